@@ -1,0 +1,78 @@
+# Everything a contributor runs. Each target makes what it needs and is quick when nothing has changed.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check lint types engines bench format changelog lock clean
+
+PYTHON ?= python3
+BIN := .venv/bin
+VENV := .venv/ready
+CONSTRAINTS := .ci/constraints.txt
+DYNAMODB_LOCAL := .engines/dynamodb-local/ready
+ELASTICMQ := .engines/elasticmq/ready
+MINISTACK := .engines/ministack/ready
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV) ## watch the shipped flows survive duplicates, disorder and crashes
+	@$(BIN)/flowguard demo
+
+test: $(VENV) ## run the tests (PYTEST="-k claim" passes arguments on)
+	@$(MAKE) --no-print-directory $(DYNAMODB_LOCAL) || test -z "$$CI"
+	$(BIN)/python -m pytest $(PYTEST)
+
+check: lint types test ## the one gate: lint, format, types, tests
+
+lint: $(VENV) ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV) ## mypy strict over package, flows and tests
+	$(BIN)/mypy
+
+engines: $(DYNAMODB_LOCAL) $(ELASTICMQ) $(MINISTACK) ## fetch DynamoDB Local, ElasticMQ (Maven, Java 17) and MiniStack
+
+bench: $(VENV) $(DYNAMODB_LOCAL) ## print the costs of a stage as ratios
+	@$(BIN)/python -m tests.bench
+
+format: $(VENV) ## put code into the one format, mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+changelog: $(VENV) ## gather docs/changes/ into CHANGELOG.md
+	$(BIN)/towncrier build --yes
+
+lock: ## pin the newest versions that pyproject.toml allows in .ci/constraints.txt
+	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && $(PYTHON) -m venv "$$scratch" && \
+	"$$scratch/bin/pip" install --quiet --disable-pip-version-check hatchling editables '.[dev,xray]' && \
+	{ echo '# Made by "make lock": what a fresh clone installs.' && \
+	  "$$scratch/bin/pip" freeze --exclude flowguard; } > "$$scratch/constraints.txt" && \
+	cp "$$scratch/constraints.txt" $(CONSTRAINTS)
+
+clean: ## remove everything that make has made
+	rm -rf .venv .engines .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	find flowguard flows tests -name __pycache__ -prune -exec rm -rf {} +
+
+# The variables pin what the package is built with too; pip's name for that changed with version 25.3.
+$(VENV): export PIP_CONSTRAINT := $(CONSTRAINTS)
+$(VENV): export PIP_BUILD_CONSTRAINT := $(CONSTRAINTS)
+$(VENV): pyproject.toml $(CONSTRAINTS)
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "installing flowguard and its tools into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(DYNAMODB_LOCAL) $(ELASTICMQ): .engines/%/ready: tests/engines/%/pom.xml
+	@command -v mvn java > /dev/null || { echo "$*: needs Java 17 and Maven (mvn) on the PATH" >&2; exit 1; }
+	@echo "fetching $* into .engines"
+	@rm -rf .engines/$* && mkdir -p .engines/$*
+	@mvn --quiet --batch-mode -Dstyle.color=never --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/.engines/$*"
+	@touch $@
+
+$(MINISTACK): tests/engines/ministack/requirements.txt
+	@echo "installing ministack into .engines"
+	@rm -rf .engines/ministack && $(PYTHON) -m venv .engines/ministack
+	@.engines/ministack/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@

@@ -1,0 +1,180 @@
+"""Everything flowguard raises, as one small tree.
+
+Imports nothing of ours. Each error is a sentence, its facts are attributes, and it survives pickling
+(``concurrent.futures`` and Lambda's own error report both need that). Expected endings (a duplicate, a stale
+message, a fenced writer) are not here: they are values, see :mod:`flowguard.verdicts`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+
+class FlowguardError(Exception):
+    """Base of all errors of this package."""
+
+
+# -- raised by a stage, to say what is to become of the message ------------------------------------------------------
+
+
+class Retry(FlowguardError):
+    """Raise it in a stage: this attempt failed, try the same message again.
+
+    ``after`` overrides the delay of the stage's retry policy (at most 15 minutes, the longest that SQS delays a
+    message by); the number of attempts stays capped by that policy.
+    """
+
+    def __init__(self, why: str = "the stage asked for a retry", after: timedelta | None = None) -> None:
+        super().__init__(why, after)
+        if after is not None and not timedelta(0) <= after <= timedelta(seconds=900):
+            raise ValueError(f"Retry(after={after!r}): SQS delays a message by 0 to 900 seconds")
+        self.why = why
+        self.after = after
+
+    def __str__(self) -> str:
+        return self.why
+
+
+class Reject(FlowguardError):
+    """Raise it in a stage: this message can never work. The run ends FAILED, the message goes to the dead letters."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+    def __str__(self) -> str:
+        return self.why
+
+
+# -- mistakes of definition and configuration ------------------------------------------------------------------------
+
+
+class DefinitionError(FlowguardError):
+    """A stage or flow class is wrong. ``problems`` lists every mistake found, each with its cure."""
+
+    def __init__(self, what: str, problems: tuple[str, ...]) -> None:
+        super().__init__(what, problems)
+        self.what = what
+        self.problems = problems
+
+    def __str__(self) -> str:
+        lines = "".join(f"\n  - {problem}" for problem in self.problems)
+        return f"{self.what} is not well defined:{lines}"
+
+
+class SettingsError(FlowguardError):
+    """A setting is missing or malformed. Nothing has been read or written yet."""
+
+    def __init__(self, setting: str, problem: str) -> None:
+        super().__init__(setting, problem)
+        self.setting = setting
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.setting}: {self.problem}"
+
+
+# -- messages that cannot be read ------------------------------------------------------------------------------------
+
+
+class EnvelopeError(FlowguardError):
+    """A record is not a message that can be read.
+
+    ``record`` names it (its message id, or its place such as ``Records[2]``), ``field`` is the path inside it.
+    """
+
+    def __init__(self, record: str, field: str, problem: str) -> None:
+        super().__init__(record, field, problem)
+        self.record = record
+        self.field = field
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.record}: {self.field}: {self.problem}"
+
+
+# -- work that cannot be done as asked: trying again would not help, so each is a Reject -----------------------------
+
+
+class RunFailed(Reject):
+    """The run cannot go on: an unknown stage or version, a payload that does not validate, too many hops or attempts."""
+
+
+class TooLarge(Reject):
+    """Something does not fit where it has to go. Nothing was written or sent.
+
+    ``sizes`` are bytes by part, ``limit`` is what the whole may have.
+    """
+
+    def __init__(self, what: str, sizes: dict[str, int], limit: int) -> None:
+        parts = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+        super().__init__(f"{what} is too large: {sum(sizes.values()):,} bytes of at most {limit:,} ({parts})")
+        self.args = (what, sizes, limit)
+        self.what = what
+        self.sizes = sizes
+        self.limit = limit
+
+
+class TooManyWrites(Reject):
+    """A handler recorded more writes than one transaction can hold. Nothing was written."""
+
+    def __init__(self, stage: str, limit: int) -> None:
+        super().__init__(
+            f"stage {stage!r} records more than {limit} writes; one commit is one transaction: "
+            f"split the work over several hops"
+        )
+        self.args = (stage, limit)
+        self.stage = stage
+        self.limit = limit
+
+
+class WriteInvalid(Reject):
+    """DynamoDB refuses the commit as malformed (a table, key or expression of a recorded write). Nothing was written."""
+
+
+# -- work that may succeed when it is tried again --------------------------------------------------------------------
+
+
+class ConditionFailed(FlowguardError):
+    """The caller's own condition on a recorded write did not hold. Neither that write nor the commit was applied.
+
+    ``table`` names the table; ``item`` is the item as DynamoDB showed it (plain Python values), or None where there is none.
+    """
+
+    def __init__(self, table: str, condition: str, item: dict[str, object] | None) -> None:
+        super().__init__(table, condition, item)
+        self.table = table
+        self.condition = condition
+        self.item = item
+
+    def __str__(self) -> str:
+        found = "no such item" if self.item is None else "the item is there, but it does not match"
+        return f"the condition on {self.table!r} does not hold ({self.condition}): {found}"
+
+
+class SendFailed(FlowguardError):
+    """Some messages were not taken by the service. Those before them were; nothing is lost, the record stays queued.
+
+    ``reasons`` maps each destination to the service's own words.
+    """
+
+    def __init__(self, reasons: dict[str, str]) -> None:
+        super().__init__(reasons)
+        self.reasons = reasons
+
+    def __str__(self) -> str:
+        return "not sent: " + "; ".join(f"{to}: {why}" for to, why in self.reasons.items())
+
+
+class NotProcessed(FlowguardError):
+    """An invocation without partial answers (SNS, direct) has messages that were not processed; Lambda will retry it.
+
+    ``records`` maps each message id to why.
+    """
+
+    def __init__(self, records: dict[str, str]) -> None:
+        super().__init__(records)
+        self.records = records
+
+    def __str__(self) -> str:
+        return "not processed: " + "; ".join(f"{record}: {why}" for record, why in self.records.items())

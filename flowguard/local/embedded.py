@@ -1,0 +1,207 @@
+"""AWS inside this process, on moto: tables, queues and topics that are gone when the block ends.
+
+While the block runs, every boto3 client of the process talks to it, user code's too, and the environment names an
+account that does not exist: nothing can reach a real one. Calls are made one at a time. Functions are not run here.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from weakref import WeakSet
+
+import boto3
+import botocore.session
+from botocore.client import BaseClient
+from botocore.loaders import Loader, create_loader
+
+from flowguard.errors import SettingsError
+from flowguard.local.calls import ApiCall, Interceptor, Proceed, Response, intercept, one_at_a_time
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_events import EventBridgeClient
+    from mypy_boto3_lambda import LambdaClient
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sns import SNSClient
+    from mypy_boto3_sqs import SQSClient
+
+ACCOUNT_ID = "123456789012"
+REGION = "us-east-1"
+
+
+class EmbeddedAWS:
+    """A whole AWS for one block. Equal seeds and equal calls give equal ids: message ids, receipts, subscriptions.
+
+    There can be one at a time in a process, for moto keeps its state in the process.
+    """
+
+    _open = threading.Lock()
+
+    def __init__(self, *, seed: int = 0, region: str = REGION) -> None:
+        self.seed = seed
+        self.region = region
+        self._clients: dict[str, Any] = {}
+        self._making_client = threading.Lock()  # sessions are not made for threads
+        self._exit = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            opened.enter_context(_only_one(self._open))
+            opened.enter_context(_environment(_isolated(self.region)))
+            opened.enter_context(_moto(self.seed))
+            opened.enter_context(intercept(one_at_a_time(), innermost=True))
+            opened.enter_context(intercept(_adopting(), innermost=True))
+            self._session = _session()
+            self._exit = opened.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._clients.clear()
+        self._exit.close()
+
+    @overload
+    def client(self, service: Literal["dynamodb"]) -> DynamoDBClient: ...
+    @overload
+    def client(self, service: Literal["events"]) -> EventBridgeClient: ...
+    @overload
+    def client(self, service: Literal["lambda"]) -> LambdaClient: ...
+    @overload
+    def client(self, service: Literal["s3"]) -> S3Client: ...
+    @overload
+    def client(self, service: Literal["sns"]) -> SNSClient: ...
+    @overload
+    def client(self, service: Literal["sqs"]) -> SQSClient: ...
+    @overload
+    def client(self, service: str) -> Any: ...
+    def client(self, service: str) -> Any:
+        """The block's one client of this service."""
+        with self._making_client:
+            if service not in self._clients:
+                self._clients[service] = self._session.client(service)  # type: ignore[call-overload]
+            return self._clients[service]
+
+    def create_table(self, name: str) -> None:
+        """A table as flowguard needs it: keys ``pk`` and ``sk``, on demand, expiring by ``ttl``."""
+        dynamodb = self.client("dynamodb")
+        dynamodb.create_table(
+            TableName=name,
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+            AttributeDefinitions=[
+                {"AttributeName": "pk", "AttributeType": "S"},
+                {"AttributeName": "sk", "AttributeType": "S"},
+            ],
+        )
+        dynamodb.update_time_to_live(TableName=name, TimeToLiveSpecification={"Enabled": True, "AttributeName": "ttl"})
+
+    def create_queue(self, name: str, **attributes: str) -> str:
+        """The URL of a new queue. Attributes are SQS's own, such as ``VisibilityTimeout="30"``."""
+        return self.client("sqs").create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]  # type: ignore[arg-type]
+
+    def queue_arn(self, queue_url: str) -> str:
+        answer = self.client("sqs").get_queue_attributes(QueueUrl=queue_url, AttributeNames=["QueueArn"])
+        return answer["Attributes"]["QueueArn"]
+
+    def create_topic(self, name: str) -> str:
+        """The ARN of a new topic."""
+        return self.client("sns").create_topic(Name=name)["TopicArn"]
+
+    def subscribe(self, topic_arn: str, queue_url: str, *, raw: bool = False) -> str:
+        """The ARN of a subscription that puts what is published into the queue: as a notification, or as it is."""
+        return self.client("sns").subscribe(
+            TopicArn=topic_arn,
+            Protocol="sqs",
+            Endpoint=self.queue_arn(queue_url),
+            Attributes={"RawMessageDelivery": json.dumps(raw)},
+            ReturnSubscriptionArn=True,
+        )["SubscriptionArn"]
+
+
+@contextmanager
+def _only_one(lock: threading.Lock) -> Iterator[None]:
+    if not lock.acquire(blocking=False):
+        raise SettingsError("EmbeddedAWS", "another one is open in this process; close it first")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """The environment with these as its only ``AWS_…`` variables, put back as it was afterwards."""
+    before = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    for name in before:
+        del os.environ[name]
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            del os.environ[name]
+        os.environ.update(before)
+
+
+def _isolated(region: str) -> dict[str, str]:
+    """An environment in which no profile, config file, endpoint or instance role of the machine is found."""
+    return {
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_DEFAULT_REGION": region,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_REGION": region,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    }
+
+
+@contextmanager
+def _moto(seed: int) -> Iterator[None]:
+    """moto's engines and its dummy credentials, with its source of ids seeded and put back as it was afterwards."""
+    try:
+        # here, since it is heavy and comes with an extra
+        from moto import mock_aws
+        from moto.moto_api._internal import mock_random
+    except ImportError as error:
+        raise SettingsError("EmbeddedAWS", "moto is not installed; pip install 'flowguard[local]'") from error
+    ids = mock_random.getstate()
+    with mock_aws(config={"lambda": {"use_docker": False}}):
+        mock_random.seed(seed)
+        try:
+            yield
+        finally:
+            mock_random.setstate(ids)
+
+
+def _adopting() -> Interceptor:
+    """Brings each client under moto. One that was made before moto was imported would go to the real AWS otherwise."""
+    from moto.core.models import patch_client  # heavy
+
+    adopted: WeakSet[BaseClient] = WeakSet()
+
+    def adopt(call: ApiCall, proceed: Proceed) -> Response:
+        if call.client not in adopted:
+            patch_client(call.client)
+            adopted.add(call.client)
+        return proceed()
+
+    return adopt
+
+
+def _session() -> boto3.Session:
+    session = botocore.session.get_session()
+    session.register_component("data_loader", _service_models())
+    return boto3.Session(botocore_session=session)
+
+
+@functools.cache
+def _service_models() -> Loader:
+    """Parsed once in a process: most of the time it takes to make a client."""
+    return create_loader()

@@ -1,0 +1,1 @@
+"""The tests of flowguard, its flows and its documentation."""

@@ -1,0 +1,31 @@
+"""MiniStack: many of AWS's services in one process, with real Lambda processes and event source mappings.
+
+It has no message-move task, and it is not from AWS: where it differs from AWS's documents, the documents win.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.engines.process import LOOPBACK, engine_home, free_port, running
+
+
+@contextmanager
+def ministack() -> Iterator[str]:
+    """The endpoint URL of a MiniStack that lives as long as the block."""
+    home = engine_home("ministack")
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="ministack-") as scratch:
+        env = {
+            "GATEWAY_PORT": str(port),
+            "BIND_HOST": LOOPBACK,
+            "IOT_MTLS_ENABLED": "0",  # or it listens on 8883 too, on all interfaces
+            "SFTP_ENABLED": "0",
+            "MINISTACK_ACCOUNT_ID": "123456789012",
+            "TMPDIR": scratch,
+        }
+        command = [str(home / "bin" / "ministack")]
+        with running(home, command, port=port, health="/_ministack/health", env=env) as endpoint_url:
+            yield endpoint_url

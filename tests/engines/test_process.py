@@ -1,0 +1,79 @@
+"""Engines start, are awaited and end with whoever started them. A small web server stands for them here."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.engines.process import LOOPBACK, EngineFailed, EngineMissing, engine_home, free_port, running
+
+ROOT = Path(__file__).parents[2]
+
+
+def web_server(port: int) -> list[str]:
+    return [sys.executable, "-m", "http.server", "--bind", LOOPBACK, str(port)]
+
+
+def answers(port: int) -> bool:
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=1)
+    try:
+        connection.request("GET", "/")
+        connection.getresponse().read()
+    except OSError:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def comes_true(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 10
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_an_engine_answers_while_the_block_runs_and_is_gone_afterwards(tmp_path: Path) -> None:
+    port = free_port()
+    with running(tmp_path, web_server(port), port=port) as endpoint_url:
+        assert endpoint_url == f"http://127.0.0.1:{port}"
+        assert answers(port)
+    assert not answers(port)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_engine_that_does_not_start_shows_its_log(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "raise SystemExit('no room on the disk')"]
+    with pytest.raises(EngineFailed, match="no room on the disk"), running(tmp_path, command, port=free_port()):
+        pass
+
+
+def test_an_engine_dies_with_a_starter_that_was_killed(tmp_path: Path) -> None:
+    port = free_port()
+    script = (
+        "import pathlib, sys, time; from tests.engines.process import running\n"
+        f"with running(pathlib.Path({str(tmp_path)!r}), {web_server(port)!r}, port={port}):\n"
+        "    time.sleep(60)\n"
+    )
+    starter = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT)
+    try:
+        assert comes_true(lambda: answers(port))
+    finally:
+        os.kill(starter.pid, signal.SIGKILL)
+        starter.wait()
+    assert comes_true(lambda: not answers(port))
+
+
+def test_an_engine_that_was_not_fetched_says_how_to_get_it() -> None:
+    with pytest.raises(EngineMissing, match="make engines"):
+        engine_home("no-such-engine")

@@ -1,0 +1,1 @@
+"""Tests of the AWS that runs inside the process."""

@@ -1,0 +1,251 @@
+"""The shape of the package: who may import whom.
+
+A new module goes into the lowest row of ``LAYERS`` that is not below anything it imports. Imports for type checking
+and imports in functions count like any other.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+# Lowest first. A name is a module or a package right under flowguard/.
+LAYERS = (
+    {"errors", "ids", "clock", "retry", "writes", "destinations", "settings", "attributes", "verdicts", "payloads"},
+    {"outbox", "message", "outcome", "events", "notification", "records"},
+    {"step", "envelope"},
+    {"stage"},
+    {"flow"},
+    {"run", "routing"},
+    {"claims", "plan", "ports", "ending"},
+    {"dispatch"},
+    {"runtime"},
+    {"aws"},
+    {"handler", "client"},
+    {"local"},
+    {"testing", "cli"},
+)
+
+# The only places that know of AWS's own libraries.
+KNOW_AWS = {"aws", "local", "cli"}
+AWS_LIBRARIES = {"boto3", "botocore", "moto"}
+
+# What a function may import when it runs, with a comment that says why: these, and whatever is not ours.
+MAY_BE_LATE = {"aws", "local"}
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Import:
+    """``importer`` (line ``line``) imports ``imported``, both as dotted names."""
+
+    importer: str
+    imported: str
+    line: int = 0
+    late: bool = False  # inside a function
+    explained: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.importer}, line {self.line}, imports {self.imported}"
+
+
+# -- reading the sources ----------------------------------------------------------------------------------------------
+
+
+def sources() -> dict[str, str]:
+    """Each module's source by its dotted name, a package's under the package's own."""
+    found = {}
+    for path in sorted((ROOT / "flowguard").rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text(encoding="utf-8")
+    return found
+
+
+def imports_of(modules: Mapping[str, str]) -> list[Import]:
+    return [
+        Import(module, target, node.lineno, late, late and is_explained(source.splitlines(), node))
+        for module, source in modules.items()
+        for node, late in import_nodes(ast.parse(source), late=False)
+        for target in targets(node, modules)
+    ]
+
+
+def import_nodes(tree: ast.AST, *, late: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node, late
+        yield from import_nodes(node, late=late or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def targets(node: ast.Import | ast.ImportFrom, modules: Iterable[str]) -> list[str]:
+    """``from a import b`` means the module ``a.b`` where there is one, and ``a`` otherwise."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    origin = node.module or ""
+    names = [f"{origin}.{alias.name}" for alias in node.names]
+    return sorted({name if name in modules else origin for name in names})
+
+
+def is_explained(lines: list[str], node: ast.stmt) -> bool:
+    """Whether a comment stands beside the import or above the group of imports that it belongs to."""
+    _, _, beside = lines[node.lineno - 1].partition("#")
+    above = node.lineno - 2
+    while lines[above].lstrip().startswith(("import ", "from ")):
+        above -= 1
+    return bool(beside) or lines[above].lstrip().startswith("#")
+
+
+# -- the rules: each answers with a sentence for everything that breaks it --------------------------------------------
+
+
+def name_of(module: str) -> str:
+    """``claims`` of ``flowguard.claims``, ``aws`` of ``flowguard.aws.store``, nothing of the front page."""
+    return module.partition(".")[2].partition(".")[0]
+
+
+def is_ours(module: str) -> bool:
+    return module.partition(".")[0] == "flowguard"
+
+
+def rank(module: str) -> int:
+    """The row of ``LAYERS``. The front page stands above all."""
+    name = name_of(module)
+    return next((row for row, names in enumerate(LAYERS) if name in names), len(LAYERS))
+
+
+def unlisted(modules: Iterable[str]) -> list[str]:
+    names = sorted({name_of(module) for module in modules if name_of(module)} - set().union(*LAYERS))
+    return [f"{name} is in no layer; add it to LAYERS in tests/test_layers.py" for name in names]
+
+
+def knowing_aws(imports: Iterable[Import]) -> list[str]:
+    return [
+        f"{each}, which only {sorted(KNOW_AWS)} may"
+        for each in imports
+        if each.imported.partition(".")[0] in AWS_LIBRARIES and name_of(each.importer) not in KNOW_AWS
+    ]
+
+
+def upward(imports: Iterable[Import]) -> list[str]:
+    return [
+        f"{each}, which is in a higher layer"
+        for each in imports
+        if is_ours(each.imported) and rank(each.imported) > rank(each.importer)
+    ]
+
+
+def cycles(imports: Iterable[Import]) -> list[str]:
+    graph: dict[str, set[str]] = {}
+    for each in imports:
+        if is_ours(each.imported):
+            graph.setdefault(each.importer, set()).add(each.imported)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return [" is imported by ".join(error.args[1])]
+    return []
+
+
+def hidden(imports: Iterable[Import]) -> list[str]:
+    problems = []
+    for each in imports:
+        if each.late and is_ours(each.imported) and name_of(each.imported) not in MAY_BE_LATE:
+            problems.append(f"{each} in a function; import it at the top, or move what is shared to a lower layer")
+        elif each.late and not each.explained:
+            problems.append(f"{each} in a function; say why in a comment beside or above it")
+    return problems
+
+
+# -- the package keeps them -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def imports() -> list[Import]:
+    return imports_of(sources())
+
+
+def test_each_module_has_its_layer() -> None:
+    assert unlisted(sources()) == []
+
+
+def test_only_the_edge_knows_aws(imports: list[Import]) -> None:
+    assert knowing_aws(imports) == []
+
+
+def test_no_module_imports_one_of_a_higher_layer(imports: list[Import]) -> None:
+    assert upward(imports) == []
+
+
+def test_no_modules_import_each_other_in_a_circle(imports: list[Import]) -> None:
+    assert cycles(imports) == []
+
+
+def test_no_import_is_hidden_in_a_function(imports: list[Import]) -> None:
+    assert hidden(imports) == []
+
+
+# -- and the rules see what breaks them -------------------------------------------------------------------------------
+
+
+def read(module: str, source: str, *others: str) -> list[Import]:
+    return imports_of({module: source, **dict.fromkeys(others, "")})
+
+
+def test_a_module_without_a_layer_is_told_where_to_go() -> None:
+    assert unlisted(["flowguard", "flowguard.aws.store", "flowguard.novelty"]) == [
+        "novelty is in no layer; add it to LAYERS in tests/test_layers.py"
+    ]
+
+
+@pytest.mark.parametrize(
+    "source", ["import boto3", "import botocore.config", "from moto import mock_aws", "def f():\n    import boto3"]
+)
+def test_aws_in_the_core_is_seen(source: str) -> None:
+    assert knowing_aws(read("flowguard.runtime", source))
+    assert not knowing_aws(read("flowguard.aws.store", source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import flowguard.aws.store",
+        "from flowguard.aws.store import DynamoDBStore",
+        "from flowguard import aws",
+        "from flowguard import Flow",
+        "if TYPE_CHECKING:\n    from flowguard.handler import Handler",
+        "def f():\n    from flowguard.aws import store",
+    ],
+)
+def test_an_import_from_above_is_seen(source: str) -> None:
+    assert upward(read("flowguard.runtime", source, "flowguard.aws", "flowguard.aws.store"))
+
+
+def test_a_circle_is_seen() -> None:
+    modules = {
+        "flowguard.run": "from flowguard.routing import Routes",
+        "flowguard.routing": "from flowguard import run",
+    }
+    assert cycles(imports_of(modules)) == [
+        "flowguard.run is imported by flowguard.routing is imported by flowguard.run"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "allowed"),
+    [
+        ("from flowguard.run import Claim  # heavy", False),
+        ("from flowguard.aws.store import Store", False),
+        ("from flowguard.aws.store import Store  # boto3 loads on first use", True),
+        ("# boto3 loads on first use\n    import zlib\n    from flowguard.aws.store import Store", True),
+        ("import aws_xray_sdk", False),
+        ("import aws_xray_sdk  # heavy, and comes with an extra", True),
+    ],
+)
+def test_an_import_in_a_function_needs_a_reason_and_none_dodges_a_circle(body: str, allowed: bool) -> None:
+    assert (hidden(read("flowguard.handler", f"def f():\n    {body}")) == []) is allowed
