@@ -1,0 +1,103 @@
+"""flowguard: multi-Lambda flows on SQS, SNS and DynamoDB that stay right under duplicates, disorder and death.
+
+This page is the table of contents. A name loads its module when it is first used, so that a function pays only for
+what it needs: what defines flows needs pydantic alone, what runs them loads boto3.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    # define a flow
+    # start one, serve one
+    from flowguard.client import FlowClient as FlowClient
+    from flowguard.client import Started as Started
+    from flowguard.destinations import Bus as Bus
+    from flowguard.destinations import Function as Function
+    from flowguard.destinations import Queue as Queue
+    from flowguard.destinations import Topic as Topic
+
+    # what goes wrong
+    from flowguard.errors import ConditionFailed as ConditionFailed
+    from flowguard.errors import DefinitionError as DefinitionError
+    from flowguard.errors import EnvelopeError as EnvelopeError
+    from flowguard.errors import FlowguardError as FlowguardError
+    from flowguard.errors import Reject as Reject
+    from flowguard.errors import Retry as Retry
+
+    # see what happened
+    from flowguard.events import Event as Event
+    from flowguard.events import Happening as Happening
+    from flowguard.flow import IGNORE as IGNORE
+    from flowguard.flow import PER_REQUEST as PER_REQUEST
+    from flowguard.flow import SUPERSEDE as SUPERSEDE
+    from flowguard.flow import Flow as Flow
+    from flowguard.handler import LambdaHandler as LambdaHandler
+    from flowguard.handler import lambda_handler as lambda_handler
+    from flowguard.outcome import Done as Done
+    from flowguard.outcome import Next as Next
+    from flowguard.outcome import Outcome as Outcome
+    from flowguard.retry import Exponential as Exponential
+    from flowguard.retry import Fixed as Fixed
+    from flowguard.retry import Linear as Linear
+    from flowguard.retry import RetryPolicy as RetryPolicy
+    from flowguard.settings import Settings as Settings
+    from flowguard.stage import Stage as Stage
+    from flowguard.step import Step as Step
+    from flowguard.verdicts import Verdict as Verdict
+
+_HOME = {
+    # define a flow
+    "Flow": "flow",
+    "SUPERSEDE": "flow",
+    "IGNORE": "flow",
+    "PER_REQUEST": "flow",
+    "Stage": "stage",
+    "Step": "step",
+    "Outcome": "outcome",
+    "Next": "outcome",
+    "Done": "outcome",
+    "RetryPolicy": "retry",
+    "Exponential": "retry",
+    "Linear": "retry",
+    "Fixed": "retry",
+    # say where messages go
+    "Queue": "destinations",
+    "Topic": "destinations",
+    "Function": "destinations",
+    "Bus": "destinations",
+    # start one, serve one
+    "FlowClient": "client",
+    "Started": "client",
+    "LambdaHandler": "handler",
+    "lambda_handler": "handler",
+    "Settings": "settings",
+    # see what happened
+    "Event": "events",
+    "Happening": "events",
+    "Verdict": "verdicts",
+    # what goes wrong
+    "Retry": "errors",
+    "Reject": "errors",
+    "FlowguardError": "errors",
+    "DefinitionError": "errors",
+    "EnvelopeError": "errors",
+    "ConditionFailed": "errors",
+}
+
+__all__ = list(_HOME)  # noqa: PLE0604 - the keys above are texts
+
+
+def __getattr__(name: str) -> Any:
+    """Load the module that holds a public name, once."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'flowguard' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"flowguard.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

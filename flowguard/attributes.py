@@ -1,0 +1,213 @@
+"""One message attribute: a data type and a value, in the four forms in which AWS writes it.
+
+=====================  ===============  ==================================  ======================================
+form                   the type is in   text and numbers are in             bytes are in
+=====================  ===============  ==================================  ======================================
+a record of a Lambda   ``dataType``     ``stringValue``                     ``binaryValue``, as base64
+``receive-message``    ``DataType``     ``StringValue``                     ``BinaryValue``, as base64 or as bytes
+a notification         ``Type``         ``Value``                           ``Value``, as base64
+the API of SQS, SNS    ``DataType``     ``StringValue``                     ``BinaryValue``, as bytes
+=====================  ===============  ==================================  ======================================
+
+A type is ``String``, ``Number`` or ``Binary``, after a dot followed by a label of the sender's (``Number.int``,
+``Binary.png``) if they want one. ``String.Array`` is the one label with a meaning: the value is a JSON array.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from binascii import a2b_base64
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+from flowguard.errors import EnvelopeError
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """``value`` is text as it is on the wire: a number in digits, bytes in base64, an array in JSON."""
+
+    type: str
+    value: str
+
+    # -- made by a sender --------------------------------------------------------------------------------------------
+
+    @classmethod
+    def string(cls, text: str) -> Attribute:
+        return cls("String", text)
+
+    @classmethod
+    def number(cls, number: float | Decimal) -> Attribute:
+        """ValueError for what is no number on the wire: infinity, not-a-number."""
+        text = str(number)
+        if problem := _not_a_number(text):
+            raise ValueError(problem)
+        return cls("Number", text)
+
+    @classmethod
+    def binary(cls, data: bytes) -> Attribute:
+        return cls("Binary", b64encode(data).decode("ascii"))
+
+    @classmethod
+    def array(cls, items: Iterable[str | float | bool | None]) -> Attribute:
+        return cls("String.Array", json.dumps(list(items), ensure_ascii=False, allow_nan=False))
+
+    # -- read from the wire, or an EnvelopeError that says which record and field is wrong ---------------------------
+
+    @staticmethod
+    def of_sqs_record(raw: object, record: str, field: str) -> Attribute:
+        return _read(raw, _SQS_RECORD, record, field)
+
+    @staticmethod
+    def of_receive_message(raw: object, record: str, field: str) -> Attribute:
+        return _read(raw, _RECEIVE_MESSAGE, record, field)
+
+    @staticmethod
+    def of_notification(raw: object, record: str, field: str) -> Attribute:
+        return _read(raw, _NOTIFICATION, record, field)
+
+    # -- written to the wire -----------------------------------------------------------------------------------------
+
+    @property
+    def is_binary(self) -> bool:
+        return self.type.partition(".")[0] == "Binary"
+
+    @property
+    def data(self) -> bytes:
+        """The sender's bytes: decoded from base64 for a Binary, UTF-8 for everything else."""
+        return a2b_base64(self.value) if self.is_binary else self.value.encode()
+
+    def to_sqs_api(self) -> dict[str, Any]:
+        if self.is_binary:
+            return {"DataType": self.type, "BinaryValue": self.data}
+        return {"DataType": self.type, "StringValue": self.value}
+
+    def to_sns_api(self) -> dict[str, Any]:
+        return self.to_sqs_api()
+
+    def to_notification(self) -> dict[str, Any]:
+        return {"Type": self.type, "Value": self.value}
+
+    def to_sqs_record(self) -> dict[str, Any]:
+        key = "binaryValue" if self.is_binary else "stringValue"
+        return {key: self.value, "stringListValues": [], "binaryListValues": [], "dataType": self.type}
+
+
+def read_attributes(
+    raw: object, read: Callable[[object, str, str], Attribute], record: str, field: str
+) -> dict[str, Attribute]:
+    """A whole map of them, read by one of ``Attribute.of_…``; none where there is no map."""
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict):
+        raise EnvelopeError(record, field, f"expected an object of attributes, got {json_kind(raw)}")
+    return {name: read(value, record, f"{field}.{name}") for name, value in raw.items()}
+
+
+def attributes_to(write: Callable[[Attribute], dict[str, Any]], attributes: Mapping[str, Attribute]) -> dict[str, Any]:
+    """The map in another form: ``attributes_to(Attribute.to_sqs_api, attributes)``."""
+    return {name: write(attribute) for name, attribute in attributes.items()}
+
+
+def json_kind(value: object) -> str:
+    """What JSON calls it, for an error message."""
+    return _JSON_KINDS.get(type(value)) or type(value).__name__
+
+
+_JSON_KINDS: Final[dict[type, str]] = {
+    type(None): "null",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "text",
+    list: "an array",
+    dict: "an object",
+}
+
+
+# -- one reader for the three forms ----------------------------------------------------------------------------------
+
+
+class _Form(NamedTuple):
+    type: str
+    text: str
+    binary: str
+
+
+_SQS_RECORD: Final = _Form("dataType", "stringValue", "binaryValue")
+_RECEIVE_MESSAGE: Final = _Form("DataType", "StringValue", "BinaryValue")
+_NOTIFICATION: Final = _Form("Type", "Value", "Value")
+
+
+def _read(raw: object, form: _Form, record: str, field: str) -> Attribute:
+    if not isinstance(raw, dict):
+        raise EnvelopeError(record, field, f"expected an object with {form.type} and a value, got {json_kind(raw)}")
+    kind = raw.get(form.type)
+    if not isinstance(kind, str) or (base := kind.partition(".")[0]) not in _BASES:
+        raise EnvelopeError(record, f"{field}.{form.type}", _type_problem(kind))
+    key = form.binary if base == "Binary" else form.text
+    value = raw.get(key)
+    if not isinstance(value, str):
+        value = _text_of(value, base, record, f"{field}.{key}")
+    check = _CHECKS.get(kind) or _CHECKS.get(base)
+    if check is not None and (problem := check(value)) is not None:
+        raise EnvelopeError(record, f"{field}.{key}", problem)
+    return Attribute(kind, value)
+
+
+def _text_of(value: object, base: str, record: str, field: str) -> str:
+    if isinstance(value, bytes) and base == "Binary":  # boto3 has decoded it
+        return b64encode(value).decode("ascii")
+    problem = f"missing, and a {base} needs it" if value is None else f"expected text, got {json_kind(value)}"
+    raise EnvelopeError(record, field, problem)
+
+
+def _type_problem(kind: object) -> str:
+    if kind is None or kind == "":
+        return "missing: an attribute has a data type, String, Number or Binary"
+    return f"{_shown(kind)} is no data type: it is String, Number or Binary, with a label after a dot at most"
+
+
+# The grammar of SQS: no spaces, no infinity. Its 38 digits of precision are the sender's business.
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def _not_a_number(value: str) -> str | None:
+    return None if _NUMBER.fullmatch(value) else f"{_shown(value)} is not a number"
+
+
+def _not_base64(value: str) -> str | None:
+    try:
+        a2b_base64(value, strict_mode=True)
+    except ValueError:
+        return f"{_shown(value)} is not base64"
+    return None
+
+
+def _not_an_array(value: str) -> str | None:
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        found = None
+    return None if isinstance(found, list) else f"{_shown(value)} is not a JSON array"
+
+
+_BASES: Final = frozenset({"String", "Number", "Binary"})
+_CHECKS: Final[dict[str, Callable[[str], str | None]]] = {
+    "String.Array": _not_an_array,
+    "Number": _not_a_number,
+    "Binary": _not_base64,
+}
+
+
+def _shown(value: object) -> str:
+    """Enough of it to be recognised: an attribute may hold a megabyte."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
+
+
+_SHOWN: Final = 40

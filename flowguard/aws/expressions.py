@@ -1,0 +1,69 @@
+"""The protocol's conditions, as DynamoDB writes them: the one place where they stand.
+
+``flowguard.claims`` decides the same in Python, and a test holds the two together over every small state. Each line
+below is one row of that decision.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flowguard.flow import OnConflict
+
+_RESERVED: Final = {"#status": "status", "#owner": "owner", "#ttl": "ttl", "#result": "result", "#error": "error"}
+FIRST_HOP_NAMES: Final = {**_RESERVED, "#state": "state"}
+LATER_HOP_NAMES: Final = _RESERVED
+"""Attribute names that DynamoDB reserves."""
+
+_ABSENT: Final = "attribute_not_exists(pk)"
+
+# a request greater by (requested_at, request id): greater, not equal, so that a request never takes over from itself
+_NEWER: Final = "(requested_at < :requested_at OR (requested_at = :requested_at AND request_id < :request_id))"
+
+# the object is free for another request: its run has ended, or nobody has worked on it for long
+_FREE: Final = "(#status IN (:completed, :failed) OR lease_until < :abandoned_before)"
+
+# the same attempt once more: its worker's lease is over, or it was this very call, repeated after a lost answer
+_SAME_ATTEMPT: Final = "(retry = :retry AND (lease_until <= :now OR #owner = :owner))"
+
+# attempts are ordered by redrive, then retry
+_LATER_ATTEMPT: Final = f"(redrive < :redrive OR (redrive = :redrive AND (retry < :retry OR {_SAME_ATTEMPT})))"
+
+# a dead letter sent back: the one way in which a committed hop opens again
+_REDRIVEN: Final = "(#status = :failed AND redrive < :redrive)"
+
+_SAME_HOP: Final = f"(request_id = :request_id AND hop = :hop AND ((done = :no AND {_LATER_ATTEMPT}) OR {_REDRIVEN}))"
+
+# the hop before is committed and has not ended the run
+_NEXT_HOP: Final = "(request_id = :request_id AND hop = :hop_before AND done = :yes AND #status = :running)"
+
+FIRST_HOP: Final = {
+    OnConflict.SUPERSEDE: f"{_ABSENT} OR {_NEWER} OR {_SAME_HOP}",
+    OnConflict.IGNORE: f"{_ABSENT} OR ({_NEWER} AND {_FREE}) OR {_SAME_HOP}",
+}
+LATER_HOP: Final = f"{_NEXT_HOP} OR {_SAME_HOP}"
+
+_CLAIM: Final = (
+    "request_id = :request_id, requested_at = :requested_at, version = :version, #status = :running, stage = :stage, "
+    "hop = :hop, retry = :retry, redrive = :redrive, epoch = if_not_exists(epoch, :zero) + :one, #owner = :owner, "
+    "lease_until = :lease_until, done = :no, #ttl = :ttl"
+)
+CLAIM_FIRST_HOP: Final = f"SET {_CLAIM}, stages = :stages REMOVE #state, #result, #error"
+"""Leaves the outbox: what is in it belongs to a run that is taken over."""
+
+CLAIM_LATER_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE outbox, #result, #error"
+"""Clears the outbox: this hop's message was the last of it."""
+
+# who may commit: the run, the attempt and the very worker that claimed, once. The owner makes up for an epoch that
+# begins anew after the item has expired.
+COMMIT: Final = "request_id = :request_id AND epoch = :epoch AND #owner = :owner AND done = :no"
+
+COMMIT_NAMES: Final = {
+    "#status": "status",
+    "#owner": "owner",
+    "#ttl": "ttl",
+    "#outbox": "outbox",
+    "#state": "state",
+    "#result": "result",
+    "#error": "error",
+}

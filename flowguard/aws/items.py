@@ -1,0 +1,45 @@
+"""The run item's layout in the table: keys, attribute names and types. Conditions are in ``expressions``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.run import RunItem, Status
+
+Item = dict[str, Any]
+"""An item as DynamoDB's low-level API writes it: ``{"hop": {"N": "1"}, …}``."""
+
+LARGEST_ITEM = 409_600
+"""400 KB, DynamoDB's limit for an item, names included."""
+
+
+def run_key(flow: str, object_id: ObjectId) -> Item:
+    """``pk`` and ``sk`` of the run item. Other kinds of items of the same table have other prefixes."""
+    return {"pk": {"S": f"run#{flow}#{object_id}"}, "sk": {"S": "run"}}
+
+
+def number(value: int) -> dict[str, str]:
+    return {"N": str(value)}
+
+
+def read_item(item: Item) -> RunItem:
+    """The item without its long texts; the store unpacks those when somebody needs them."""
+    return RunItem(
+        request_id=RequestId(item["request_id"]["S"]),
+        requested_at=int(item["requested_at"]["N"]),
+        version=int(item["version"]["N"]),
+        status=Status(item["status"]["S"]),
+        stage=item["stage"]["S"],
+        hop=int(item["hop"]["N"]),
+        retry=int(item["retry"]["N"]),
+        redrive=int(item["redrive"]["N"]),
+        epoch=int(item["epoch"]["N"]),
+        owner=Owner(item["owner"]["S"]),
+        lease_until=int(item["lease_until"]["N"]),
+        done=item["done"]["BOOL"],
+        committed_at=int(item["committed_at"]["N"]) if "committed_at" in item else 0,
+        error=item["error"]["S"] if "error" in item else None,
+        stages={name: RequestId(value["S"]) for name, value in item.get("stages", {"M": {}})["M"].items()},
+        ttl=int(item["ttl"]["N"]) if "ttl" in item else 0,
+    )

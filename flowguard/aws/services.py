@@ -1,0 +1,42 @@
+"""Puts the AWS side together: the services that a runtime needs, from settings and clients."""
+
+from __future__ import annotations
+
+import random
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.packing import Packing
+from flowguard.aws.sender import AWSSender
+from flowguard.aws.store import DynamoDBStore
+from flowguard.clock import Clock, SystemClock
+from flowguard.events import Observer, log
+from flowguard.ids import Ids, RandomIds
+from flowguard.ports import Services
+from flowguard.settings import Settings
+
+
+def aws_store(settings: Settings, clients: Clients) -> DynamoDBStore:
+    """The run items' store on DynamoDB."""
+    packing = Packing(lambda: clients.s3, settings.bucket, settings.offload_above)
+    return DynamoDBStore(clients.dynamodb, settings.table, packing, settings.prefix)
+
+
+def aws_services(
+    settings: Settings,
+    clients: Clients | None = None,
+    *,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    observer: Observer = log,
+    draw: random.Random | None = None,
+) -> Services:
+    """Everything from AWS; clock, ids, observer and jitter's randomness can be handed in for a repeatable run."""
+    clients = clients if clients is not None else Clients()
+    return Services(
+        store=aws_store(settings, clients),
+        sender=AWSSender(clients),
+        clock=clock if clock is not None else SystemClock(),
+        ids=ids if ids is not None else RandomIds(),
+        observer=observer,
+        draw=draw if draw is not None else random.Random(),  # noqa: S311 - jitter needs no secrecy
+    )

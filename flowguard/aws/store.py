@@ -1,0 +1,229 @@
+"""The run items in DynamoDB: one call a claim, one call a commit, and the answer from that call alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from botocore.exceptions import ClientError
+
+from flowguard.aws import expressions
+from flowguard.aws.items import LARGEST_ITEM, Item, number, read_item, run_key
+from flowguard.aws.packing import Packed, Packing
+from flowguard.aws.writes import condition_failure, write_action
+from flowguard.claims import decide, refused_commit, taken
+from flowguard.errors import TooLarge, WriteInvalid
+from flowguard.flow import OnConflict
+from flowguard.outbox import Outbox
+from flowguard.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem, Status
+from flowguard.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+_YES, _NO = {"BOOL": True}, {"BOOL": False}
+
+
+class DynamoDBStore:
+    """Implements :class:`flowguard.ports.Store` on one table. Immutable; safe to share between threads."""
+
+    def __init__(self, client: DynamoDBClient, table: str, packing: Packing, prefix: str = "flowguard/") -> None:
+        self._client = client
+        self._table = table
+        self._packing = packing
+        self._prefix = prefix
+
+    # -- claim
+
+    def claim(self, request: ClaimRequest) -> Claim | Refused:
+        """Both answers bring the item as the claim found it: what the item is now follows from that."""
+        try:
+            answer = self._client.update_item(**self._claim_call(request))
+        except ClientError as error:
+            if _code(error) != "ConditionalCheckFailedException":
+                raise
+            return self._refused(request, error.response.get("Item"))
+        found = answer.get("Attributes")
+        before = self._claimed_item(request, found) if found else None
+        return Claim(request.message, taken(before, request), before)
+
+    def _claim_call(self, request: ClaimRequest) -> Any:
+        m, first = request.message, request.message.hop == 1
+        values: dict[str, Any] = {
+            ":request_id": {"S": m.request_id},
+            ":requested_at": number(m.requested_at),
+            ":version": number(m.version),
+            ":stage": {"S": m.stage},
+            ":hop": number(m.hop),
+            ":retry": number(m.retry),
+            ":redrive": number(m.redrive),
+            ":owner": {"S": request.owner},
+            ":now": number(request.now),
+            ":lease_until": number(request.lease_until),
+            ":ttl": number(request.expires_at // 1000),
+            ":running": {"S": Status.RUNNING.value},
+            ":failed": {"S": Status.FAILED.value},
+            ":no": _NO,
+            ":zero": number(0),
+            ":one": number(1),
+        }
+        if first:
+            names = expressions.FIRST_HOP_NAMES
+            condition, update = expressions.FIRST_HOP[request.on_conflict], expressions.CLAIM_FIRST_HOP
+            values[":stages"] = {"M": {m.stage: {"S": m.request_id}}}
+            if request.on_conflict is OnConflict.IGNORE:
+                values[":abandoned_before"] = number(request.abandoned_before)
+                values[":completed"] = {"S": Status.COMPLETED.value}
+        else:
+            condition, update = expressions.LATER_HOP, expressions.CLAIM_LATER_HOP
+            values[":hop_before"], values[":yes"] = number(m.hop - 1), _YES
+            names = {**expressions.LATER_HOP_NAMES, "#stage": m.stage}
+        return {
+            "TableName": self._table,
+            "Key": run_key(m.flow, m.object_id),
+            "UpdateExpression": update,
+            "ConditionExpression": condition,
+            "ExpressionAttributeNames": names,
+            "ExpressionAttributeValues": values,
+            "ReturnValues": "ALL_OLD",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+
+    def _claimed_item(self, request: ClaimRequest, found: Any) -> RunItem:
+        item = read_item(found)
+        if request.message.hop == 1:
+            return self._with_outbox(item, found)
+        return replace(item, state=self._packing.unpack(found["state"])) if "state" in found else item
+
+    def _refused(self, request: ClaimRequest, found: Any) -> Refused:
+        item = read_item(found) if found else None
+        verdict = decide(item, request)
+        if item is not None and verdict is Verdict.DONE:
+            item = self._with_outbox(item, found) if item.hop == request.message.hop else item
+            item = self._with_result(item, found)
+        return Refused(verdict, item)
+
+    # -- commit
+
+    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
+        """One UpdateItem; one TransactWriteItems where the handler recorded writes."""
+        update = self._commit_call(claim, commit)
+        try:
+            if commit.writes:
+                self._client.transact_write_items(
+                    TransactItems=[{"Update": update}, *(write_action(write) for write in commit.writes)]
+                )
+            else:
+                self._client.update_item(**update)
+        except ClientError as error:
+            return self._not_committed(claim, commit, error)
+        return Committed()
+
+    def _commit_call(self, claim: Claim, commit: Commit) -> Any:
+        item = claim.item
+        values: dict[str, Any] = {
+            ":request_id": {"S": item.request_id},
+            ":epoch": number(item.epoch),
+            ":owner": {"S": item.owner},
+            ":status": {"S": commit.status.value},
+            ":committed_at": number(commit.committed_at),
+            ":ttl": number(commit.expires_at // 1000),
+            ":yes": _YES,
+            ":no": _NO,
+        }
+        changes = ["#status = :status", "done = :yes", "committed_at = :committed_at", "#ttl = :ttl"]
+        removed = ["stages"] if commit.status is Status.COMPLETED else []
+        long_texts = {
+            "outbox": commit.outbox.to_text() if commit.outbox is not None else None,
+            "state": commit.state,
+            "result": commit.result,
+            "error": f"{commit.error.type}: {commit.error.text}" if commit.error is not None else None,
+        }
+        for name, packed in self._packed(claim, long_texts).items():
+            if packed is None:
+                removed.append(f"#{name}")
+            else:
+                changes.append(f"#{name} = :{name}")
+                values[f":{name}"] = packed.value
+        return {
+            "TableName": self._table,
+            "Key": run_key(claim.message.flow, claim.message.object_id),
+            "UpdateExpression": f"SET {', '.join(changes)} REMOVE {', '.join(removed)}",
+            "ConditionExpression": expressions.COMMIT,
+            "ExpressionAttributeNames": expressions.COMMIT_NAMES,
+            "ExpressionAttributeValues": values,
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+
+    def _packed(self, claim: Claim, texts: Mapping[str, str | None]) -> dict[str, Packed | None]:
+        """Raises :class:`TooLarge`, naming each size, for what an item cannot hold."""
+        packed = {
+            name: None if text is None else self._packing.pack(text, self._key(claim, name))
+            for name, text in texts.items()
+        }
+        sizes = {name: one.size for name, one in packed.items() if one is not None}
+        sizes["the rest"] = 1024
+        if sum(sizes.values()) > LARGEST_ITEM:
+            raise TooLarge(f"the commit of {claim.message.flow}/{claim.message.stage}", sizes, LARGEST_ITEM)
+        return packed
+
+    def _key(self, claim: Claim, name: str) -> str:
+        """One for each attempt, so that none overwrites another's."""
+        m, item = claim.message, claim.item
+        return f"{self._prefix}{m.flow}/{quote(m.request_id, safe='')}/{m.hop}-{item.epoch}-{item.owner}-{name}"
+
+    def _not_committed(self, claim: Claim, commit: Commit, error: ClientError) -> Committed | Fenced:
+        match _code(error):
+            case "ConditionalCheckFailedException":
+                return self._fenced(claim, error.response.get("Item"))
+            case "TransactionCanceledException":
+                reasons: list[Any] = error.response.get("CancellationReasons", [])
+                if reasons and reasons[0].get("Code") == "ConditionalCheckFailed":
+                    return self._fenced(claim, reasons[0].get("Item"))
+                if failure := condition_failure(commit.writes, reasons[1:]):
+                    raise failure from None
+                raise error
+            case "ValidationException" if commit.writes:
+                raise WriteInvalid(f"DynamoDB refuses the recorded writes: {_message(error)}") from None
+            case _:
+                raise error
+
+    def _fenced(self, claim: Claim, found: Any) -> Committed | Fenced:
+        item = read_item(found) if found else None
+        answer = refused_commit(claim, item)
+        if isinstance(answer, Fenced) and answer.by is FencedBy.FINISHED and item is not None:
+            return Fenced(answer.by, self._with_result(self._with_outbox(item, found), found))
+        return answer
+
+    # -- long texts, unpacked only where somebody needs them
+
+    def _with_outbox(self, item: RunItem, found: Any) -> RunItem:
+        if "outbox" not in found:
+            return item
+        return replace(item, outbox=Outbox.from_text(self._packing.unpack(found["outbox"])))
+
+    def _with_result(self, item: RunItem, found: Any) -> RunItem:
+        return replace(item, result=self._packing.unpack(found["result"])) if "result" in found else item
+
+    # -- for people and tests: not on a message's way
+
+    def read(self, flow: str, object_id: Any) -> RunItem | None:
+        """The whole item, read consistently."""
+        key = run_key(flow, object_id)
+        found: Any = self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
+        return self.whole(found) if found else None
+
+    def whole(self, found: Item) -> RunItem:
+        """Everything an item holds, its long texts too."""
+        item = self._with_result(self._with_outbox(read_item(found), found), found)
+        return replace(item, state=self._packing.unpack(found["state"])) if "state" in found else item
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def _message(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Message", ""))

@@ -1,0 +1,79 @@
+"""Recorded writes as actions of a DynamoDB transaction, and what a cancelled one says about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, assert_never
+
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+
+from flowguard.errors import ConditionFailed
+from flowguard.writes import Condition, Delete, Put, Update, Write
+
+_serializer = TypeSerializer()
+_deserializer = TypeDeserializer()
+
+
+def to_item(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain Python as DynamoDB's low-level API writes it. Floats become Decimals by their shortest text."""
+    return {name: _serializer.serialize(_storable(value)) for name, value in values.items()}
+
+
+def from_item(item: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse, but for numbers: they come back as Decimals."""
+    return {name: _deserializer.deserialize(value) for name, value in item.items()}
+
+
+def write_action(write: Write) -> Any:
+    """One action of ``TransactItems``, asking for the item where its condition does not hold."""
+    match write:
+        case Put(table, item, condition):
+            return {"Put": {"TableName": table, "Item": to_item(item), **_condition(condition)}}
+        case Update(table, key, change, condition):
+            both = Condition(
+                condition.expression if condition else "",
+                {**change.names, **(condition.names if condition else {})},
+                {**change.values, **(condition.values if condition else {})},
+            )
+            action = {"TableName": table, "Key": to_item(key), "UpdateExpression": change.expression}
+            return {"Update": {**action, **_condition(both)}}
+        case Delete(table, key, condition):
+            return {"Delete": {"TableName": table, "Key": to_item(key), **_condition(condition)}}
+        case _:
+            assert_never(write)
+
+
+def condition_failure(writes: Sequence[Write], reasons: Sequence[Any]) -> ConditionFailed | None:
+    """The first recorded write whose condition did not hold."""
+    for write, reason in zip(writes, reasons, strict=False):
+        if reason.get("Code") == "ConditionalCheckFailed":
+            item = reason.get("Item")
+            said = write.condition.expression if write.condition else ""
+            return ConditionFailed(write.table, said, from_item(item) if item else None)
+    return None
+
+
+def _condition(condition: Condition | None) -> dict[str, Any]:
+    if condition is None:
+        return {}
+    found: dict[str, Any] = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+    if condition.expression:
+        found["ConditionExpression"] = condition.expression
+    if condition.names:
+        found["ExpressionAttributeNames"] = dict(condition.names)
+    if condition.values:
+        found["ExpressionAttributeValues"] = to_item(condition.values)
+    return found
+
+
+def _storable(value: Any) -> Any:
+    match value:
+        case float():
+            return Decimal(str(value))
+        case dict():
+            return {name: _storable(one) for name, one in value.items()}
+        case list() | tuple():
+            return [_storable(one) for one in value]
+        case _:
+            return value

@@ -1,0 +1,79 @@
+"""How the outside starts a flow, without having to know which attributes a request needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flowguard.attributes import Attribute
+from flowguard.aws.clients import Clients
+from flowguard.aws.sender import AWSSender
+from flowguard.clock import Clock, SystemClock
+from flowguard.destinations import Destination, destination
+from flowguard.errors import SendFailed
+from flowguard.flow import AnyFlow
+from flowguard.ids import Ids, ObjectId, RandomIds, RequestId
+from flowguard.outbox import Kind, Send
+from flowguard.payloads import Payload
+from flowguard.ports import Sender
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What was asked for. Keep ``request_id`` and ``requested_at`` to repeat the same request safely."""
+
+    request_id: RequestId
+    requested_at: int
+    object_id: ObjectId
+
+
+class FlowClient:
+    """Sends requests: to a queue, a topic or a function, whichever the flow's first stage reads from."""
+
+    def __init__(self, sender: Sender, *, clock: Clock | None = None, ids: Ids | None = None) -> None:
+        self._sender = sender
+        self._clock = clock if clock is not None else SystemClock()
+        self._ids = ids if ids is not None else RandomIds()
+
+    @classmethod
+    def from_environment(cls) -> FlowClient:
+        """A client on AWS, with boto3's own configuration."""
+        return cls(AWSSender(Clients()))
+
+    def start(
+        self,
+        flow: AnyFlow,
+        payload: Payload,
+        *,
+        object_id: str | None = None,
+        request_id: str | None = None,
+        requested_at: int | None = None,
+        reply_to: Destination | str | None = None,
+        to: Destination | str | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
+    ) -> Started:
+        """Ask for a run of the flow.
+
+        ``request_id`` and ``requested_at`` (ms) are new and now, unless a caller repeats a request of its own: the
+        same id twice is one run. ``reply_to`` is told when the run ends. ``to`` sends elsewhere than to the first
+        stage's inbox: to a topic, or a function. ``attributes`` go along beside flowguard's own four. Raises
+        :class:`SendFailed` where the service did not take it; then nothing was started.
+        """
+        message, inbox = flow.request(
+            payload,
+            request_id=RequestId(self._ids.new() if request_id is None else request_id),
+            requested_at=self._clock.now() if requested_at is None else requested_at,
+            object_id=object_id,
+            reply_to=None if reply_to is None else destination(reply_to),
+        )
+        send = Send(
+            Kind.SIDE,
+            inbox if to is None else destination(to),
+            message.body,
+            message.request_id,
+            {**(attributes or {}), **message.attributes()},
+            group=message.object_id,
+        )
+        if failures := self._sender.send([send]):
+            raise SendFailed({str(send.to): why for why in failures.values()})
+        return Started(message.request_id, message.requested_at, message.object_id)

@@ -1,0 +1,32 @@
+"""The time, handed in rather than read, so that a replayed flow gives the same records."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Tells the time as whole milliseconds since 1970, UTC."""
+
+    def now(self) -> int: ...
+
+
+class SystemClock:
+    """The machine's clock. A wrong one can cause work to be done twice, never an effect: the epoch decides."""
+
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+class ManualClock:
+    """Stands still until it is told to move: for tests."""
+
+    def __init__(self, now: int = 1_767_225_600_000) -> None:
+        self._now = now
+
+    def now(self) -> int:
+        return self._now
+
+    def advance(self, *, seconds: float = 0, ms: int = 0) -> None:
+        self._now += int(seconds * 1000) + ms

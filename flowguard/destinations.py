@@ -1,0 +1,85 @@
+"""Where a message can be sent. Values only: which call sends to which is the business of ``flowguard.aws``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """An SQS queue, by name or URL. A name ending in ``.fifo`` is a FIFO queue."""
+
+    name: str
+
+    @property
+    def short_name(self) -> str:
+        """The bare name, also where the queue was given as a URL or an ARN."""
+        return self.name.rsplit("/", 1)[-1].rsplit(":", 1)[-1]
+
+    @property
+    def fifo(self) -> bool:
+        return self.name.endswith(".fifo")
+
+    def __str__(self) -> str:
+        return f"sqs:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """An SNS topic, by ARN."""
+
+    arn: str
+
+    @property
+    def fifo(self) -> bool:
+        return self.arn.endswith(".fifo")
+
+    def __str__(self) -> str:
+        return f"sns:{self.arn}"
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A Lambda function, by name or ARN, invoked asynchronously."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"lambda:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bus:
+    """An EventBridge bus, by name or ARN, and the ``Source`` and ``DetailType`` of what goes there."""
+
+    name: str
+    source: str
+    detail_type: str
+
+    def __str__(self) -> str:
+        return f"events:{self.source}|{self.detail_type}|{self.name}"
+
+
+Destination = Queue | Topic | Function | Bus
+
+
+def parse_destination(text: str) -> Destination:
+    """The inverse of ``str(destination)``. Raises ValueError, naming the text, for anything else."""
+    kind, _, name = text.partition(":")
+    match kind:
+        case "sqs" if name:
+            return Queue(name)
+        case "sns" if name:
+            return Topic(name)
+        case "lambda" if name:
+            return Function(name)
+        case "events" if name.count("|") >= 2:
+            source, detail_type, bus = name.split("|", 2)
+            return Bus(bus, source, detail_type)
+        case _:
+            raise ValueError(f"{text!r} is no destination; write sqs:…, sns:…, lambda:… or events:source|type|bus")
+
+
+def destination(value: Destination | str) -> Destination:
+    """A destination as people write it: a bare string is a queue's name."""
+    return Queue(value) if isinstance(value, str) else value

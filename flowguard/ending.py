@@ -1,0 +1,37 @@
+"""What became of one record: whether its queue may forget it, and what has to be sent before that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from flowguard.envelope import Envelope
+from flowguard.outbox import Send
+from flowguard.routing import Arrival
+from flowguard.verdicts import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """``result`` is JSON text, of a completed run. ``why`` says what is the matter where the record is not acked."""
+
+    envelope: Envelope
+    ack: bool
+    verdict: Verdict | None = None
+    arrival: Arrival | None = None
+    sends: tuple[Send, ...] = ()
+    result: str | None = None
+    why: str | None = None
+
+    def kept(self, why: str) -> Ending:
+        """The same record, now to be delivered again."""
+        return replace(self, ack=False, why=why)
+
+
+def acked(arrival: Arrival, verdict: Verdict | None, sends: tuple[Send, ...] = (), result: str | None = None) -> Ending:
+    """The record is settled once ``sends`` are sent."""
+    return Ending(envelope=arrival.envelope, ack=True, verdict=verdict, arrival=arrival, sends=sends, result=result)
+
+
+def kept(arrival: Arrival, verdict: Verdict, why: str) -> Ending:
+    """The record stays in its queue."""
+    return Ending(envelope=arrival.envelope, ack=False, verdict=verdict, arrival=arrival, why=why)

@@ -1,0 +1,129 @@
+"""What happened to a message, told to one observer: logs, metrics and traces are made of these and nothing else."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from flowguard.message import Message
+
+logger = logging.getLogger("flowguard")
+
+
+class Event(StrEnum):
+    """One word for each thing that can happen. The verdicts of a claim keep their names, in lower case."""
+
+    CLAIMED = "claimed"
+    DONE = "done"
+    BUSY = "busy"
+    DUPLICATE = "duplicate"
+    STALE = "stale"
+    SUPERSEDED = "superseded"
+    IGNORED = "ignored"
+    GONE = "gone"
+    EARLY = "early"
+    TOOK_OVER = "took_over"
+    """A claim replaced another request's run, which had not ended."""
+    FLUSHED = "flushed"
+    """What a replaced run had committed to send was sent on its behalf."""
+    COMMITTED = "committed"
+    COMPLETED = "completed"
+    FENCED = "fenced"
+    """A worker that no longer owned its hop was refused its commit."""
+    FAILED = "failed"
+    """The run ended FAILED; its message is in the outbox, bound for the dead letters."""
+    RETRIED = "retried"
+    SENT = "sent"
+    NOT_SENT = "not_sent"
+    UNREADABLE = "unreadable"
+    UNROUTABLE = "unroutable"
+    WEAK_ID = "weak_id"
+    """The request id is the SQS message id, which changes when the message is redriven."""
+    ABANDONED = "abandoned"
+    """A run that nobody worked on for longer than the flow allows was taken over."""
+    RETURNED = "returned"
+    """Not enough time was left: the record goes back to its queue untouched."""
+    BROKEN = "broken"
+    """Something outside the stage failed (a service, a setting): the record stays queued."""
+
+
+_WARNINGS = frozenset(
+    {Event.GONE, Event.EARLY, Event.RETRIED, Event.NOT_SENT, Event.WEAK_ID, Event.ABANDONED, Event.RETURNED}
+)
+_ERRORS = frozenset({Event.FAILED, Event.UNREADABLE, Event.UNROUTABLE, Event.BROKEN})
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """An event and its facts: ids and counts, never a payload. ``message`` is None where none could be read."""
+
+    event: Event
+    message: Message | None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def fields(self) -> dict[str, Any]:
+        """What a log line or a metric may show."""
+        found: dict[str, Any] = {"event": self.event.value}
+        if (m := self.message) is not None:
+            found.update(
+                request_id=m.request_id, flow=m.flow, stage=m.stage, hop=m.hop, attempt=m.retry + 1, redrive=m.redrive
+            )
+        found.update(self.facts)
+        return found
+
+
+class Observer(Protocol):
+    """Is told each happening as it happens. It must not raise and should be quick."""
+
+    def __call__(self, happening: Happening) -> None: ...
+
+
+def log(happening: Happening) -> None:
+    """The default observer: one structured line each through the standard ``flowguard`` logger.
+
+    Where Lambda logs JSON (``AWS_LAMBDA_LOG_FORMAT=JSON``) the fields go along as ``extra`` and Lambda's own formatter
+    writes them; elsewhere the line carries them as JSON text.
+    """
+    level = _level(happening.event)
+    if not logger.isEnabledFor(level):
+        return
+    fields = happening.fields()
+    if os.environ.get("AWS_LAMBDA_LOG_FORMAT") == "JSON":
+        logger.log(level, "flowguard %s", happening.event.value, extra=fields)
+    else:
+        logger.log(level, "flowguard %s", json.dumps(fields, default=str))
+
+
+def _level(event: Event) -> int:
+    if event in _ERRORS:
+        return logging.ERROR
+    return logging.WARNING if event in _WARNINGS else logging.INFO
+
+
+class Tally:
+    """An observer that counts, for tests, replays and metrics."""
+
+    def __init__(self) -> None:
+        self.happenings: list[Happening] = []
+
+    def __call__(self, happening: Happening) -> None:
+        self.happenings.append(happening)
+
+    def count(self, *events: Event) -> int:
+        return sum(happening.event in events for happening in self.happenings)
+
+
+def all_of(observers: Iterable[Observer]) -> Observer:
+    """One observer that tells several."""
+    told = tuple(observers)
+
+    def tell(happening: Happening) -> None:
+        for observer in told:
+            observer(happening)
+
+    return tell

@@ -1,0 +1,258 @@
+"""A flow: a named process made of stages, checked as a whole when the class is defined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from enum import Enum, StrEnum
+from typing import Any, ClassVar, Final, Literal, get_origin
+
+from pydantic import BaseModel
+
+from flowguard.destinations import Destination, Queue, destination
+from flowguard.errors import DefinitionError, RunFailed
+from flowguard.ids import ObjectId, RequestId
+from flowguard.message import MOST_CARRIED, OWN_ATTRIBUTES, Message
+from flowguard.payloads import Payload, encode
+from flowguard.stage import AnyStage, Stage
+
+
+class OnConflict(StrEnum):
+    """What happens when a request meets a run of another request for the same object."""
+
+    SUPERSEDE = "supersede"
+    """The newest wins; the old run is fenced from that instant."""
+    IGNORE = "ignore"
+    """The first keeps the object until it has ended; whoever comes meanwhile is turned away."""
+
+
+class _PerRequest(Enum):
+    PER_REQUEST = "per-request"
+
+
+PER_REQUEST: Final = _PerRequest.PER_REQUEST
+"""For ``object_id``: every request is carried out, each as a run of its own."""
+
+SUPERSEDE: Final = OnConflict.SUPERSEDE
+IGNORE: Final = OnConflict.IGNORE
+
+
+class Flow:
+    """Subclass it and list the stages; the first one is where requests enter.
+
+    ``object_id``     the field of the first stage's payload that names the business object (dots reach inside:
+                      ``"cart.id"``), or ``PER_REQUEST``
+    ``on_conflict``   SUPERSEDE (default) or IGNORE
+    ``version``       of the flow's messages; ``accepts`` are older ones that its stages can still read
+    ``inbox``         the queue of every stage that names none; the flow's name by default
+    ``dead_letters``  where messages go that can never work; ``<name>-dead-letters`` by default
+    ``complete_to``   who is told of every ended run, beside the ``reply_to`` of whoever asked
+    ``carry``         names of message attributes that go along with everything the flow sends (at most six)
+    ``max_hops``      stops a chain that runs in circles; retries are no hops
+    ``retention``     how long a message can live in a queue and its dead-letter queue together; run items are kept for
+                      twice that (docs/decisions/0003)
+    ``abandoned_after``  when a run that nobody works on may be taken over although ``on_conflict`` is IGNORE
+    """
+
+    stages: ClassVar[tuple[AnyStage, ...]] = ()
+
+    name: ClassVar[str]
+    object_id: ClassVar[str | Literal[_PerRequest.PER_REQUEST]]
+    on_conflict: ClassVar[OnConflict]
+    version: ClassVar[int]
+    accepts: ClassVar[frozenset[int]]
+    inbox: ClassVar[Destination]
+    dead_letters: ClassVar[Destination]
+    complete_to: ClassVar[Destination | None]
+    carry: ClassVar[tuple[str, ...]]
+    max_hops: ClassVar[int]
+    retention: ClassVar[timedelta]
+    abandoned_after: ClassVar[timedelta]
+
+    def __init_subclass__(
+        cls,
+        *,
+        name: str = "",
+        object_id: str | Literal[_PerRequest.PER_REQUEST] = "",
+        on_conflict: OnConflict = OnConflict.SUPERSEDE,
+        version: int = 1,
+        accepts: Iterable[int] = (),
+        inbox: Destination | str | None = None,
+        dead_letters: Destination | str | None = None,
+        complete_to: Destination | str | None = None,
+        carry: tuple[str, ...] = (),
+        max_hops: int = 50,
+        retention: timedelta = timedelta(days=14),
+        abandoned_after: timedelta = timedelta(days=1),
+        **rest: Any,
+    ) -> None:
+        super().__init_subclass__(**rest)
+        cls.name, cls.object_id, cls.on_conflict = name, object_id, on_conflict
+        cls.version, cls.accepts = version, frozenset({version, *accepts})
+        cls.inbox = Queue(name) if inbox is None else destination(inbox)
+        cls.dead_letters = Queue(f"{name}-dead-letters") if dead_letters is None else destination(dead_letters)
+        cls.complete_to = None if complete_to is None else destination(complete_to)
+        cls.carry, cls.max_hops = carry, max_hops
+        cls.retention, cls.abandoned_after = retention, abandoned_after
+        if problems := [*_option_problems(cls), *_stage_problems(cls)]:
+            raise DefinitionError(f"flow {cls.__qualname__}", tuple(problems))
+
+    @classmethod
+    def entry(cls) -> AnyStage:
+        """The stage where requests enter."""
+        return cls.stages[0]
+
+    @classmethod
+    def stage(cls, name: str) -> AnyStage:
+        """Raises :class:`RunFailed`, naming the stages there are, for a name the flow does not know."""
+        for stage in cls.stages:
+            if stage.name == name:
+                return stage
+        raise RunFailed(f"{cls.name} has no stage {name!r}; it has {', '.join(stage.name for stage in cls.stages)}")
+
+    @classmethod
+    def inbox_of(cls, stage: AnyStage) -> Destination:
+        """Where messages for the stage are sent."""
+        return stage.inbox if stage.inbox is not None else cls.inbox
+
+    @classmethod
+    def object_of(cls, payload: Any, request_id: RequestId) -> ObjectId:
+        """What the run is for, read from the first stage's payload. Raises :class:`RunFailed` where it is not there."""
+        if not isinstance(cls.object_id, str):
+            return ObjectId(request_id)
+        value: Any = payload
+        for part in cls.object_id.split("."):
+            value = value.get(part) if isinstance(value, dict) else getattr(value, part, None)
+        if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+            raise RunFailed(f"the payload has no usable {cls.object_id!r} to name the object by")
+        return ObjectId(str(value))
+
+    @classmethod
+    def request(
+        cls,
+        payload: Payload,
+        *,
+        request_id: RequestId,
+        requested_at: int,
+        object_id: str | None = None,
+        reply_to: Destination | None = None,
+    ) -> tuple[Message, Destination]:
+        """The message that starts a run, and where it goes. ``requested_at`` is ms since 1970."""
+        entry = cls.entry()
+        if not isinstance(payload, get_origin(entry.payload) or entry.payload):
+            raise TypeError(
+                f"{cls.name} starts with {entry.name!r}, which takes {entry.payload.__name__}, "
+                f"not {type(payload).__name__}"
+            )
+        message = Message(
+            flow=cls.name,
+            stage=entry.name,
+            version=cls.version,
+            object_id=cls.object_of(payload, request_id) if object_id is None else ObjectId(object_id),
+            request_id=request_id,
+            requested_at=requested_at,
+            body=encode(payload),
+            reply_to=None if reply_to is None else str(reply_to),
+        )
+        return message, cls.inbox_of(entry)
+
+
+AnyFlow = type[Flow]
+
+
+def _option_problems(flow: AnyFlow) -> list[str]:
+    found = []
+    if flow.object_id == "":
+        found.append("it does not say what a run is for; give object_id='<a field of the first payload>' or PER_REQUEST")
+    if not flow.name or not all(letter.isalnum() or letter in "-_." for letter in flow.name):
+        found.append(f"its name {flow.name!r} must be letters, digits, '-', '_' and '.'")
+    if flow.version < 1 or any(version < 1 for version in flow.accepts):
+        found.append(f"versions {sorted(flow.accepts)} must be whole numbers from 1")
+    if flow.max_hops < 1:
+        found.append(f"max_hops is {flow.max_hops}; a run has at least one hop")
+    if flow.retention <= timedelta(0) or flow.abandoned_after <= timedelta(0):
+        found.append("retention and abandoned_after must be positive")
+    if len(flow.carry) > MOST_CARRIED:
+        found.append(f"it carries {len(flow.carry)} attributes; beside flowguard's own SQS has room for {MOST_CARRIED}")
+    if taken := OWN_ATTRIBUTES.intersection(flow.carry):
+        found.append(f"it carries {', '.join(sorted(taken))}, which flowguard sets itself; leave it out")
+    return found
+
+
+def _stage_problems(flow: AnyFlow) -> list[str]:
+    stages = vars(flow).get("stages", flow.stages)
+    if not isinstance(stages, tuple) or not stages:
+        return ["it has no stages; list them: stages = (FirstStage, …)"]
+    if strangers := [stage for stage in stages if not _is_stage(stage)]:
+        return [f"{stranger!r} in stages is no complete stage class" for stranger in strangers]
+    return [
+        *_duplicate_problems(stages),
+        *_route_problems(stages),
+        *_reach_problems(stages),
+        *_state_problems(stages),
+        *_object_problems(flow, stages[0]),
+    ]
+
+
+def _is_stage(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Stage) and hasattr(value, "name")
+
+
+def _duplicate_problems(stages: tuple[AnyStage, ...]) -> list[str]:
+    names = [stage.name for stage in stages]
+    return [
+        f"{names.count(name)} of its stages are named {name!r}; messages could not tell them apart"
+        for name in sorted({name for name in names if names.count(name) > 1})
+    ]
+
+
+def _route_problems(stages: tuple[AnyStage, ...]) -> list[str]:
+    known = {stage.name for stage in stages}
+    return [
+        f"stage {stage.name!r} goes on to {name!r}, which is not among its stages: {', '.join(sorted(known))}"
+        for stage in stages
+        for name in stage.then
+        if name not in known
+    ]
+
+
+def _reach_problems(stages: tuple[AnyStage, ...]) -> list[str]:
+    by_name = {stage.name: stage for stage in stages}
+    reached: set[str] = set()
+    ahead = [stages[0].name]
+    while ahead:
+        name = ahead.pop()
+        if name in by_name and name not in reached:
+            reached.add(name)
+            ahead.extend(by_name[name].then)
+    return [
+        f"no stage leads to {name!r}; name it in another stage's then=, or leave it out"
+        for name in by_name
+        if name not in reached
+    ]
+
+
+def _state_problems(stages: tuple[AnyStage, ...]) -> list[str]:
+    kinds = {stage.state for stage in stages}
+    if len(kinds) == 1:
+        return []
+    listed = ", ".join(f"{stage.name}: {stage.state.__name__}" for stage in stages)
+    return [f"its stages disagree on the run's state ({listed}); a run has one"]
+
+
+def _object_problems(flow: AnyFlow, entry: AnyStage) -> list[str]:
+    if not isinstance(flow.object_id, str) or not flow.object_id:
+        return []
+    kind: Any = entry.payload
+    if kind is str:
+        return [f"{entry.name!r} takes text, which has no {flow.object_id!r}; use object_id=PER_REQUEST"]
+    for part in flow.object_id.split("."):
+        if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+            return []  # inside a dict nothing is known before there is a message
+        if part not in kind.model_fields:
+            return [
+                f"object_id is {flow.object_id!r}, but {kind.__name__} has no {part!r}; it has "
+                f"{', '.join(kind.model_fields)}"
+            ]
+        kind = kind.model_fields[part].annotation
+    return []

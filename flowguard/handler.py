@@ -1,0 +1,105 @@
+"""What a Lambda points at: reads the event, runs the flows, answers what the invoker understands."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from flowguard.aws.services import aws_services
+from flowguard.ending import Ending
+from flowguard.envelope import BadRecord, Envelope, Source, normalize
+from flowguard.errors import NotProcessed
+from flowguard.events import Event, Happening
+from flowguard.flow import AnyFlow
+from flowguard.ports import Budget, Services, Unlimited
+from flowguard.routing import Routes
+from flowguard.runtime import Runtime
+from flowguard.settings import Settings
+from flowguard.stage import AnyStage
+
+
+class LambdaBudget:
+    """Asks Lambda's context how long the invocation has."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def remaining(self) -> int | None:
+        return int(self._context.get_remaining_time_in_millis())
+
+
+class LambdaHandler:
+    """Called by Lambda with an event and a context. Made by :func:`lambda_handler`."""
+
+    def __init__(self, routes: Routes, services: Services | None = None) -> None:
+        self.routes = routes
+        self._given = services
+
+    def using(self, services: Services) -> LambdaHandler:
+        """The same function on other services: an embedded engine, a clock that can be set."""
+        return LambdaHandler(self.routes, services)
+
+    @cached_property
+    def _services(self) -> Services:
+        if self._given is not None:
+            return self._given
+        return aws_services(Settings.from_environment(os.environ))
+
+    def __call__(self, event: Any, context: Any = None) -> Any:
+        """Answers ``batchItemFailures`` to a queue; to a direct invocation the verdict and the result of its run.
+
+        Raises :class:`NotProcessed` where the invoker has no partial answers (SNS, direct) and something is left over.
+        """
+        records = normalize(
+            event,
+            invocation_id=getattr(context, "aws_request_id", None),
+            function_arn=getattr(context, "invoked_function_arn", None),
+        )
+        budget: Budget = LambdaBudget(context) if hasattr(context, "get_remaining_time_in_millis") else Unlimited()
+        bad = [record for record in records if isinstance(record, BadRecord)]
+        for record in bad:
+            self._tell_unreadable(record)
+        good = [record for record in records if isinstance(record, Envelope)]
+        endings = Runtime(self.routes, self._services).run(good, budget)
+        return _answer(endings, bad)
+
+    def _tell_unreadable(self, bad: BadRecord) -> None:
+        facts = {"record": bad.record_id or f"[{bad.index}]", "field": bad.error.field, "why": bad.error.problem}
+        self._services.observer(Happening(Event.UNREADABLE, None, facts))
+
+
+def lambda_handler(*targets: AnyFlow | AnyStage) -> LambdaHandler:
+    """The function for a flow, or for some of its stages: ``lambda_handler(ValidateCart, PriceCart)``.
+
+    Several flows may share a function: list each, with the stages served here after it. Settings come from the
+    environment when the first event does; its event source mapping must have ``ReportBatchItemFailures``.
+    """
+    return LambdaHandler(Routes(targets))
+
+
+def _answer(endings: Sequence[Ending], bad: Sequence[BadRecord]) -> Any:
+    left = {ending.envelope.message_id: ending.why or "" for ending in endings if not ending.ack}
+    unnamed = {f"[{record.index}]": str(record.error) for record in bad if record.record_id is None}
+    left.update({record.record_id: str(record.error) for record in bad if record.record_id is not None})
+    sources = {ending.envelope.source for ending in endings}
+    if unnamed or not sources <= {Source.SQS, Source.SNS_SQS}:
+        if left or unnamed:
+            raise NotProcessed({**left, **unnamed})
+        return _result(endings)
+    return {"batchItemFailures": [{"itemIdentifier": record} for record in left]}
+
+
+def _result(endings: Sequence[Ending]) -> Any:
+    """What a direct caller is told: one object for one message, a list for several."""
+    told = [
+        {
+            "request_id": ending.arrival.message.request_id if ending.arrival else None,
+            "verdict": ending.verdict.value if ending.verdict else None,
+            "result": json.loads(ending.result) if ending.result is not None else None,
+        }
+        for ending in endings
+    ]
+    return told[0] if len(told) == 1 else told

@@ -1,0 +1,39 @@
+"""Where new ids come from, and the types that keep one kind of id from being taken for another."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from typing import NewType, Protocol
+
+RequestId = NewType("RequestId", str)
+"""Names one run of a flow: the ``uniquerequestid``."""
+
+ObjectId = NewType("ObjectId", str)
+"""Names the business object that a flow runs for, unique within the flow."""
+
+Owner = NewType("Owner", str)
+"""A nonce of one claim: how a worker recognises its own write when the answer to it was lost."""
+
+
+class Ids(Protocol):
+    """A source of new, never repeated ids."""
+
+    def new(self) -> str: ...
+
+
+class RandomIds:
+    """Ids from the operating system's randomness: what runs in production."""
+
+    def new(self) -> str:
+        return uuid.uuid4().hex
+
+
+class SeededIds:
+    """The same ids in the same order for the same seed: replays and tests. Never for production."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = random.Random(seed)  # noqa: S311 - repeatable on purpose, protects nothing
+
+    def new(self) -> str:
+        return f"{self._random.getrandbits(128):032x}"

@@ -1,0 +1,166 @@
+"""A stage's message: which run, which hop, which attempt, and the payload's text.
+
+What travels with every message is four attributes, so that a sender's own six still fit beside them:
+
+``uniquerequestid``   the request id, the same in every hop, retry and redrive of a run
+``requestedat``       ms since 1970, set by whoever asked first
+``flowstage``         ``<flow>/<stage>``: what subscriptions can filter on
+``flowguard``         JSON: object id, version, hop, retry, redrive, and where set reply_to and the first error
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from flowguard.attributes import Attribute
+from flowguard.ids import ObjectId, RequestId
+
+REQUEST_ID = "uniquerequestid"
+REQUESTED_AT = "requestedat"
+FLOW_STAGE = "flowstage"
+PLACE = "flowguard"
+OWN_ATTRIBUTES = frozenset({REQUEST_ID, REQUESTED_AT, FLOW_STAGE, PLACE})
+MOST_CARRIED = 10 - len(OWN_ATTRIBUTES)
+"""SQS allows ten attributes a message."""
+
+_LONGEST_ERROR = 500
+
+
+@dataclass(frozen=True, slots=True)
+class FirstError:
+    """What went wrong first: later attempts often fail for other reasons than the one that matters."""
+
+    type: str
+    text: str
+    at: int
+
+    @classmethod
+    def of(cls, error: BaseException, at: int) -> FirstError:
+        return cls(type(error).__name__, str(error)[:_LONGEST_ERROR], at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One stage's work, addressed.
+
+    ``body`` is the payload's text (JSON for models and dicts). ``carried`` are the attributes that the flow passes on
+    with everything it sends. Times are ms since 1970, UTC.
+    """
+
+    flow: str
+    stage: str
+    version: int
+    object_id: ObjectId
+    request_id: RequestId
+    requested_at: int
+    body: str
+    hop: int = 1
+    retry: int = 0
+    redrive: int = 0
+    reply_to: str | None = None
+    first_error: FirstError | None = None
+    carried: Mapping[str, Attribute] = field(default_factory=dict)
+
+    @property
+    def attempt(self) -> tuple[int, int]:
+        """Attempts of a hop are ordered by redrive, then retry."""
+        return self.redrive, self.retry
+
+    def for_object(self, object_id: ObjectId) -> Message:
+        """The same message, now that its payload has told what the run is for."""
+        return replace(self, object_id=object_id)
+
+    def next(self, stage: str, body: str) -> Message:
+        """The message of the next hop of the same run."""
+        return replace(self, stage=stage, body=body, hop=self.hop + 1, retry=0, redrive=0, first_error=None)
+
+    def again(self, error: FirstError) -> Message:
+        """The same message, one attempt later. The first error stays the first."""
+        return replace(self, retry=self.retry + 1, first_error=self.first_error or error)
+
+    def redriven(self, error: FirstError) -> Message:
+        """The same message as a dead letter carries it: whoever sends it back needs to change nothing."""
+        return replace(self, redrive=self.redrive + 1, retry=0, first_error=self.first_error or error)
+
+    def attributes(self) -> dict[str, Attribute]:
+        """What travels with a new message: flowguard's own attributes, then what the flow carries."""
+        return {**self.own_attributes(), **self.carried}
+
+    def own_attributes(self) -> dict[str, Attribute]:
+        """The four of the module's table, in its order."""
+        place: dict[str, Any] = {"version": self.version, "hop": self.hop}
+        if self.object_id:
+            place["object"] = self.object_id
+        if self.retry:
+            place["retry"] = self.retry
+        if self.redrive:
+            place["redrive"] = self.redrive
+        if self.reply_to is not None:
+            place["reply_to"] = self.reply_to
+        if self.first_error is not None:
+            place["error"] = [self.first_error.type, self.first_error.text, self.first_error.at]
+        return {
+            REQUEST_ID: Attribute.string(self.request_id),
+            REQUESTED_AT: Attribute.number(self.requested_at),
+            FLOW_STAGE: Attribute.string(f"{self.flow}/{self.stage}"),
+            PLACE: Attribute.string(json.dumps(place, separators=(",", ":"))),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the ``flowguard`` attribute says, checked."""
+
+    object_id: ObjectId | None = None
+    version: int | None = None
+    hop: int = 1
+    retry: int = 0
+    redrive: int = 0
+    reply_to: str | None = None
+    first_error: FirstError | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        """Raises ValueError with what is wrong; an unknown key is left to newer versions and passed over."""
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"is not JSON: {error}") from None
+        if not isinstance(found, dict):
+            raise ValueError("is not a JSON object")
+        object_id = found.get("object")
+        reply_to = found.get("reply_to")
+        for name, value in (("object", object_id), ("reply_to", reply_to)):
+            if value is not None and not isinstance(value, str):
+                raise ValueError(f"has a {name!r} that is not text")
+        return cls(
+            object_id=None if object_id is None else ObjectId(object_id),
+            version=_whole(found, "version", None, 1),
+            hop=_whole(found, "hop", 1, 1) or 1,
+            retry=_whole(found, "retry", 0, 0) or 0,
+            redrive=_whole(found, "redrive", 0, 0) or 0,
+            reply_to=reply_to,
+            first_error=_first_error(found.get("error")),
+        )
+
+
+def _whole(found: dict[str, Any], name: str, default: int | None, least: int) -> int | None:
+    value = found.get(name, default)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"has {name!r} {value!r}; it is a whole number of at least {least}")
+    return value
+
+
+def _first_error(value: object) -> FirstError | None:
+    match value:
+        case None:
+            return None
+        case [str(kind), str(text), int(at)]:
+            return FirstError(kind, text, at)
+        case _:
+            raise ValueError("has an 'error' that is not [type, text, ms]")

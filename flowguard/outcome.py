@@ -1,0 +1,29 @@
+"""How a stage can end, as values: matched exhaustively, so that a new ending names every place that must know it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from flowguard.payloads import Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """Go on with another stage. Made by ``SomeStage.message(payload)``, which checks the payload's type."""
+
+    stage: str
+    payload: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The run is complete. ``result`` is kept for late duplicates and told to whoever asked; keep it small.
+
+    Anything JSON can hold, or a pydantic model.
+    """
+
+    result: Any = None
+
+
+Outcome = Next | Done

@@ -1,0 +1,73 @@
+"""Payloads, state and results as text: pydantic models and JSON values become JSON, text stays what it is."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
+
+from flowguard.errors import RunFailed
+
+Payload = BaseModel | dict[str, Any] | str
+"""What a stage may take and a message may carry."""
+
+_MOST_PROBLEMS = 5
+
+
+def is_payload_type(kind: object) -> bool:
+    """Whether a stage may declare this type for its payload."""
+    return kind is str or kind is dict or _is_model(kind)
+
+
+def _is_model(kind: object) -> bool:
+    return inspect.isclass(kind) and issubclass(kind, BaseModel)
+
+
+def encode(value: object) -> str:
+    """The text that travels. Raises TypeError, naming the type, for what JSON cannot hold."""
+    if isinstance(value, str):
+        return value
+    return encode_json(value)
+
+
+def encode_json(value: object) -> str:
+    """JSON text, a string included. Decimals and dates become what pydantic makes of them (text)."""
+    if isinstance(value, BaseModel):
+        return value.model_dump_json(by_alias=True)
+    try:
+        return to_json(value).decode()
+    except PydanticSerializationError as error:
+        raise TypeError(f"{type(value).__name__} cannot become JSON: {error}") from None
+
+
+def decode(kind: type[Any], text: str, *, what: str) -> Any:
+    """The value that ``text`` stands for. Raises :class:`RunFailed`, which never quotes the payload itself."""
+    if kind is str:
+        return text
+    if _is_model(kind):
+        return _decode_model(kind, text, what)
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise RunFailed(f"{what} is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise RunFailed(f"{what} is JSON, but not an object")
+    return found
+
+
+def _decode_model(kind: type[BaseModel], text: str, what: str) -> BaseModel:
+    try:
+        return kind.model_validate_json(text)
+    except ValidationError as error:
+        raise RunFailed(f"{what} is no {kind.__name__}: {_problems(error)}") from None
+
+
+def _problems(error: ValidationError) -> str:
+    rows = error.errors(include_input=False, include_url=False, include_context=False)
+    shown = [f"{'.'.join(map(str, row['loc'])) or 'the whole'}: {row['msg']}" for row in rows[:_MOST_PROBLEMS]]
+    if len(rows) > _MOST_PROBLEMS:
+        shown.append(f"and {len(rows) - _MOST_PROBLEMS} more")
+    return "; ".join(shown)

@@ -1,0 +1,139 @@
+"""From what a handler did to what its commit writes: pure, and the one place that knows the endings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, assert_never, get_origin
+
+from flowguard.attributes import Attribute
+from flowguard.destinations import parse_destination
+from flowguard.envelope import Envelope, resend
+from flowguard.errors import RunFailed
+from flowguard.flow import AnyFlow
+from flowguard.ids import RequestId
+from flowguard.message import REQUEST_ID, REQUESTED_AT, FirstError, Message
+from flowguard.outbox import Kind, Outbox, Send
+from flowguard.outcome import Done, Next, Outcome
+from flowguard.payloads import encode, encode_json
+from flowguard.run import Commit, Status
+from flowguard.step import AnyStep, NoState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planner:
+    """Plans the commit of one hop. ``moment`` is the hop's own time, ms, later than the commit before it."""
+
+    flow: AnyFlow
+    message: Message
+    moment: int
+
+    def ended(self, outcome: Outcome, step: AnyStep) -> Commit:
+        """What a handler's outcome writes. Raises :class:`RunFailed` for an outcome that the flow does not allow."""
+        match outcome:
+            case Next():
+                return self._commit(Status.RUNNING, [*step.sends, self._next(outcome)], step)
+            case Done():
+                result = None if outcome.result is None else encode_json(outcome.result)
+                told = self._complete(Status.COMPLETED, len(step.sends), result=result)
+                return self._commit(Status.COMPLETED, [*step.sends, *told], step, result=result)
+            case None:
+                raise RunFailed(f"{self.message.stage} returned nothing; return OtherStage.message(…) or Done(…)")
+            case _:
+                assert_never(outcome)
+
+    def failed(self, error: FirstError, envelope: Envelope, state: str | None) -> Commit:
+        """The end of a run that can never work: nothing the handler recorded, a dead letter, and word to who waits."""
+        why = f"{error.type}: {error.text}"
+        told = self._complete(Status.FAILED, 0, error=why)
+        return Commit(
+            status=Status.FAILED,
+            committed_at=self.moment,
+            expires_at=self.expires_at,
+            outbox=self._outbox([*told, dead_letter(self.flow, self.message, error, envelope)]),
+            state=state,
+            error=error,
+        )
+
+    @property
+    def expires_at(self) -> int:
+        return expires_at(self.flow, self.moment)
+
+    def _commit(self, status: Status, sends: list[Send], step: AnyStep, result: str | None = None) -> Commit:
+        return Commit(
+            status=status,
+            committed_at=self.moment,
+            expires_at=self.expires_at,
+            outbox=self._outbox(sends),
+            state=None if isinstance(step.state, NoState) else encode_json(step.state),
+            result=result,
+            writes=tuple(step.writes),
+        )
+
+    def _outbox(self, sends: list[Send]) -> Outbox | None:
+        return Outbox(self.message.request_id, self.moment, tuple(sends)) if sends else None
+
+    def _next(self, outcome: Next) -> Send:
+        this = self.flow.stage(self.message.stage)
+        stage = self.flow.stage(outcome.stage)
+        if stage.name not in this.then:
+            raise RunFailed(f"{this.name} went on to {stage.name!r}, which its then= does not name")
+        if self.message.hop >= self.flow.max_hops:
+            raise RunFailed(f"{self.flow.name} has made {self.message.hop} hops, its max_hops; does it run in circles?")
+        kind: Any = get_origin(stage.payload) or stage.payload
+        if not isinstance(outcome.payload, kind):
+            raise RunFailed(f"{stage.name!r} takes {kind.__name__}, not {type(outcome.payload).__name__}")
+        onward = self.message.next(stage.name, encode(outcome.payload))
+        return Send(
+            Kind.NEXT,
+            self.flow.inbox_of(stage),
+            onward.body,
+            f"{onward.request_id}.{onward.hop}",
+            onward.attributes(),
+            group=onward.object_id,
+        )
+
+    def _complete(
+        self, status: Status, number: int, *, result: str | None = None, error: str | None = None
+    ) -> list[Send]:
+        """The Complete message, to whoever asked and to whom the flow always tells."""
+        message, flow = self.message, self.flow
+        asked = [] if message.reply_to is None else [parse_destination(message.reply_to)]
+        told = [*asked, *([] if flow.complete_to is None else [flow.complete_to])]
+        if not told:
+            return []
+        about = {
+            "flow": flow.name,
+            "object_id": message.object_id,
+            "request_id": message.request_id,
+            "status": status.value,
+        }
+        outcome = f',"error":{encode_json(error)}}}' if error is not None else f',"result":{result or "null"}}}'
+        body = encode(about)[:-1] + outcome
+        return [self._complete_to(to, body, f"{message.request_id}.{message.hop}.{number + i}") for i, to in enumerate(told)]
+
+    def _complete_to(self, to: Any, body: str, own: str) -> Send:
+        attributes = {REQUEST_ID: Attribute.string(own), REQUESTED_AT: Attribute.number(self.moment)}
+        return Send(
+            Kind.COMPLETE, to, body, own, {**attributes, **self.message.carried}, group=self.message.object_id
+        )
+
+
+def dead_letter(flow: AnyFlow, message: Message, error: FirstError, envelope: Envelope) -> Send:
+    """The original, untouched, with what is needed to send it again as it is: the next redrive, retry 0, the error."""
+    body, attributes = resend(envelope, message.redriven(error).own_attributes())
+    return Send(
+        Kind.DEAD,
+        flow.dead_letters,
+        body,
+        f"{message.request_id}.{message.hop}.{message.redrive + 1}.dead",
+        attributes,
+        group=message.object_id or message.request_id,
+    )
+
+
+def expires_at(flow: AnyFlow, moment: int) -> int:
+    """When a run item may go: a copy of its last message may be sent ``retention`` after the first one, and read
+    ``retention`` after that (docs/decisions/0003)."""
+    return moment + 2 * int(flow.retention.total_seconds() * 1000)
+
+

@@ -1,0 +1,64 @@
+"""What the runtime needs from the outside: a store, a sender, a clock, ids, someone to tell. All of it is handed in."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from flowguard.clock import Clock, SystemClock
+from flowguard.envelope import Envelope
+from flowguard.events import Observer, log
+from flowguard.ids import Ids, RandomIds
+from flowguard.outbox import Send
+from flowguard.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
+
+
+class Store(Protocol):
+    """The run items. Each method is one call to the database, and answers from that call alone."""
+
+    def claim(self, request: ClaimRequest) -> Claim | Refused: ...
+
+    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
+        """Raises :class:`flowguard.errors.ConditionFailed` for a condition of the caller's own, and
+        :class:`flowguard.errors.TooLarge` before anything is written."""
+        ...
+
+
+class Sender(Protocol):
+    """Sends what outboxes hold."""
+
+    def send(self, sends: Sequence[Send]) -> Mapping[int, str]:
+        """Sends all it can, in order for each destination. Answers why, by position, for those that were not taken."""
+        ...
+
+    def postpone(self, envelope: Envelope, seconds: int) -> None:
+        """Lets a record that stays in its queue be seen again after ``seconds``, not at the queue's own pace."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Everything handed in, immutable: nothing is kept on it between two invocations."""
+
+    store: Store
+    sender: Sender
+    clock: Clock = field(default_factory=SystemClock)
+    ids: Ids = field(default_factory=RandomIds)
+    observer: Observer = log
+    draw: random.Random = field(default_factory=random.Random)
+    """For jitter; seeded where a run is to be repeatable."""
+
+
+class Budget(Protocol):
+    """How long the invocation has, in ms; None where nothing limits it."""
+
+    def remaining(self) -> int | None: ...
+
+
+class Unlimited:
+    """No Lambda is counting."""
+
+    def remaining(self) -> int | None:
+        return None

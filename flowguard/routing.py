@@ -1,0 +1,175 @@
+"""From an envelope to a stage's message: which flow, stage, run, hop and attempt it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from flowguard.destinations import Queue
+from flowguard.envelope import Envelope
+from flowguard.errors import EnvelopeError, FlowguardError, RunFailed, SettingsError
+from flowguard.flow import AnyFlow, Flow
+from flowguard.ids import ObjectId, RequestId
+from flowguard.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message, Place
+from flowguard.payloads import decode
+from flowguard.stage import AnyStage, Stage
+
+CLOCKS_DIFFER_BY = timedelta(minutes=15)
+"""How far ahead a sender's clock may be. A request from the far future would shut out every later one."""
+
+
+class Unroutable(FlowguardError):
+    """A message that is for no stage of this function. It stays in its queue, which is wired to the wrong function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A message that found its stage.
+
+    ``payload`` is decoded where that was needed to find the object; ``problem`` is why the message can never work.
+    ``weak_id`` says that the request id is the SQS message id, which a redrive changes.
+    """
+
+    envelope: Envelope
+    flow: AnyFlow
+    stage: AnyStage | None
+    message: Message
+    payload: Any = None
+    problem: RunFailed | None = None
+    weak_id: bool = False
+
+
+class Routes:
+    """The flows and stages that one function serves."""
+
+    def __init__(self, targets: Iterable[AnyFlow | AnyStage]) -> None:
+        self._stages: dict[str, dict[str, AnyStage]] = {}
+        self._flows: dict[str, AnyFlow] = {}
+        flow: AnyFlow | None = None
+        for target in targets:
+            if isinstance(target, type) and issubclass(target, Flow):
+                flow = target
+                self._flows[flow.name] = flow
+                self._stages[flow.name] = {}
+            elif isinstance(target, type) and issubclass(target, Stage) and flow is not None:
+                self._stages[flow.name][flow.stage(target.name).name] = target
+            else:
+                raise SettingsError("lambda_handler", f"{target!r} is no flow, nor a stage after its flow")
+        if not self._flows:
+            raise SettingsError("lambda_handler", "it serves nothing; give it a flow: lambda_handler(ValidateCart)")
+        for name, stages in self._stages.items():
+            if not stages:
+                stages.update({stage.name: stage for stage in self._flows[name].stages})
+
+    @property
+    def flows(self) -> tuple[AnyFlow, ...]:
+        return tuple(self._flows.values())
+
+    def serves(self, flow: AnyFlow) -> tuple[AnyStage, ...]:
+        """The flow's stages that this function handles."""
+        return tuple(self._stages.get(flow.name, {}).values())
+
+    def resolve(self, envelope: Envelope, now: int) -> Arrival:
+        """Raises :class:`Unroutable`, or :class:`EnvelopeError` for attributes that cannot be read."""
+        flow, stage_name = self._address(envelope)
+        place = self._place(envelope)
+        request_id, weak_id = self._request_id(envelope)
+        requested_at = self._requested_at(envelope, now)
+        message = Message(
+            flow=flow.name,
+            stage=stage_name,
+            version=flow.version if place.version is None else place.version,
+            object_id=place.object_id or ObjectId(""),
+            request_id=request_id,
+            requested_at=requested_at,
+            body=envelope.message,
+            hop=place.hop,
+            retry=place.retry,
+            redrive=place.redrive,
+            reply_to=place.reply_to,
+            first_error=place.first_error,
+            carried={name: envelope.attributes[name] for name in flow.carry if name in envelope.attributes},
+        )
+        return self._arrival(envelope, flow, message, weak_id)
+
+    def _arrival(self, envelope: Envelope, flow: AnyFlow, message: Message, weak_id: bool) -> Arrival:
+        """Settles the object; a message that can never work keeps its place, so that its run can be ended."""
+        stage: AnyStage | None = None
+        payload: Any = None
+        problem: RunFailed | None = None
+        try:
+            if message.version not in flow.accepts:
+                raise RunFailed(f"{flow.name} does not read version {message.version}, only {sorted(flow.accepts)}")
+            stage = flow.stage(message.stage)
+            if not message.object_id:
+                payload = decode(stage.payload, message.body, what=f"the payload of {stage.name}")
+                message = message.for_object(flow.object_of(payload, message.request_id))
+        except RunFailed as error:
+            problem = error
+        if stage is not None and stage.name not in self._stages[flow.name]:
+            raise Unroutable(f"{flow.name}/{stage.name} is not served here; {self._served()} is")
+        return Arrival(envelope, flow, stage, message, payload, problem, weak_id)
+
+    def _address(self, envelope: Envelope) -> tuple[AnyFlow, str]:
+        named = envelope.attributes.get(FLOW_STAGE)
+        if named is None:
+            flow = self._by_queue(envelope)
+            return flow, flow.entry().name
+        flow_name, _, stage_name = named.value.partition("/")
+        found = self._flows.get(flow_name)
+        if found is None:
+            raise Unroutable(f"{named.value!r} is not served here; {self._served()} is")
+        return found, stage_name
+
+    def _by_queue(self, envelope: Envelope) -> AnyFlow:
+        """Whose is a message that names no flow? The only flow's, or that of the queue it came through."""
+        entered = [flow for flow in self._flows.values() if flow.entry().name in self._stages[flow.name]]
+        if len(entered) == 1:
+            return entered[0]
+        for flow in entered:
+            inbox = flow.inbox_of(flow.entry())
+            if isinstance(inbox, Queue) and envelope.queue is not None and inbox.short_name == envelope.queue:
+                return flow
+        raise Unroutable(f"the message names no flow ({FLOW_STAGE}), and its queue tells none of {self._served()}")
+
+    def _served(self) -> str:
+        return ", ".join(f"{flow}/{stage}" for flow, stages in self._stages.items() for stage in stages)
+
+    @staticmethod
+    def _place(envelope: Envelope) -> Place:
+        found = envelope.attributes.get(PLACE)
+        if found is None:
+            return Place()
+        try:
+            return Place.parse(found.value)
+        except ValueError as error:
+            raise EnvelopeError(envelope.message_id, f"attributes.{PLACE}", str(error)) from None
+
+    @staticmethod
+    def _request_id(envelope: Envelope) -> tuple[RequestId, bool]:
+        """The attribute survives a redrive; the SNS id is the same for every copy; the SQS id is the last resort."""
+        if (given := envelope.attributes.get(REQUEST_ID)) is not None:
+            if not given.value:
+                raise EnvelopeError(envelope.message_id, f"attributes.{REQUEST_ID}", "is empty")
+            return RequestId(given.value), False
+        if envelope.sns_message_id is not None:
+            return RequestId(envelope.sns_message_id), False
+        return RequestId(envelope.message_id), envelope.queue_arn is not None
+
+    @staticmethod
+    def _requested_at(envelope: Envelope, now: int) -> int:
+        given = envelope.attributes.get(REQUESTED_AT)
+        arrived = envelope.sent_at if envelope.sent_at is not None else now
+        if given is None:
+            return envelope.published_at if envelope.published_at is not None else arrived
+        where = f"attributes.{REQUESTED_AT}"
+        if not given.value.isdecimal():
+            raise EnvelopeError(envelope.message_id, where, f"{given.value[:40]!r} is not whole milliseconds since 1970")
+        found = int(given.value)
+        if found > max(arrived, now) + CLOCKS_DIFFER_BY // timedelta(milliseconds=1):
+            raise EnvelopeError(
+                envelope.message_id, where, f"{found} is more than {CLOCKS_DIFFER_BY} ahead; is the sender's clock right?"
+            )
+        return found

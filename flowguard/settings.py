@@ -1,0 +1,32 @@
+"""Settings, frozen: read once from the environment, or made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from flowguard.errors import SettingsError
+
+
+class Settings(BaseModel):
+    """What differs from one deployment to the next. Each field is ``FLOWGUARD_<FIELD>`` in the environment."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    table: str = Field("flowguard", min_length=3, description="The table of the run items.")
+    bucket: str | None = Field(None, description="An S3 bucket for texts too long for an item; none: they are refused.")
+    offload_above: int = Field(
+        32_768, ge=1_024, le=200_000, description="Texts above this many bytes, compressed, go to the bucket."
+    )
+    prefix: str = Field("flowguard/", description="What the keys in the bucket begin with.")
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Settings:
+        """Raises :class:`SettingsError` naming the variable."""
+        found = {name: environment[f"FLOWGUARD_{name.upper()}"] for name in cls.model_fields if f"FLOWGUARD_{name.upper()}" in environment}
+        try:
+            return cls.model_validate(found)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise SettingsError(f"FLOWGUARD_{str(first['loc'][0]).upper()}", first["msg"]) from None

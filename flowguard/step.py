@@ -1,0 +1,218 @@
+"""What a handler may use. Everything here is recorded; nothing happens before the commit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Generic, Protocol, cast
+
+from pydantic import BaseModel, ConfigDict
+from typing_extensions import TypeVar
+
+from flowguard.attributes import Attribute
+from flowguard.clock import Clock
+from flowguard.destinations import Destination, destination
+from flowguard.errors import TooManyWrites
+from flowguard.ids import ObjectId, RequestId
+from flowguard.message import REQUEST_ID, REQUESTED_AT, Message
+from flowguard.outbox import Kind, Send
+from flowguard.payloads import Payload, encode
+from flowguard.writes import MOST_WRITES, Condition, Delete, Put, Update, Write
+
+_stage_logger = logging.getLogger("flowguard.stage")
+
+
+class NoState(BaseModel):
+    """The state of a flow that declares none."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+StateT = TypeVar("StateT", bound=BaseModel, default=NoState)
+
+
+class Startable(Protocol):
+    """What a stage can start: a flow, as seen from below it."""
+
+    def request(
+        self,
+        payload: Payload,
+        *,
+        request_id: RequestId,
+        requested_at: int,
+        object_id: str | None = None,
+        reply_to: Destination | None = None,
+    ) -> tuple[Message, Destination]: ...
+
+
+class Step(Generic[StateT]):
+    """One attempt of one stage, as its handler sees it.
+
+    ``state`` is the run's own typed state: read with the claim, written with the commit. Change it in place or assign
+    a new value; nobody else can change it meanwhile.
+    """
+
+    def __init__(self, message: Message, *, state: StateT, clock: Clock, committed_at: int) -> None:
+        self.state = state
+        self.writes: list[Write] = []
+        self.sends: list[Send] = []
+        self.log = logging.LoggerAdapter(
+            _stage_logger,
+            {"request_id": message.request_id, "flow": message.flow, "stage": message.stage, "hop": message.hop},
+        )
+        self._message = message
+        self._clock = clock
+        self._committed_at = committed_at
+
+    @property
+    def request_id(self) -> RequestId:
+        return self._message.request_id
+
+    @property
+    def object_id(self) -> ObjectId:
+        return self._message.object_id
+
+    @property
+    def requested_at(self) -> datetime:
+        """When the run was asked for, by the clock of whoever asked. UTC."""
+        return datetime.fromtimestamp(self._message.requested_at / 1000, UTC)
+
+    @property
+    def hop(self) -> int:
+        return self._message.hop
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first attempt since the message was sent or redriven."""
+        return self._message.retry + 1
+
+    @property
+    def attributes(self) -> Mapping[str, Attribute]:
+        """The message attributes that the flow carries from hop to hop."""
+        return self._message.carried
+
+    def now(self) -> datetime:
+        """The time by the clock that was handed in. UTC."""
+        return datetime.fromtimestamp(self._clock.now() / 1000, UTC)
+
+    # -- writes to the user's own tables
+
+    def put(
+        self,
+        table: str,
+        item: BaseModel | Mapping[str, Any],
+        *,
+        condition: str | None = None,
+        names: Mapping[str, str] | None = None,
+        values: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Record an item to be written with the commit, or not at all.
+
+        ``condition`` is a DynamoDB condition expression with its ``#names`` and ``:values``; if it does not hold, the
+        whole commit is refused (:class:`flowguard.errors.ConditionFailed`).
+        """
+        row = item.model_dump(by_alias=True) if isinstance(item, BaseModel) else dict(item)
+        self._write(Put(table, row, _condition(condition, names, values)))
+
+    def update(
+        self,
+        table: str,
+        key: Mapping[str, Any],
+        change: str,
+        *,
+        names: Mapping[str, str] | None = None,
+        values: Mapping[str, Any] | None = None,
+        condition: str | None = None,
+    ) -> None:
+        """Record an update expression. ``ADD total :n`` is applied exactly once, however often the stage runs.
+
+        ``names`` and ``values`` serve both the change and the condition.
+        """
+        both = Condition(change, names or {}, values or {})
+        self._write(Update(table, dict(key), both, Condition(condition) if condition else None))
+
+    def delete(
+        self,
+        table: str,
+        key: Mapping[str, Any],
+        *,
+        condition: str | None = None,
+        names: Mapping[str, str] | None = None,
+        values: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Record that the item under ``key`` is to be removed."""
+        self._write(Delete(table, dict(key), _condition(condition, names, values)))
+
+    def _write(self, write: Write) -> None:
+        if len(self.writes) == MOST_WRITES:
+            raise TooManyWrites(self._message.stage, MOST_WRITES)
+        self.writes.append(write)
+
+    # -- messages
+
+    def send(
+        self,
+        to: Destination | str,
+        payload: Payload,
+        *,
+        attributes: Mapping[str, Attribute] | None = None,
+        delay: int = 0,
+        group: str | None = None,
+    ) -> None:
+        """Record a message to a queue (a bare string is its name), topic, function or bus, sent after the commit.
+
+        It carries an id of its own as ``uniquerequestid``, the same for every copy, so that the receiver can drop
+        copies. ``delay`` is in whole seconds, for queues. ``group`` is the message group, for FIFO.
+        """
+        self._send(
+            destination(to),
+            encode(payload),
+            lambda own: {
+                REQUEST_ID: Attribute.string(own),
+                REQUESTED_AT: Attribute.number(self._committed_at),
+                **self._message.carried,
+                **(attributes or {}),
+            },
+            delay,
+            group,
+        )
+
+    def start(
+        self,
+        flow: Startable,
+        payload: Payload,
+        *,
+        object_id: str | None = None,
+        reply_to: Destination | str | None = None,
+    ) -> None:
+        """Record the request that starts another flow. Its request id is the same however often it is sent."""
+        message, inbox = flow.request(
+            payload,
+            request_id=self._next_id(),
+            requested_at=self._committed_at,
+            object_id=object_id,
+            reply_to=None if reply_to is None else destination(reply_to),
+        )
+        self._send(inbox, message.body, lambda _: {**self._message.carried, **message.attributes()})
+
+    def _next_id(self) -> RequestId:
+        return RequestId(f"{self.request_id}.{self.hop}.{len(self.sends)}")
+
+    def _send(self, to: Destination, body: str, attributes: Any, delay: int = 0, group: str | None = None) -> None:
+        own = self._next_id()
+        self.sends.append(Send(Kind.SIDE, to, body, own, attributes(own), delay, group))
+
+
+def _condition(
+    expression: str | None, names: Mapping[str, str] | None, values: Mapping[str, Any] | None
+) -> Condition | None:
+    return Condition(expression, names or {}, values or {}) if expression else None
+
+
+AnyStep = Step[Any]
+
+
+def untyped(step: Step[StateT]) -> AnyStep:
+    """The step of a stage whose state type is not known here."""
+    return cast("AnyStep", step)

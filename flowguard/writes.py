@@ -1,0 +1,50 @@
+"""Writes to the user's own tables, recorded by a handler and applied with its commit, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MOST_WRITES = 99
+"""A DynamoDB transaction holds a hundred actions; one of them is the run item's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition as DynamoDB writes it, with its ``#names`` and ``:values``."""
+
+    expression: str
+    names: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """The whole item is written."""
+
+    table: str
+    item: Mapping[str, Any]
+    condition: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The item under ``key`` is changed by an update expression; an accumulating one is applied exactly once."""
+
+    table: str
+    key: Mapping[str, Any]
+    change: Condition
+    condition: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """The item under ``key`` is removed."""
+
+    table: str
+    key: Mapping[str, Any]
+    condition: Condition | None = None
+
+
+Write = Put | Update | Delete

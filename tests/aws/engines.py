@@ -1,0 +1,53 @@
+"""The store on each engine: one contract, judged by moto and by AWS's own implementation."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import boto3
+
+from flowguard.aws.clients import Clients
+from flowguard.local.embedded import EmbeddedAWS
+
+ENGINES = ("moto", "dynamodb-local")
+
+
+@contextmanager
+def on_moto() -> Iterator[Clients]:
+    """Clients of an empty embedded AWS with the table ``flowguard`` and the users' table ``carts`` (key ``id``)."""
+    with EmbeddedAWS() as aws:
+        clients = Clients()
+        aws.create_table("flowguard")
+        _create_carts(clients)
+        aws.client("s3").create_bucket(Bucket="long-texts")
+        yield clients
+
+
+def on_dynamodb_local(url: str) -> Clients:
+    """The same on DynamoDB Local, under an access key of its own: a database of its own."""
+    session = boto3.session.Session(
+        aws_access_key_id=uuid.uuid4().hex[:20], aws_secret_access_key="local", region_name="us-east-1"
+    )
+    clients = Clients(session, {"dynamodb": url})
+    clients.dynamodb.create_table(
+        TableName="flowguard",
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+        AttributeDefinitions=[
+            {"AttributeName": "pk", "AttributeType": "S"},
+            {"AttributeName": "sk", "AttributeType": "S"},
+        ],
+    )
+    _create_carts(clients)
+    return clients
+
+
+def _create_carts(clients: Clients) -> None:
+    clients.dynamodb.create_table(
+        TableName="carts",
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+    )

@@ -1,0 +1,122 @@
+"""Every small state that the claim's table tells apart: a stored item, and a message that meets it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from flowguard.aws.items import number, run_key
+from flowguard.flow import OnConflict
+from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.message import Message
+from flowguard.run import ClaimRequest
+
+NOW = 1_000_000
+LEASES = {"alive": NOW + 5_000, "over": NOW, "abandoned": NOW - 100_001}
+STATES = {
+    "running": ("RUNNING", False),
+    "done": ("RUNNING", True),
+    "completed": ("COMPLETED", True),
+    "failed": ("FAILED", True),
+}
+ATTEMPTS = ((0, 0), (0, 1), (1, 0))
+STORED = (500, "request-m")
+OTHERS = {
+    "older": (499, "request-z"),
+    "newer": (501, "request-a"),
+    "lesser id": (500, "request-a"),
+    "greater id": (500, "request-z"),
+}
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """One case. ``item`` is the stored item as DynamoDB's low-level API writes it, None where there is none."""
+
+    says: str
+    item: dict[str, Any] | None
+    request: ClaimRequest
+
+
+def meetings() -> Iterator[Meeting]:
+    for hop, policy in product((1, 2), OnConflict):
+        yield Meeting(f"no item, hop {hop}", None, request(STORED, hop=hop, policy=policy))
+    yield from _same_request()
+    yield from _other_requests()
+
+
+def _same_request() -> Iterator[Meeting]:
+    for stored_hop, hop, state, stored_attempt, attempt in product((1, 2), (1, 2, 3), STATES, ATTEMPTS, ATTEMPTS):
+        workers = product(("alive", "over"), ("mine", "other"))
+        for lease, owner in workers if (hop == stored_hop and state == "running") else [("alive", "other")]:
+            yield Meeting(
+                f"same request, item at hop {stored_hop} {state} {stored_attempt} lease {lease} owner {owner}; "
+                f"message hop {hop} {attempt}",
+                item(stored_hop, state, stored_attempt, lease, owner),
+                request(STORED, hop=hop, attempt=attempt),
+            )
+
+
+def _other_requests() -> Iterator[Meeting]:
+    for (which, other), hop, state, lease, policy in product(OTHERS.items(), (1, 2), STATES, LEASES, OnConflict):
+        yield Meeting(
+            f"{which} request, item {state} lease {lease}; message hop {hop}, {policy}",
+            item(1, state, (0, 0), lease, "other"),
+            request(other, hop=hop, policy=policy),
+        )
+
+
+def item(hop: int, state: str, attempt: tuple[int, int], lease: str, owner: str) -> dict[str, Any]:
+    status, done = STATES[state]
+    return {
+        **run_key("flow", ObjectId("object")),
+        "request_id": {"S": STORED[1]},
+        "requested_at": number(STORED[0]),
+        "version": number(1),
+        "status": {"S": status},
+        "stage": {"S": f"stage-{hop}"},
+        "hop": number(hop),
+        "retry": number(attempt[1]),
+        "redrive": number(attempt[0]),
+        "epoch": number(7),
+        "owner": {"S": owner},
+        "lease_until": number(LEASES[lease]),
+        "done": {"BOOL": done},
+        "stages": {"M": {f"stage-{hop}": {"S": STORED[1]}}},
+        "ttl": number(5_000),
+    }
+
+
+def request(
+    run: tuple[int, str],
+    *,
+    hop: int = 1,
+    attempt: tuple[int, int] = (0, 0),
+    policy: OnConflict = OnConflict.SUPERSEDE,
+    owner: str = "mine",
+    now: int = NOW,
+) -> ClaimRequest:
+    redrive, retry = attempt
+    message = Message(
+        flow="flow",
+        stage=f"stage-{hop}",
+        version=1,
+        object_id=ObjectId("object"),
+        request_id=RequestId(run[1]),
+        requested_at=run[0],
+        body="{}",
+        hop=hop,
+        retry=retry,
+        redrive=redrive,
+    )
+    return ClaimRequest(
+        message=message,
+        owner=Owner(owner),
+        now=now,
+        lease_until=now + 10_000,
+        on_conflict=policy,
+        abandoned_before=now - 100_000,
+        expires_at=now + 1_000_000,
+    )

@@ -1,0 +1,134 @@
+"""The condition expression and ``flowguard.claims`` give the same answer, and each part of the expression is needed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from flowguard.aws import expressions
+from flowguard.aws.clients import Clients
+from flowguard.aws.items import read_item
+from flowguard.aws.services import aws_store
+from flowguard.aws.store import DynamoDBStore
+from flowguard.claims import decide, taken
+from flowguard.flow import OnConflict
+from flowguard.run import Claim
+from flowguard.settings import Settings
+from flowguard.verdicts import Verdict
+from tests.aws.engines import on_moto
+from tests.aws.states import Meeting, meetings
+
+
+def answer(store: DynamoDBStore, clients: Clients, meeting: Meeting) -> Verdict:
+    """What the database says to the message."""
+    message = meeting.request.message
+    _lay_out(clients, meeting)
+    found = store.claim(meeting.request)
+    if not isinstance(found, Claim):
+        return found.verdict
+    assert store.read(message.flow, message.object_id) == found.item, meeting.says
+    return Verdict.CLAIMED
+
+
+def _lay_out(clients: Clients, meeting: Meeting) -> None:
+    if meeting.item is None:
+        clients.dynamodb.delete_item(TableName="flowguard", Key={"pk": {"S": "run#flow#object"}, "sk": {"S": "run"}})
+    else:
+        clients.dynamodb.put_item(TableName="flowguard", Item=meeting.item)
+
+
+def decided(meeting: Meeting) -> Verdict:
+    return decide(read_item(meeting.item) if meeting.item else None, meeting.request)
+
+
+def test_the_database_and_the_decision_agree_in_every_small_state(clients: Clients) -> None:
+    store = aws_store(Settings(), clients)
+    seen: Counter[Verdict] = Counter()
+    for meeting in meetings():
+        expected = decided(meeting)
+        assert answer(store, clients, meeting) is expected, meeting.says
+        seen[expected] += 1
+    assert set(seen) == set(Verdict), "the states reach every verdict"
+
+
+def test_a_granted_claim_leaves_the_item_that_the_decision_foresees() -> None:
+    for meeting in meetings():
+        if decided(meeting) is Verdict.CLAIMED:
+            before = read_item(meeting.item) if meeting.item else None
+            after = taken(before, meeting.request)
+            assert after.epoch == (before.epoch if before else 0) + 1, meeting.says
+            assert not after.done
+
+
+ALWAYS, NEVER = "attribute_exists(request_id)", "hop = :request_id"
+
+MUTANTS = {
+    "a newer request is not compared by time": ("requested_at < :requested_at", ALWAYS),
+    "requests of one moment are not compared by id": ("request_id < :request_id", ALWAYS),
+    "a request of one moment never wins": ("requested_at = :requested_at AND request_id < :request_id", NEVER),
+    "the first does not keep the object": (expressions._FREE, ALWAYS),
+    "an ended run is not free": ("#status IN (:completed, :failed)", NEVER),
+    "a failed run is not free": ("#status IN (:completed, :failed)", "#status = :completed"),
+    "a completed run is not free": ("#status IN (:completed, :failed)", "#status = :failed"),
+    "an abandoned run is not free": ("lease_until < :abandoned_before", NEVER),
+    "the same hop of any request": ("request_id = :request_id AND hop = :hop AND", "hop = :hop AND"),
+    "the same attempt at any hop": ("AND hop = :hop AND", "AND"),
+    "a committed hop can be claimed again": ("done = :no", ALWAYS),
+    "a lower redrive counts": ("redrive < :redrive OR (", "redrive <> :redrive OR ("),
+    "a lower retry counts": ("retry < :retry", "retry <> :retry"),
+    "a higher redrive does not count": ("redrive < :redrive OR (", f"{NEVER} OR ("),
+    "a higher retry does not count": ("retry < :retry", NEVER),
+    "a retry is compared across redrives": ("redrive = :redrive AND (", f"{ALWAYS} AND ("),
+    "an attempt is its own successor": ("retry = :retry AND (", f"{ALWAYS} AND ("),
+    "a living lease does not count": ("lease_until <= :now", ALWAYS),
+    "a lease never ends": ("lease_until <= :now", NEVER),
+    "a worker does not know its own claim": ("#owner = :owner)", f"{NEVER})"),
+    "a failed run cannot be redriven": (expressions._REDRIVEN, NEVER),
+    "any ended run can be redriven": ("#status = :failed AND redrive", "#status <> :running AND redrive"),
+    "a failed run is redriven by the same message": ("#status = :failed AND redrive < :redrive", "#status = :failed"),
+    "the next hop of any request": ("request_id = :request_id AND hop = :hop_before", "hop = :hop_before"),
+    "any hop is the next": ("hop = :hop_before", ALWAYS),
+    "the hop before need not be committed": ("done = :yes", ALWAYS),
+    "the run may have ended": ("done = :yes AND #status = :running", "done = :yes"),
+    "an absent item is not free": (expressions._ABSENT, NEVER),
+}
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[Clients]:
+    with on_moto() as clients:
+        yield clients
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_without_one_part_of_the_condition_some_state_is_answered_wrongly(
+    mutant: str, moto: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part, instead = MUTANTS[mutant]
+    first = {policy: text.replace(part, instead) for policy, text in expressions.FIRST_HOP.items()}
+    later = expressions.LATER_HOP.replace(part, instead)
+    assert first != expressions.FIRST_HOP or later != expressions.LATER_HOP, "the mutant changes the expression"
+    monkeypatch.setattr(expressions, "FIRST_HOP", first)
+    monkeypatch.setattr(expressions, "LATER_HOP", later)
+    store = aws_store(Settings(), moto)
+    assert any(_claimed(store, moto, each) is not (decided(each) is Verdict.CLAIMED) for each in meetings())
+
+
+def _claimed(store: DynamoDBStore, clients: Clients, meeting: Meeting) -> bool:
+    """Whether the broken condition lets the message in. DynamoDB refuses unused values, so those are left out."""
+    _lay_out(clients, meeting)
+    call = store._claim_call(meeting.request)
+    text = call["ConditionExpression"] + call["UpdateExpression"]
+    values = call["ExpressionAttributeValues"]
+    call["ExpressionAttributeValues"] = {name: value for name, value in values.items() if name in text}
+    try:
+        clients.dynamodb.update_item(**call)
+    except clients.dynamodb.exceptions.ConditionalCheckFailedException:
+        return False
+    return True
+
+
+def test_there_are_two_policies_and_both_are_in_the_table() -> None:
+    assert set(expressions.FIRST_HOP) == set(OnConflict)
