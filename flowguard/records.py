@@ -105,8 +105,8 @@ def _open_sqs(record: dict[str, Any], kind: str, place: str) -> Opened:
     attributes = read_attributes(record.get("messageAttributes"), Attribute.of_sqs_record, name, "messageAttributes")
     get = record.get
     if get("attributes") is None or get("messageAttributes") is None or get("eventSource") is None:
-        defaults = {"attributes": {}, "messageAttributes": {}, "eventSource": kind}
-        record = defaults | {field: value for field, value in record.items() if value is not None}
+        expected = {"attributes": {}, "messageAttributes": {}, "eventSource": kind}
+        record = record | {field: value for field, value in expected.items() if get(field) is None}
     return Opened(name, record, attributes)
 
 
@@ -139,8 +139,9 @@ def _open_sns(record: dict[str, Any], place: str) -> Opened:
     notification = check_notification(sns, record_id(sns) or place, "Sns")
     arn = record.get("EventSubscriptionArn") or notification["TopicArn"]
     kept = {key: value for key, value in record.items() if key not in ("EventSource", "EventSubscriptionArn", "Sns")}
-    made = _made_record(notification["MessageId"], to_json(notification), SNS, arn)
-    return Opened(made["messageId"], kept | made, {}, notification, "Sns")
+    name = notification["MessageId"]
+    made = _made_record(name, _text(notification, name, "Sns"), SNS, arn)
+    return Opened(name, kept | made, {}, notification, "Sns")
 
 
 def open_invocation(payload: object, invocation_id: str | None, arn: str | None, received_at: int | None) -> Opened:
@@ -150,7 +151,7 @@ def open_invocation(payload: object, invocation_id: str | None, arn: str | None,
     if claims_to_be_notification(payload):
         notification = check_notification(payload, name, "payload")
         name = invocation_id or notification["MessageId"]
-    body = payload if isinstance(payload, str) else _payload_text(payload, name)
+    body = payload if isinstance(payload, str) else _text(payload, name, "payload")
     name = name if invocation_id or notification else _id_of(body)
     record = _made_record(name, body, LAMBDA, arn)
     if received_at is not None:
@@ -163,11 +164,11 @@ def _id_of(body: str) -> str:
     return f"invocation-{sha256(to_json(body).encode()).hexdigest()[:16]}"
 
 
-def _payload_text(payload: object, name: str) -> str:
+def _text(value: object, name: str, field: str) -> str:
     try:
-        return to_json(payload)
-    except (TypeError, ValueError, RecursionError) as wrong:
-        raise EnvelopeError(name, "payload", f"is not JSON: {wrong}") from None
+        return to_json(value)
+    except (TypeError, ValueError, RecursionError) as wrong:  # NaN, for one: Python reads it, but no one else
+        raise EnvelopeError(name, field, f"is not JSON: {wrong}") from None
 
 
 def _made_record(message_id: str, body: str, source: str, arn: object) -> dict[str, Any]:

@@ -1,0 +1,48 @@
+"""``flowguard``, the command line. Each command is the module of its name here, imported when it is called.
+
+So ``flowguard --help`` and ``flowguard normalize`` load neither boto3 nor the embedded engine.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+try:
+    import click
+except ModuleNotFoundError as missing:
+    if missing.name != "click":
+        raise
+    raise SystemExit("The flowguard command needs its extra: pip install 'flowguard[cli]'") from None
+
+# Each command's line in the help, written here so that the help need not import them all.
+COMMANDS: Final = {
+    "normalize": "Print the records of events in the one shape.",
+    "replay": "Run recorded envelopes through the flows, without AWS.",
+    "demo": "Watch the shipped flows survive duplicates, disorder and death.",
+}
+
+
+class LazyGroup(click.Group):
+    """The command ``x`` is the attribute ``x`` of the module ``flowguard.cli.x``."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(import_module(f"{__name__}.{cmd_name}"), cmd_name)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{__name__}.{cmd_name}.{cmd_name} is not a click command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="flowguard", prog_name="flowguard")
+def main() -> None:
+    """Idempotent flows of many Lambda functions over SQS, SNS and DynamoDB."""
