@@ -150,7 +150,7 @@ class DynamoDBStore:
         return {
             "TableName": self._table,
             "Key": run_key(claim.message.flow, claim.message.object_id),
-            "UpdateExpression": f"SET {', '.join(changes)} REMOVE {', '.join(removed)}",
+            "UpdateExpression": f"SET {', '.join(changes)}" + (f" REMOVE {', '.join(removed)}" if removed else ""),
             "ConditionExpression": expressions.COMMIT,
             "ExpressionAttributeNames": expressions.COMMIT_NAMES,
             "ExpressionAttributeValues": values,

@@ -1,0 +1,362 @@
+"""The store's contract, judged by moto and by AWS's own DynamoDB: commits, fences, lost answers, long texts."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from flowguard.aws import expressions
+from flowguard.aws.clients import Clients
+from flowguard.aws.services import aws_store
+from flowguard.aws.store import DynamoDBStore
+from flowguard.destinations import Queue
+from flowguard.errors import ConditionFailed, TooLarge, WriteInvalid
+from flowguard.ids import RequestId
+from flowguard.local.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.message import FirstError
+from flowguard.outbox import Kind, Outbox, Send
+from flowguard.run import Claim, Commit, Committed, Fenced, FencedBy, RunItem, Status
+from flowguard.settings import Settings
+from flowguard.writes import Condition, Delete, Put, Update, Write
+from tests.aws.engines import on_moto
+from tests.aws.states import NOW, STORED, request
+
+RID = RequestId(STORED[1])
+
+
+@pytest.fixture
+def store(clients: Clients) -> DynamoDBStore:
+    return aws_store(Settings(), clients)
+
+
+def claimed(store: DynamoDBStore, run: tuple[int, str] = STORED, **more: Any) -> Claim:
+    found = store.claim(request(run, **more))
+    assert isinstance(found, Claim)
+    return found
+
+
+def commit(*writes: Write, status: Status = Status.RUNNING, body: str = "{}", **more: Any) -> Commit:
+    send = Send(Kind.NEXT, Queue("next"), body, "request-m.2")
+    fields: dict[str, Any] = {
+        "status": status,
+        "committed_at": NOW + 1,
+        "expires_at": NOW + 2_000,
+        "outbox": Outbox(RID, NOW + 1, (send,)),
+        "state": '{"total":3}',
+        "writes": writes,
+    }
+    return Commit(**{**fields, **more})
+
+
+def stored(store: DynamoDBStore) -> RunItem:
+    item = store.read("flow", "object")
+    assert item is not None
+    return item
+
+
+def cart(clients: Clients, name: str) -> Any:
+    return clients.dynamodb.get_item(TableName="carts", Key={"id": {"S": name}}).get("Item")
+
+
+def answer_lost(call: ApiCall, proceed: Proceed) -> Response:
+    """The first answer never arrives, so botocore repeats the request."""
+    proceed()
+    return proceed()
+
+
+# -- commit
+
+
+def test_a_commit_stores_state_outcome_and_outbox_at_once(store: DynamoDBStore) -> None:
+    claim = claimed(store)
+    with intercept(Recorder()) as calls:
+        assert store.commit(claim, commit()) == Committed()
+    item = stored(store)
+    assert calls.count("dynamodb") == 1
+    assert (item.done, item.status, item.state) == (True, Status.RUNNING, '{"total":3}')
+    assert item.outbox == commit().outbox
+    assert item.stages == {"stage-1": RID}
+
+
+def test_completion_releases_the_stages_and_keeps_a_tombstone(store: DynamoDBStore) -> None:
+    claim = claimed(store)
+    store.commit(claim, commit(status=Status.COMPLETED, result='{"ok":true}', outbox=None))
+    item = stored(store)
+    assert (item.status, item.result, item.stages, item.outbox) == (Status.COMPLETED, '{"ok":true}', {}, None)
+    assert (item.request_id, item.epoch, item.ttl) == (RID, 1, (NOW + 2_000) // 1000)
+
+
+def test_a_failed_run_says_why(store: DynamoDBStore) -> None:
+    store.commit(claimed(store), commit(status=Status.FAILED, error=FirstError("Reject", "empty cart", NOW)))
+    assert stored(store).error == "Reject: empty cart"
+
+
+def test_the_claim_of_a_new_run_forgets_state_result_and_error_but_keeps_the_outbox(store: DynamoDBStore) -> None:
+    store.commit(claimed(store), commit(status=Status.FAILED, error=FirstError("Reject", "no", NOW), result="1"))
+    claim = claimed(store, (501, "request-n"))
+    item = stored(store)
+    assert (item.state, item.result, item.error) == (None, None, None)
+    assert item.outbox == commit().outbox
+    assert claim.item == item
+
+
+def test_the_claim_of_the_next_hop_clears_the_outbox_and_hands_on_the_state(store: DynamoDBStore) -> None:
+    store.commit(claimed(store), commit())
+    claim = claimed(store, hop=2)
+    assert stored(store).outbox is None
+    assert (claim.item.state, claim.item.epoch) == ('{"total":3}', 2)
+    assert claim.item.stages == {"stage-1": RID, "stage-2": RID}
+
+
+# -- the fence
+
+
+def test_a_newer_run_fences_a_commit(store: DynamoDBStore) -> None:
+    old = claimed(store)
+    claimed(store, (501, "request-n"))
+    assert fenced(store.commit(old, commit())) is FencedBy.NEWER_RUN
+    assert stored(store).request_id == "request-n"
+
+
+def test_another_attempt_of_the_same_hop_fences_a_commit(store: DynamoDBStore) -> None:
+    old = claimed(store)
+    claimed(store, attempt=(0, 1), owner="other")
+    assert fenced(store.commit(old, commit())) is FencedBy.OTHER_ATTEMPT
+    assert not stored(store).done
+
+
+def test_an_attempt_that_finished_the_hop_fences_a_commit_and_shows_its_outbox(store: DynamoDBStore) -> None:
+    old = claimed(store)
+    store.commit(claimed(store, attempt=(0, 1), owner="other"), commit())
+    answer = store.commit(old, commit())
+    assert fenced(answer) is FencedBy.FINISHED
+    assert isinstance(answer, Fenced)
+    assert answer.item is not None
+    assert answer.item.outbox == commit().outbox
+
+
+def test_an_item_that_has_expired_fences_a_commit(clients: Clients, store: DynamoDBStore) -> None:
+    old = claimed(store)
+    clients.dynamodb.delete_item(TableName="flowguard", Key={"pk": {"S": "run#flow#object"}, "sk": {"S": "run"}})
+    assert fenced(store.commit(old, commit())) is FencedBy.EXPIRED
+    assert store.read("flow", "object") is None
+
+
+def test_an_old_worker_stays_fenced_when_the_item_expired_and_its_epoch_came_round_again(
+    clients: Clients, store: DynamoDBStore
+) -> None:
+    old = claimed(store, owner="old worker")
+    clients.dynamodb.delete_item(TableName="flowguard", Key={"pk": {"S": "run#flow#object"}, "sk": {"S": "run"}})
+    new = claimed(store, owner="new worker")
+    assert (new.item.request_id, new.item.epoch) == (old.item.request_id, old.item.epoch)
+    assert fenced(store.commit(old, commit())) is FencedBy.OTHER_ATTEMPT
+    assert store.commit(new, commit()) == Committed()
+
+
+def fenced(answer: Committed | Fenced) -> FencedBy:
+    assert isinstance(answer, Fenced)
+    return answer.by
+
+
+COMMIT_PARTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "request id": ("request_id = :request_id AND ", {"request_id": RequestId("another")}),
+    "epoch": ("epoch = :epoch AND ", {"epoch": 99}),
+    "owner": ("#owner = :owner AND ", {"owner": "another"}),
+}
+
+
+@pytest.mark.parametrize("part", COMMIT_PARTS)
+def test_each_part_of_the_fence_refuses_by_itself(store: DynamoDBStore, part: str) -> None:
+    claim = claimed(store)
+    _, wrong = COMMIT_PARTS[part]
+    stranger = Claim(claim.message, replace(claim.item, **wrong), None)
+    assert isinstance(store.commit(stranger, commit()), Fenced)
+    assert not stored(store).done
+
+
+@pytest.mark.parametrize("part", COMMIT_PARTS)
+def test_without_that_part_a_stranger_would_write(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, wrong = COMMIT_PARTS[part]
+    assert text in expressions.COMMIT
+    with on_moto() as clients:
+        store = aws_store(Settings(), clients)
+        claim = claimed(store)
+        monkeypatch.setattr(expressions, "COMMIT", expressions.COMMIT.replace(text, ""))
+        call = store._commit_call(Claim(claim.message, replace(claim.item, **wrong), None), commit())
+        used = call["ConditionExpression"] + call["UpdateExpression"]
+        for kind in ("ExpressionAttributeValues", "ExpressionAttributeNames"):
+            call[kind] = {name: value for name, value in call[kind].items() if name in used}
+        clients.dynamodb.update_item(**call)
+        assert stored(store).done
+
+
+def test_a_hop_is_committed_once(store: DynamoDBStore) -> None:
+    claim = claimed(store)
+    store.commit(claim, commit())
+    store.commit(claim, commit(state='{"total":4}'))
+    assert stored(store).state == '{"total":3}'
+
+
+# -- lost answers
+
+
+def test_a_claim_whose_answer_was_lost_is_still_a_claim(store: DynamoDBStore) -> None:
+    with intercept(answer_lost):
+        claim = claimed(store)
+    assert claim.item == stored(store)
+    assert claim.item.epoch == 2
+
+
+def test_the_claim_of_a_next_hop_whose_answer_was_lost_still_has_the_state(store: DynamoDBStore) -> None:
+    store.commit(claimed(store), commit())
+    with intercept(answer_lost):
+        claim = claimed(store, hop=2)
+    assert claim.item.state == '{"total":3}'
+    assert claim.item == stored(store)
+
+
+def test_a_takeover_whose_answer_was_lost_still_has_the_old_outbox(store: DynamoDBStore) -> None:
+    store.commit(claimed(store), commit())
+    with intercept(answer_lost):
+        claim = claimed(store, (501, "request-n"))
+    assert claim.item.outbox == commit().outbox
+
+
+def test_a_commit_whose_answer_was_lost_is_a_success(store: DynamoDBStore) -> None:
+    claim = claimed(store)
+    with intercept(answer_lost):
+        assert store.commit(claim, commit()) == Committed()
+
+
+def test_a_commit_with_writes_whose_answer_was_lost_is_a_success_and_applied_once(
+    clients: Clients, store: DynamoDBStore
+) -> None:
+    claim = claimed(store)
+    with intercept(answer_lost):
+        assert store.commit(claim, commit(counted())) == Committed()
+    assert cart(clients, "c1")["n"] == {"N": "1"}
+
+
+# -- recorded writes
+
+
+def counted() -> Update:
+    return Update("carts", {"id": "c1"}, Condition("ADD n :one", {}, {":one": 1}))
+
+
+def test_recorded_writes_are_applied_with_the_commit_in_one_call(clients: Clients, store: DynamoDBStore) -> None:
+    clients.dynamodb.put_item(TableName="carts", Item={"id": {"S": "gone"}})
+    claim = claimed(store)
+    with intercept(Recorder()) as calls:
+        store.commit(
+            claim, commit(counted(), Put("carts", {"id": "c2", "price": 1.5}), Delete("carts", {"id": "gone"}))
+        )
+    assert [call.operation for call in calls.calls] == ["TransactWriteItems"]
+    assert (cart(clients, "c1")["n"], cart(clients, "c2")["price"]) == ({"N": "1"}, {"N": "1.5"})
+    assert cart(clients, "gone") is None
+    assert stored(store).done
+
+
+def test_a_stale_worker_writes_neither_state_nor_business_data(clients: Clients, store: DynamoDBStore) -> None:
+    old = claimed(store)
+    claimed(store, (501, "request-n"))
+    assert fenced(store.commit(old, commit(counted()))) is FencedBy.NEWER_RUN
+    assert cart(clients, "c1") is None
+
+
+def test_a_condition_of_the_callers_own_refuses_the_whole_commit_and_shows_the_item(
+    clients: Clients, store: DynamoDBStore
+) -> None:
+    clients.dynamodb.put_item(TableName="carts", Item={"id": {"S": "c1"}, "n": {"N": "7"}})
+    put = Put("carts", {"id": "c1"}, Condition("attribute_not_exists(id)"))
+    with pytest.raises(ConditionFailed, match=r"carts.*attribute_not_exists\(id\).*does not match") as raised:
+        store.commit(claimed(store), commit(Put("carts", {"id": "c9"}), put))
+    assert raised.value.item == {"id": "c1", "n": 7}
+    assert not stored(store).done
+    assert cart(clients, "c9") is None
+
+
+def test_the_fence_is_told_rather_than_the_callers_condition_when_both_fail(
+    clients: Clients, store: DynamoDBStore
+) -> None:
+    clients.dynamodb.put_item(TableName="carts", Item={"id": {"S": "c1"}})
+    old = claimed(store)
+    claimed(store, (501, "request-n"))
+    put = Put("carts", {"id": "c1"}, Condition("attribute_not_exists(id)"))
+    assert fenced(store.commit(old, commit(put))) is FencedBy.NEWER_RUN
+
+
+def test_an_update_has_names_and_values_for_both_its_change_and_its_condition(
+    clients: Clients, store: DynamoDBStore
+) -> None:
+    clients.dynamodb.put_item(TableName="carts", Item={"id": {"S": "c1"}, "status": {"S": "open"}})
+    change = Condition("SET #s = :new", {"#s": "status"}, {":new": "paid", ":old": "open"})
+    store.commit(claimed(store), commit(Update("carts", {"id": "c1"}, change, Condition("#s = :old"))))
+    assert cart(clients, "c1")["status"] == {"S": "paid"}
+
+
+def test_a_malformed_write_is_named_and_nothing_is_written(store: DynamoDBStore) -> None:
+    twice = (Put("carts", {"id": "c1"}), Put("carts", {"id": "c1"}))
+    with pytest.raises(WriteInvalid, match="multiple operations"):
+        store.commit(claimed(store), commit(*twice))
+    assert not stored(store).done
+
+
+# -- long texts
+
+
+def random_text(length: int) -> str:
+    return "".join(random.Random(1).choices("0123456789abcdefghijklmnopqrstuvwxyz", k=length))
+
+
+def test_a_long_text_is_compressed_where_that_is_smaller(clients: Clients, store: DynamoDBStore) -> None:
+    store.commit(claimed(store), commit(state='{"text":"' + "a" * 5_000 + '"}'))
+    raw: Any = clients.dynamodb.get_item(
+        TableName="flowguard", Key={"pk": {"S": "run#flow#object"}, "sk": {"S": "run"}}
+    )
+    assert len(raw["Item"]["state"]["B"]) < 100
+    assert stored(store).state == '{"text":"' + "a" * 5_000 + '"}'
+
+
+def test_what_no_item_can_hold_is_refused_with_its_sizes_before_anything_is_written(store: DynamoDBStore) -> None:
+    claim = claimed(store)
+    with pytest.raises(TooLarge, match=r"too large: .* bytes of at most 409,600 \(outbox .*, state .*\)"):
+        store.commit(claim, commit(state=random_text(300_000), body=random_text(400_000)))
+    assert not stored(store).done
+
+
+def test_with_a_bucket_it_goes_to_s3_before_the_commit_under_a_key_of_the_attempts_own() -> None:
+    with on_moto() as clients:
+        store = aws_store(Settings(bucket="long-texts"), clients)
+        text = random_text(300_000)
+        with intercept(Recorder()) as calls:
+            store.commit(claimed(store), commit(state=text, body=text))
+        assert [call.operation for call in calls.calls] == ["UpdateItem", "PutObject", "PutObject", "UpdateItem"]
+        again = claimed(store, hop=2)
+        assert again.item.state == text
+        keys = [call.params["Key"] for call in calls.calls if call.operation == "PutObject"]
+        assert len(set(keys)) == 2
+        assert all(key.startswith("flowguard/flow/request-m/1-1-mine-") for key in keys)
+
+
+def test_a_refused_claim_reads_no_long_text_that_nobody_needs() -> None:
+    with on_moto() as clients:
+        store = aws_store(Settings(bucket="long-texts"), clients)
+        store.commit(claimed(store), commit(body=random_text(300_000)))
+        claimed(store, hop=2)
+        with intercept(Recorder()) as calls:
+            store.claim(request(STORED))
+        assert [call.operation for call in calls.calls] == ["UpdateItem"]
+
+
+# -- other errors
+
+
+def test_an_error_that_is_no_refusal_is_raised_as_it_is(clients: Clients) -> None:
+    store = aws_store(Settings(table="missing"), clients)
+    with pytest.raises(ClientError, match="ResourceNotFound"):
+        store.claim(request(STORED))

@@ -1,0 +1,191 @@
+"""A two-stage flow on the embedded engine, driven message by message: what the runtime's tests stand on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic import BaseModel
+
+from flowguard.attributes import Attribute, attributes_to
+from flowguard.aws.clients import Clients
+from flowguard.aws.services import aws_services, aws_store
+from flowguard.clock import ManualClock
+from flowguard.events import Event, Tally
+from flowguard.flow import Flow
+from flowguard.handler import LambdaHandler, lambda_handler
+from flowguard.ids import ObjectId, RequestId, SeededIds
+from flowguard.local.calls import Recorder, intercept
+from flowguard.local.embedded import ACCOUNT_ID, REGION, EmbeddedAWS
+from flowguard.message import Message
+from flowguard.outcome import Done, Outcome
+from flowguard.retry import Fixed, RetryPolicy
+from flowguard.run import RunItem
+from flowguard.settings import Settings
+from flowguard.stage import Stage
+from flowguard.step import Step
+
+START = 1_800_000_000_000
+
+
+class Order(BaseModel):
+    order_id: str
+    note: str = ""
+
+
+class Priced(BaseModel):
+    total: int
+
+
+class OrderState(BaseModel):
+    total: int = 0
+
+
+@dataclass
+class Script:
+    """What happens inside the handlers of a test: called with the step before the stage does its own work."""
+
+    pricing: Callable[[Step[OrderState]], None] = lambda step: None
+    closing: Callable[[Step[OrderState]], None] = lambda step: None
+    handled: list[tuple[str, RequestId, int]] = field(default_factory=list)
+
+
+SCRIPT = Script()
+
+
+class PriceOrder(
+    Stage[Order, OrderState],
+    name="price-order",
+    then="close-order",
+    inbox="price-order",
+    retry=RetryPolicy(attempts=3, backoff=Fixed(20), jitter=0),
+):
+    def handle(self, order: Order, step: Step[OrderState]) -> Outcome:
+        SCRIPT.handled.append(("price-order", step.request_id, step.attempt))
+        SCRIPT.pricing(step)
+        step.state.total = 7
+        step.update("orders", {"id": order.order_id}, "ADD priced :one", values={":one": 1})
+        step.send("emails", {"priced": order.order_id})
+        return CloseOrder.message(Priced(total=7))
+
+
+class CloseOrder(Stage[Priced, OrderState], name="close-order", inbox="close-order"):
+    def handle(self, priced: Priced, step: Step[OrderState]) -> Outcome:
+        SCRIPT.handled.append(("close-order", step.request_id, step.attempt))
+        SCRIPT.closing(step)
+        return Done({"total": step.state.total})
+
+
+class Orders(Flow, name="orders", object_id="order_id", complete_to="completed", dead_letters="dead"):
+    stages = (PriceOrder, CloseOrder)
+
+
+QUEUES = ("price-order", "close-order", "emails", "completed", "dead")
+
+
+@dataclass
+class Scene:
+    """The engine, a clock that stands still, and everything that was told."""
+
+    aws: EmbeddedAWS
+    clock: ManualClock
+    tally: Tally
+    handler: LambdaHandler
+    script: Script
+    calls: list[str] = field(default_factory=list)
+
+    def message(self, **changes: Any) -> Message:
+        """The first message of the run that most tests are about."""
+        first = Message(
+            flow="orders",
+            stage="price-order",
+            version=1,
+            object_id=ObjectId("o1"),
+            request_id=RequestId("run-1"),
+            requested_at=START - 1_000,
+            body='{"order_id":"o1"}',
+        )
+        return replace(first, **changes)
+
+    def newer(self, **changes: Any) -> Message:
+        """A newer request for the same object."""
+        return self.message(**{"request_id": RequestId("run-2"), "requested_at": START - 500, **changes})
+
+    def second(self, **changes: Any) -> Message:
+        """The second hop's message of the first run."""
+        return self.message(**{"stage": "close-order", "hop": 2, "body": '{"total":7}', **changes})
+
+    def deliver(self, *messages: Message, context: Any = None) -> list[bool]:
+        """Whether each message was acked, by what the handler answered to Lambda. Notes the DynamoDB calls it took."""
+        with intercept(Recorder()) as calls:
+            answer = self.handler({"Records": [record(m, place) for place, m in enumerate(messages)]}, context)
+        self.calls = [call.operation for call in calls.calls if call.service == "dynamodb"]
+        failed = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+        return [message_id(place) not in failed for place in range(len(messages))]
+
+    def sent(self, queue: str) -> list[Any]:
+        """The messages waiting in a queue, taken out of it, delayed ones too."""
+        sqs = self.aws.client("sqs")
+        url = sqs.get_queue_url(QueueName=queue)["QueueUrl"]
+        found: list[Any] = []
+        while more := sqs.receive_message(
+            QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"], AttributeNames=["All"]
+        ).get("Messages"):
+            found += more
+            for one in more:
+                sqs.delete_message(QueueUrl=url, ReceiptHandle=one["ReceiptHandle"])
+        return found
+
+    def told(self, event: Event) -> int:
+        return self.tally.count(event)
+
+    def item(self, object_id: str = "o1") -> RunItem | None:
+        return aws_store(Settings(), Clients()).read("orders", object_id)
+
+    def priced(self) -> int:
+        """How often the business effect of the first stage was applied."""
+        found: Any = self.aws.client("dynamodb").get_item(TableName="orders", Key={"id": {"S": "o1"}})
+        return int(found["Item"]["priced"]["N"]) if "Item" in found else 0
+
+
+def message_id(place: int) -> str:
+    return f"00000000-0000-4000-8000-{place:012d}"
+
+
+def record(message: Message, place: int = 0) -> dict[str, Any]:
+    """The SQS record in which Lambda gets the message."""
+    return {
+        "messageId": message_id(place),
+        "receiptHandle": f"receipt-{place}",
+        "body": message.body,
+        "attributes": {"ApproximateReceiveCount": "1", "SentTimestamp": str(START)},
+        "messageAttributes": attributes_to(Attribute.to_sqs_record, message.attributes()),
+        "eventSource": "aws:sqs",
+        "eventSourceARN": f"arn:aws:sqs:{REGION}:{ACCOUNT_ID}:{message.stage}",
+        "awsRegion": REGION,
+    }
+
+
+@contextmanager
+def scene(*targets: Any) -> Iterator[Scene]:
+    """An empty AWS with the flow's queues and tables, and one function that serves the targets."""
+    with EmbeddedAWS() as aws:
+        aws.create_table("flowguard")
+        aws.client("dynamodb").create_table(
+            TableName="orders",
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        )
+        for queue in QUEUES:
+            aws.create_queue(queue)
+        clock, tally = ManualClock(START), Tally()
+        services = aws_services(
+            Settings(), Clients(), clock=clock, ids=SeededIds(), observer=tally, draw=random.Random(0)
+        )
+        fresh = Script()
+        SCRIPT.pricing, SCRIPT.closing, SCRIPT.handled = fresh.pricing, fresh.closing, fresh.handled
+        yield Scene(aws, clock, tally, lambda_handler(*(targets or (Orders,))).using(services), SCRIPT)
