@@ -496,9 +496,8 @@ def test_one_bad_record_never_harms_the_others(at: Scene) -> None:
     good, bad, stranger = record(at.message(), 0), record(at.message(), 1), record(at.message(flow="others"), 2)
     del bad["body"]
     answer = at.handler({"Records": [bad, stranger, good]})
-    assert answer == {
-        "batchItemFailures": [{"itemIdentifier": bad["messageId"]}, {"itemIdentifier": stranger["messageId"]}]
-    } or ({f["itemIdentifier"] for f in answer["batchItemFailures"]} == {bad["messageId"], stranger["messageId"]})
+    left = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+    assert left == {bad["messageId"], stranger["messageId"]}
     assert (at.told(Event.UNREADABLE), at.told(Event.UNROUTABLE), at.priced()) == (1, 1, 1)
 
 

@@ -1,0 +1,232 @@
+"""What is sent arrives as it was meant, in batches that the services take, and every refusal is known by its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from flowguard.attributes import Attribute
+from flowguard.aws.clients import Clients
+from flowguard.aws.sender import AWSSender
+from flowguard.destinations import Bus, Destination, Function, Queue, Topic
+from flowguard.envelope import Envelope, normalize
+from flowguard.local.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.local.embedded import EmbeddedAWS
+from flowguard.outbox import Kind, Send
+
+ID = {"uniquerequestid": Attribute.string("r1")}
+
+
+@pytest.fixture
+def aws() -> Iterator[EmbeddedAWS]:
+    with EmbeddedAWS() as found:
+        yield found
+
+
+@pytest.fixture
+def sender(aws: EmbeddedAWS) -> AWSSender:
+    return AWSSender(Clients())
+
+
+def sends(to: Destination, bodies: Sequence[str], **more: Any) -> list[Send]:
+    return [Send(Kind.SIDE, to, body, f"r1.1.{n}", ID, **more) for n, body in enumerate(bodies)]
+
+
+def received(aws: EmbeddedAWS, queue: str) -> list[Any]:
+    url = aws.client("sqs").get_queue_url(QueueName=queue)["QueueUrl"]
+    answer = aws.client("sqs").receive_message(
+        QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"], AttributeNames=["All"]
+    )
+    return list(answer.get("Messages", []))
+
+
+def batches(calls: Recorder) -> list[int]:
+    entries = ("Entries", "PublishBatchRequestEntries")
+    return [len(call.params[name]) for call in calls.calls for name in entries if name in call.params]
+
+
+# -- queues
+
+
+def test_messages_for_a_queue_go_ten_at_a_time_and_its_url_is_looked_up_once(
+    aws: EmbeddedAWS, sender: AWSSender
+) -> None:
+    aws.create_queue("emails")
+    with intercept(Recorder()) as calls:
+        assert sender.send(sends(Queue("emails"), ["x"] * 23)) == {}
+    assert batches(calls) == [10, 10, 3]
+    assert calls.count("sqs", "GetQueueUrl") == 1
+
+
+def test_a_batch_holds_no_more_bytes_than_sqs_takes(aws: EmbeddedAWS, sender: AWSSender) -> None:
+    aws.create_queue("emails", MaximumMessageSize="1048576")
+
+    def accept(call: ApiCall, proceed: Proceed) -> Response:
+        """moto still counts by the older limit."""
+        sizes.append(sum(len(entry["MessageBody"]) for entry in call.params["Entries"]))
+        return {"Successful": []}
+
+    sizes: list[int] = []
+    sender.queue_url("emails")
+    with intercept(accept):
+        assert sender.send(sends(Queue("emails"), ["x" * 400_000] * 5)) == {}
+    assert sizes == [800_000, 800_000, 400_000]
+
+
+@pytest.mark.parametrize("how", ["name", "url", "arn"])
+def test_a_queue_may_be_given_by_name_url_or_arn(aws: EmbeddedAWS, sender: AWSSender, how: str) -> None:
+    url = aws.create_queue("emails")
+    name = {"name": "emails", "url": url, "arn": aws.queue_arn(url)}[how]
+    assert sender.send(sends(Queue(name), ["hello"])) == {}
+    assert [m["Body"] for m in received(aws, "emails")] == ["hello"]
+
+
+def test_attributes_of_every_type_arrive_as_they_were(aws: EmbeddedAWS, sender: AWSSender) -> None:
+    aws.create_queue("emails")
+    attributes = {
+        "text": Attribute.string("täxt"),
+        "count": Attribute("Number.int", "3"),
+        "bytes": Attribute.binary(b"\x00\xff"),
+    }
+    sender.send([Send(Kind.SIDE, Queue("emails"), "{}", "r1.1.0", attributes)])
+    [record] = normalize({"Messages": received(aws, "emails")})
+    assert isinstance(record, Envelope)
+    assert record.attributes == attributes
+
+
+def test_a_delay_is_passed_on(sender: AWSSender, aws: EmbeddedAWS) -> None:
+    aws.create_queue("emails")
+    with intercept(Recorder()) as calls:
+        sender.send(sends(Queue("emails"), ["x"], delay=30))
+    assert calls.calls[-1].params["Entries"][0]["DelaySeconds"] == 30
+
+
+def test_a_copy_of_a_fifo_message_is_dropped_by_the_queue(aws: EmbeddedAWS, sender: AWSSender) -> None:
+    aws.create_queue("orders.fifo", FifoQueue="true")
+    for _ in range(2):
+        assert sender.send(sends(Queue("orders.fifo"), ["x"], group="o1")) == {}
+    [message] = received(aws, "orders.fifo")
+    assert message["Attributes"]["MessageGroupId"] == "o1"
+
+
+def test_a_group_that_fifo_would_refuse_becomes_the_same_digest_every_time(aws: EmbeddedAWS, sender: AWSSender) -> None:
+    aws.create_queue("orders.fifo", FifoQueue="true")
+    with intercept(Recorder()) as calls:
+        for _ in range(2):
+            sender.send(sends(Queue("orders.fifo"), ["x"], group="ö" * 200))
+    groups = {call.params["Entries"][0]["MessageGroupId"] for call in calls.calls if "Entries" in call.params}
+    assert len(groups) == 1
+    assert len(groups.pop()) == 64
+
+
+# -- topics, buses, functions
+
+
+def test_messages_for_a_topic_keep_their_attributes(aws: EmbeddedAWS, sender: AWSSender) -> None:
+    topic = aws.create_topic("carts")
+    aws.subscribe(topic, aws.create_queue("listeners"))
+    assert sender.send(sends(Topic(topic), ["hello"])) == {}
+    [record] = normalize({"Messages": received(aws, "listeners")})
+    assert isinstance(record, Envelope)
+    assert (record.message, record.attributes) == ("hello", ID)
+
+
+def test_messages_for_a_bus_carry_their_attributes_in_the_detail(aws: EmbeddedAWS, sender: AWSSender) -> None:
+    with intercept(Recorder()) as calls:
+        bus = Bus("default", "shop", "CartPriced")
+        assert sender.send(sends(bus, ['{"cart":"c1"}', "no json"])) == {}
+    entries = calls.calls[-1].params["Entries"]
+    assert [(e["Source"], e["DetailType"]) for e in entries] == [("shop", "CartPriced")] * 2
+    assert [json.loads(e["Detail"]) for e in entries] == [
+        {"cart": "c1", "flowguard": {"uniquerequestid": "r1"}},
+        {"payload": "no json", "flowguard": {"uniquerequestid": "r1"}},
+    ]
+
+
+def test_a_function_is_invoked_with_a_record_that_the_envelope_reads(sender: AWSSender) -> None:
+    events: list[Any] = []
+
+    def invoked(call: ApiCall, proceed: Proceed) -> Response:
+        events.append((call.params["FunctionName"], call.params["InvocationType"], json.loads(call.params["Payload"])))
+        return {"StatusCode": 202}
+
+    with intercept(invoked):
+        assert sender.send(sends(Function("price-cart"), ["hello"])) == {}
+    [(name, kind, event)] = events
+    [record] = normalize(event)
+    assert isinstance(record, Envelope)
+    assert (name, kind, record.message, record.attributes) == ("price-cart", "Event", "hello", ID)
+
+
+# -- refusals
+
+
+def test_the_refused_entries_of_a_batch_are_named_by_their_place(aws: EmbeddedAWS, sender: AWSSender) -> None:
+    aws.create_queue("emails")
+
+    def one_refused(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != "SendMessageBatch":
+            return proceed()
+        last = call.params["Entries"][-1]["Id"]
+        return {"Failed": [{"Id": last, "Code": "Throttled", "Message": "slow down", "SenderFault": False}]}
+
+    with intercept(one_refused):
+        failures = sender.send(sends(Queue("emails"), ["x"] * 12))
+    assert failures == {9: "Throttled: slow down", 11: "Throttled: slow down"}
+
+
+def test_a_destination_that_is_missing_fails_its_own_messages_alone(aws: EmbeddedAWS, sender: AWSSender) -> None:
+    aws.create_queue("emails")
+    failures = sender.send([*sends(Queue("missing"), ["x"]), *sends(Queue("emails"), ["y"])])
+    assert set(failures) == {0}
+    assert "missing" in failures[0] or "exist" in failures[0]
+    assert [m["Body"] for m in received(aws, "emails")] == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("to", "operation"),
+    [
+        (Topic("arn:aws:sns:us-east-1:1:t"), "PublishBatch"),
+        (Bus("b", "s", "t"), "PutEvents"),
+        (Function("f"), "Invoke"),
+    ],
+)
+def test_a_service_that_is_down_refuses_the_whole_batch(sender: AWSSender, to: Destination, operation: str) -> None:
+    def down(call: ApiCall, proceed: Proceed) -> Response:
+        assert call.operation == operation
+        raise ClientError({"Error": {"Code": "ServiceUnavailable", "Message": "down"}}, operation)
+
+    with intercept(down):
+        failures = sender.send(sends(to, ["x", "y"]))
+    assert set(failures) == {0, 1}
+
+
+def test_a_refused_event_is_named_by_its_place(sender: AWSSender) -> None:
+    def refused(call: ApiCall, proceed: Proceed) -> Response:
+        return {"FailedEntryCount": 1, "Entries": [{"EventId": "1"}, {"ErrorCode": "ThrottlingException"}]}
+
+    with intercept(refused):
+        assert sender.send(sends(Bus("b", "s", "t"), ["x", "y"])) == {1: "ThrottlingException: "}
+
+
+# -- visibility
+
+
+def test_a_record_is_postponed_by_its_visibility(aws: EmbeddedAWS, sender: AWSSender) -> None:
+    url = aws.create_queue("emails")
+    sender.send(sends(Queue("emails"), ["x"]))
+    [message] = received(aws, "emails")
+    [record] = normalize({"Messages": [message]})
+    assert isinstance(record, Envelope)
+    sender.postpone(record, 30)  # a pasted message tells no queue, so there is nothing to postpone
+    event = {"Records": [{**record.received, "eventSource": "aws:sqs", "eventSourceARN": aws.queue_arn(url)}]}
+    [delivered] = normalize(event)
+    assert isinstance(delivered, Envelope)
+    with intercept(Recorder()) as calls:
+        sender.postpone(delivered, 90)
+    assert calls.calls[-1].params["VisibilityTimeout"] == 90
+    assert received(aws, "emails") == []

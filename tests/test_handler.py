@@ -1,0 +1,112 @@
+"""What a Lambda answers to each kind of invoker."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from flowguard.errors import NotProcessed, SettingsError
+from flowguard.events import Event
+from flowguard.handler import lambda_handler
+from tests.scene import START, CloseOrder, Orders, PriceOrder, Scene, record, scene
+
+
+class Context:
+    """What Lambda hands in beside the event."""
+
+    aws_request_id = "8a7f3c52-4a6e-4d7b-9a1e-0f2b6d1c9e55"
+    invoked_function_arn = "arn:aws:lambda:us-east-1:123456789012:function:orders"
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 10_000
+
+
+def sns_event(at: Scene, body: str) -> dict[str, Any]:
+    attributes = {name: {"Type": a.type, "Value": a.value} for name, a in at.message().attributes().items()}
+    notification = {
+        "Type": "Notification",
+        "MessageId": "5d2f6f5e-0000-4000-8000-000000000001",
+        "TopicArn": "arn:aws:sns:us-east-1:123456789012:orders",
+        "Subject": None,
+        "Message": body,
+        "Timestamp": "2027-01-15T08:00:00.000Z",
+        "MessageAttributes": attributes,
+    }
+    return {"Records": [{"EventSource": "aws:sns", "EventVersion": "1.0", "Sns": notification}]}
+
+
+def test_a_queue_is_told_which_records_to_deliver_again() -> None:
+    with scene() as at:
+        lost = record(at.message(flow="others"), 1)
+        answer = at.handler({"Records": [record(at.message(), 0), lost]}, Context())
+        assert answer == {"batchItemFailures": [{"itemIdentifier": lost["messageId"]}]}
+
+
+def test_an_empty_batch_has_no_failures() -> None:
+    with scene() as at:
+        assert at.handler({"Records": []}, Context()) == {"batchItemFailures": []}
+
+
+def test_a_topic_gets_an_error_where_something_is_left_over_for_it_knows_no_partial_answers() -> None:
+    with scene() as at:
+        assert at.handler(sns_event(at, '{"order_id":"o1"}'), Context())["verdict"] == "CLAIMED"
+        at.script.pricing = fail
+        event = sns_event(at, '{"order_id":"o2"}')
+        event["Records"][0]["Sns"]["MessageAttributes"] = {}
+        with pytest.raises(NotProcessed, match="RuntimeError: down"):
+            at.handler(event, Context())
+        assert at.told(Event.RETRIED) == 1
+
+
+def fail(step: Any) -> None:
+    raise RuntimeError("down")
+
+
+def test_a_direct_invocation_is_an_entry_like_any_other_and_its_id_is_the_invocations() -> None:
+    with scene() as at:
+        answer = at.handler({"order_id": "o1"}, Context())
+        assert answer == {"request_id": Context.aws_request_id, "verdict": "CLAIMED", "result": None}
+        assert at.handler({"order_id": "o1"}, Context())["verdict"] == "DONE"
+        assert (at.priced(), at.told(Event.WEAK_ID)) == (1, 0)
+
+
+def test_the_result_of_a_run_is_given_to_whoever_invoked_its_last_stage() -> None:
+    with scene() as at:
+        at.deliver(at.message())
+        event = {"Records": [{**record(at.second()), "eventSource": "aws:lambda"}]}
+        assert at.handler(event, Context())["result"] == {"total": 7}
+
+
+def test_a_record_without_a_name_fails_the_whole_invocation_after_the_others_are_done() -> None:
+    with scene() as at:
+        nameless = record(at.message(), 1)
+        del nameless["messageId"]
+        with pytest.raises(NotProcessed, match="messageId"):
+            at.handler({"Records": [record(at.message(), 0), nameless]}, Context())
+        assert at.priced() == 1
+
+
+def test_a_function_serves_the_stages_it_names_and_no_others() -> None:
+    with scene(Orders, CloseOrder) as at:
+        assert at.deliver(at.message()) == [False]
+        assert at.told(Event.UNROUTABLE) == 1
+
+
+def test_functions_in_a_row_hand_the_run_on() -> None:
+    with scene(Orders, PriceOrder) as at:
+        at.deliver(at.message())
+        [passed] = at.sent("close-order")
+        closing = lambda_handler(Orders, CloseOrder).using(at.handler._services)
+        closing({"Messages": [passed]})
+        item = at.item()
+        assert item is not None
+        assert json.loads(item.result or "") == {"total": 7}
+        assert item.committed_at > START
+
+
+@pytest.mark.parametrize("targets", [(), (PriceOrder,), (Orders, object)])
+def test_a_function_that_serves_nothing_is_refused_when_it_is_defined(targets: Any) -> None:
+    with pytest.raises(SettingsError, match="lambda_handler"):
+        lambda_handler(*targets)
