@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from flowguard.flow import SUPERSEDE as SUPERSEDE
     from flowguard.flow import Flow as Flow
     from flowguard.handler import LambdaHandler as LambdaHandler
+    from flowguard.handler import dlq_handler as dlq_handler
     from flowguard.handler import lambda_handler as lambda_handler
     from flowguard.outcome import Done as Done
     from flowguard.outcome import Next as Next
@@ -73,6 +74,7 @@ _HOME = {
     "Started": "client",
     "LambdaHandler": "handler",
     "lambda_handler": "handler",
+    "dlq_handler": "handler",
     "Settings": "settings",
     # see what happened
     "Event": "events",
@@ -87,7 +89,7 @@ _HOME = {
     "ConditionFailed": "errors",
 }
 
-__all__ = list(_HOME)  # noqa: PLE0604 - the keys above are texts
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:

@@ -8,12 +8,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from flowguard.attributes import Attribute, json_kind, read_attributes
+from flowguard.attributes import Attribute, attributes_to, json_kind, read_attributes
 from flowguard.errors import EnvelopeError
 from flowguard.notification import (
     LAST_MOMENT,
@@ -167,6 +168,17 @@ def resend(envelope: Envelope, extras: Mapping[str, Attribute]) -> tuple[str, di
         problem = f"SQS takes {MAX_ATTRIBUTES}, this retry would have {len(attributes)}: {names}"
         raise EnvelopeError(envelope.message_id, "messageAttributes", problem)
     return envelope.record["body"], attributes
+
+
+def resend_alone(envelope: Envelope, extras: Mapping[str, Attribute]) -> str:
+    """The body of a retry that can have no attributes beside it: the extras are inside, over the original's own."""
+    notification = json.loads(envelope.record["body"])
+    inside = {**envelope.extras(), **extras}
+    notification["MessageAttributes"] = {
+        **(notification.get("MessageAttributes") or {}),
+        **attributes_to(Attribute.to_notification, inside),
+    }
+    return to_json(notification)
 
 
 # -- reading one -----------------------------------------------------------------------------------------------------

@@ -20,14 +20,14 @@ class FlowguardError(Exception):
 class Retry(FlowguardError):
     """Raise it in a stage: this attempt failed, try the same message again.
 
-    ``after`` overrides the delay of the stage's retry policy (at most 15 minutes, the longest that SQS delays a
-    message by); the number of attempts stays capped by that policy.
+    ``after`` overrides the delay of the stage's retry policy; above 15 minutes, the longest that SQS delays a message
+    by, the flow must say ``long_delays=True``. The number of attempts stays capped by the policy.
     """
 
     def __init__(self, why: str = "the stage asked for a retry", after: timedelta | None = None) -> None:
         super().__init__(why, after)
-        if after is not None and not timedelta(0) <= after <= timedelta(seconds=900):
-            raise ValueError(f"Retry(after={after!r}): SQS delays a message by 0 to 900 seconds")
+        if after is not None and not timedelta(0) <= after <= timedelta(days=14):
+            raise ValueError(f"Retry(after={after!r}): a message can be delayed by 0 to 14 days")
         self.why = why
         self.after = after
 
@@ -97,7 +97,7 @@ class EnvelopeError(FlowguardError):
 
 
 class RunFailed(Reject):
-    """The run cannot go on: an unknown stage or version, a payload that does not validate, too many hops or attempts."""
+    """The run cannot go on: an unknown stage or version, a payload that does not validate, too many hops."""
 
 
 class TooLarge(Reject):
@@ -129,7 +129,7 @@ class TooManyWrites(Reject):
 
 
 class WriteInvalid(Reject):
-    """DynamoDB refuses the commit as malformed (a table, key or expression of a recorded write). Nothing was written."""
+    """DynamoDB refuses the commit as malformed (a key or expression of a recorded write). Nothing was written."""
 
 
 # -- work that may succeed when it is tried again --------------------------------------------------------------------
@@ -138,7 +138,7 @@ class WriteInvalid(Reject):
 class ConditionFailed(FlowguardError):
     """The caller's own condition on a recorded write did not hold. Neither that write nor the commit was applied.
 
-    ``table`` names the table; ``item`` is the item as DynamoDB showed it (plain Python values), or None where there is none.
+    ``item`` is the item of ``table`` as DynamoDB showed it, in plain Python values; None where there is none.
     """
 
     def __init__(self, table: str, condition: str, item: dict[str, object] | None) -> None:

@@ -48,12 +48,23 @@ class Event(StrEnum):
     """A run that nobody worked on for longer than the flow allows was taken over."""
     RETURNED = "returned"
     """Not enough time was left: the record goes back to its queue untouched."""
+    TIME_SHORT = "time_short"
+    """The invocation is about to be cut off in the middle of this message."""
     BROKEN = "broken"
     """Something outside the stage failed (a service, a setting): the record stays queued."""
 
 
 _WARNINGS = frozenset(
-    {Event.GONE, Event.EARLY, Event.RETRIED, Event.NOT_SENT, Event.WEAK_ID, Event.ABANDONED, Event.RETURNED}
+    {
+        Event.GONE,
+        Event.EARLY,
+        Event.RETRIED,
+        Event.NOT_SENT,
+        Event.WEAK_ID,
+        Event.ABANDONED,
+        Event.RETURNED,
+        Event.TIME_SHORT,
+    }
 )
 _ERRORS = frozenset({Event.FAILED, Event.UNREADABLE, Event.UNROUTABLE, Event.BROKEN})
 

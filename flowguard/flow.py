@@ -14,6 +14,7 @@ from flowguard.errors import DefinitionError, RunFailed
 from flowguard.ids import ObjectId, RequestId
 from flowguard.message import MOST_CARRIED, OWN_ATTRIBUTES, Message
 from flowguard.payloads import Payload, encode
+from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage, Stage
 
 
@@ -51,6 +52,7 @@ class Flow:
     ``max_hops``      stops a chain that runs in circles; retries are no hops
     ``retention``     how long a message can live in a queue and its dead-letter queue together; run items are kept for
                       twice that (docs/decisions/0003)
+    ``long_delays``   lets retries wait for longer than SQS's 15 minutes, through EventBridge Scheduler
     ``abandoned_after``  when a run that nobody works on may be taken over although ``on_conflict`` is IGNORE
     """
 
@@ -68,6 +70,7 @@ class Flow:
     max_hops: ClassVar[int]
     retention: ClassVar[timedelta]
     abandoned_after: ClassVar[timedelta]
+    long_delays: ClassVar[bool]
 
     def __init_subclass__(
         cls,
@@ -84,6 +87,7 @@ class Flow:
         max_hops: int = 50,
         retention: timedelta = timedelta(days=14),
         abandoned_after: timedelta = timedelta(days=1),
+        long_delays: bool = False,
         **rest: Any,
     ) -> None:
         super().__init_subclass__(**rest)
@@ -93,7 +97,7 @@ class Flow:
         cls.dead_letters = Queue(f"{name}-dead-letters") if dead_letters is None else destination(dead_letters)
         cls.complete_to = None if complete_to is None else destination(complete_to)
         cls.carry, cls.max_hops = carry, max_hops
-        cls.retention, cls.abandoned_after = retention, abandoned_after
+        cls.retention, cls.abandoned_after, cls.long_delays = retention, abandoned_after, long_delays
         if problems := [*_option_problems(cls), *_stage_problems(cls)]:
             raise DefinitionError(f"flow {cls.__qualname__}", tuple(problems))
 
@@ -163,7 +167,9 @@ AnyFlow = type[Flow]
 def _option_problems(flow: AnyFlow) -> list[str]:
     found = []
     if flow.object_id == "":
-        found.append("it does not say what a run is for; give object_id='<a field of the first payload>' or PER_REQUEST")
+        found.append(
+            "it does not say what a run is for; give object_id='<a field of the first payload>' or PER_REQUEST"
+        )
     if not flow.name or not all(letter.isalnum() or letter in "-_." for letter in flow.name):
         found.append(f"its name {flow.name!r} must be letters, digits, '-', '_' and '.'")
     if flow.version < 1 or any(version < 1 for version in flow.accepts):
@@ -190,6 +196,7 @@ def _stage_problems(flow: AnyFlow) -> list[str]:
         *_route_problems(stages),
         *_reach_problems(stages),
         *_state_problems(stages),
+        *_delay_problems(flow, stages),
         *_object_problems(flow, stages[0]),
     ]
 
@@ -238,6 +245,17 @@ def _state_problems(stages: tuple[AnyStage, ...]) -> list[str]:
         return []
     listed = ", ".join(f"{stage.name}: {stage.state.__name__}" for stage in stages)
     return [f"its stages disagree on the run's state ({listed}); a run has one"]
+
+
+def _delay_problems(flow: AnyFlow, stages: tuple[AnyStage, ...]) -> list[str]:
+    if flow.long_delays:
+        return []
+    return [
+        f"stage {stage.name!r} may delay a retry by {stage.retry.longest_delay}, and SQS delays by at most "
+        f"{LONGEST_SQS_DELAY}; lower its max_delay, or say long_delays=True (EventBridge Scheduler)"
+        for stage in stages
+        if stage.retry.longest_delay > LONGEST_SQS_DELAY
+    ]
 
 
 def _object_problems(flow: AnyFlow, entry: AnyStage) -> list[str]:

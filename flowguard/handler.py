@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from flowguard.aws.services import aws_services
+from flowguard.batch import Batch
 from flowguard.ending import Ending
 from flowguard.envelope import BadRecord, Envelope, Source, normalize
 from flowguard.errors import NotProcessed
@@ -16,7 +17,6 @@ from flowguard.events import Event, Happening
 from flowguard.flow import AnyFlow
 from flowguard.ports import Budget, Services, Unlimited
 from flowguard.routing import Routes
-from flowguard.runtime import Runtime
 from flowguard.settings import Settings
 from flowguard.stage import AnyStage
 
@@ -32,15 +32,16 @@ class LambdaBudget:
 
 
 class LambdaHandler:
-    """Called by Lambda with an event and a context. Made by :func:`lambda_handler`."""
+    """Called by Lambda with an event and a context. Made by :func:`lambda_handler` or :func:`dlq_handler`."""
 
-    def __init__(self, routes: Routes, services: Services | None = None) -> None:
+    def __init__(self, routes: Routes, services: Services | None = None, *, given_up: bool = False) -> None:
         self.routes = routes
         self._given = services
+        self._given_up = given_up
 
     def using(self, services: Services) -> LambdaHandler:
         """The same function on other services: an embedded engine, a clock that can be set."""
-        return LambdaHandler(self.routes, services)
+        return LambdaHandler(self.routes, services, given_up=self._given_up)
 
     @cached_property
     def _services(self) -> Services:
@@ -63,7 +64,7 @@ class LambdaHandler:
         for record in bad:
             self._tell_unreadable(record)
         good = [record for record in records if isinstance(record, Envelope)]
-        endings = Runtime(self.routes, self._services).run(good, budget)
+        endings = Batch(self.routes, self._services, budget, given_up=self._given_up).run(good)
         return _answer(endings, bad)
 
     def _tell_unreadable(self, bad: BadRecord) -> None:
@@ -78,6 +79,15 @@ def lambda_handler(*targets: AnyFlow | AnyStage) -> LambdaHandler:
     environment when the first event does; its event source mapping must have ``ReportBatchItemFailures``.
     """
     return LambdaHandler(Routes(targets))
+
+
+def dlq_handler(*flows: AnyFlow) -> LambdaHandler:
+    """The function of the dead-letter queue that SQS moves records to when their function was killed too often.
+
+    It ends each run FAILED, tells whoever waits, and parks the message among the flow's dead letters, where a redrive
+    finds it. A run that went on or ended meanwhile is left as it is.
+    """
+    return LambdaHandler(Routes(flows), given_up=True)
 
 
 def _answer(endings: Sequence[Ending], bad: Sequence[BadRecord]) -> Any:

@@ -39,7 +39,15 @@ class FirstError:
 
     @classmethod
     def of(cls, error: BaseException, at: int) -> FirstError:
-        return cls(type(error).__name__, str(error)[:_LONGEST_ERROR], at)
+        try:
+            text = str(error)
+        except Exception:  # an error whose own text fails must not take the message down with it
+            text = "(its text cannot be read)"
+        return cls(type(error).__name__, text[:_LONGEST_ERROR], at)
+
+    def because(self, why: str) -> FirstError:
+        """The same error, with why it was the last."""
+        return replace(self, text=f"{self.text} ({why})") if why else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Any, assert_never, get_origin
 
 from flowguard.attributes import Attribute
-from flowguard.destinations import parse_destination
-from flowguard.envelope import Envelope, resend
+from flowguard.destinations import Queue, parse_destination
+from flowguard.envelope import Envelope, resend, resend_alone
 from flowguard.errors import RunFailed
 from flowguard.flow import AnyFlow
-from flowguard.ids import RequestId
 from flowguard.message import REQUEST_ID, REQUESTED_AT, FirstError, Message
 from flowguard.outbox import Kind, Outbox, Send
 from flowguard.outcome import Done, Next, Outcome
 from flowguard.payloads import encode, encode_json
+from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.run import Commit, Status
 from flowguard.step import AnyStep, NoState
 
@@ -109,13 +109,23 @@ class Planner:
         }
         outcome = f',"error":{encode_json(error)}}}' if error is not None else f',"result":{result or "null"}}}'
         body = encode(about)[:-1] + outcome
-        return [self._complete_to(to, body, f"{message.request_id}.{message.hop}.{number + i}") for i, to in enumerate(told)]
+        return [
+            self._complete_to(to, body, f"{message.request_id}.{message.hop}.{number + i}") for i, to in enumerate(told)
+        ]
 
     def _complete_to(self, to: Any, body: str, own: str) -> Send:
         attributes = {REQUEST_ID: Attribute.string(own), REQUESTED_AT: Attribute.number(self.moment)}
-        return Send(
-            Kind.COMPLETE, to, body, own, {**attributes, **self.message.carried}, group=self.message.object_id
-        )
+        return Send(Kind.COMPLETE, to, body, own, {**attributes, **self.message.carried}, group=self.message.object_id)
+
+
+def retried(again: Message, envelope: Envelope, delay: int) -> Send:
+    """The same request, hop and original, one attempt later. A long delay goes by a way that takes no attributes."""
+    extras, queue = again.own_attributes(), Queue(envelope.queue_arn or "")
+    own = f"{again.request_id}.{again.hop}.{again.redrive}.{again.retry}"
+    if delay > LONGEST_SQS_DELAY.total_seconds():
+        return Send(Kind.SIDE, queue, resend_alone(envelope, extras), own, delay=delay)
+    body, attributes = resend(envelope, extras)
+    return Send(Kind.SIDE, queue, body, own, attributes, delay)
 
 
 def dead_letter(flow: AnyFlow, message: Message, error: FirstError, envelope: Envelope) -> Send:
@@ -135,5 +145,3 @@ def expires_at(flow: AnyFlow, moment: int) -> int:
     """When a run item may go: a copy of its last message may be sent ``retention`` after the first one, and read
     ``retention`` after that (docs/decisions/0003)."""
     return moment + 2 * int(flow.retention.total_seconds() * 1000)
-
-

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
 LONGEST_SQS_DELAY = timedelta(seconds=900)
-"""What SQS can delay a message by; a policy that would exceed it is refused when the stage is defined."""
+"""What SQS can delay a message by. A longer delay needs a flow that says ``long_delays=True``."""
+
+LONGEST_DELAY = timedelta(days=14)
+"""The longest that EventBridge Scheduler is asked for: a message does not live longer in a queue either."""
+
+MOST_ATTEMPTS = 100
 
 
 class Backoff(Protocol):
@@ -54,30 +60,50 @@ class RetryPolicy:
     """How often and how far apart.
 
     ``attempts`` counts the first one. ``jitter`` is the share of a delay that is drawn at random: with 0.2 a delay of
-    10 s becomes 8 to 10 s. ``max_delay`` caps the growth of the backoff, by declaration and never in silence.
+    10 s becomes 8 to 10 s. ``max_delay`` caps the growth of the backoff, by declaration and never in silence; above 15
+    minutes the flow must say ``long_delays=True``. ``give_up_after`` begins no further attempt when the run was asked
+    for longer ago than that. ``for_errors`` has other policies for some exceptions; the nearest class counts, and each
+    policy counts all attempts.
     """
 
     attempts: int = 5
     backoff: Backoff = field(default_factory=Exponential)
     jitter: float = 0.2
     max_delay: timedelta = LONGEST_SQS_DELAY
+    give_up_after: timedelta | None = None
+    for_errors: Mapping[type[Exception], RetryPolicy] = field(default_factory=dict)
 
     def problems(self) -> list[str]:
         """What is wrong with this policy, a sentence each."""
         found = []
-        if self.attempts < 1:
-            found.append(f"retry.attempts is {self.attempts}; it counts the first attempt, so it is at least 1")
+        if not 1 <= self.attempts <= MOST_ATTEMPTS:
+            found.append(
+                f"retry.attempts is {self.attempts}; it counts the first attempt, so it is at least 1, "
+                f"and at most {MOST_ATTEMPTS}"
+            )
         if not 0 <= self.jitter <= 1:
             found.append(f"retry.jitter is {self.jitter}; it is a share between 0 and 1")
-        if not timedelta(0) <= self.max_delay <= LONGEST_SQS_DELAY:
-            found.append(f"retry.max_delay is {self.max_delay}; SQS delays a message by at most {LONGEST_SQS_DELAY}")
+        if not timedelta(0) <= self.max_delay <= LONGEST_DELAY:
+            found.append(f"retry.max_delay is {self.max_delay}; it is between 0 and {LONGEST_DELAY.days} days")
+        if self.give_up_after is not None and self.give_up_after <= timedelta(0):
+            found.append(f"retry.give_up_after is {self.give_up_after}; it must be positive")
+        for kind, policy in self.for_errors.items():
+            found.extend(f"for {kind.__name__}, {problem}" for problem in policy.problems())
         return found
+
+    @property
+    def longest_delay(self) -> timedelta:
+        """The longest that any of its policies may ask for."""
+        return max([self.max_delay, *(policy.longest_delay for policy in self.for_errors.values())])
+
+    def policy_for(self, error: BaseException) -> RetryPolicy:
+        """The policy of the nearest class of the error that has one of its own, else this."""
+        for kind in type(error).__mro__:
+            if kind in self.for_errors:
+                return self.for_errors[kind]
+        return self
 
     def delay(self, retry: int, draw: random.Random) -> int:
         """Whole seconds to wait before retry number ``retry``."""
         longest = min(self.backoff.seconds(retry), self.max_delay.total_seconds())
         return round(longest * (1 - self.jitter * draw.random()))
-
-    def exhausted(self, retry: int) -> bool:
-        """Whether the attempt with this retry number was the last one allowed."""
-        return retry + 1 >= self.attempts

@@ -86,7 +86,7 @@ class Routes:
             requested_at=requested_at,
             body=envelope.message,
             hop=place.hop,
-            retry=place.retry,
+            retry=_retry(envelope, place),
             redrive=place.redrive,
             reply_to=place.reply_to,
             first_error=place.first_error,
@@ -166,10 +166,19 @@ class Routes:
             return envelope.published_at if envelope.published_at is not None else arrived
         where = f"attributes.{REQUESTED_AT}"
         if not given.value.isdecimal():
-            raise EnvelopeError(envelope.message_id, where, f"{given.value[:40]!r} is not whole milliseconds since 1970")
+            raise EnvelopeError(
+                envelope.message_id, where, f"{given.value[:40]!r} is not whole milliseconds since 1970"
+            )
         found = int(given.value)
         if found > max(arrived, now) + CLOCKS_DIFFER_BY // timedelta(milliseconds=1):
             raise EnvelopeError(
-                envelope.message_id, where, f"{found} is more than {CLOCKS_DIFFER_BY} ahead; is the sender's clock right?"
+                envelope.message_id,
+                where,
+                f"{found} is more than {CLOCKS_DIFFER_BY} ahead; is the sender's clock right?",
             )
         return found
+
+
+def _retry(envelope: Envelope, place: Place) -> int:
+    """A FIFO queue delivers the same message again instead of a copy that could say its number: its count says it."""
+    return max(place.retry, envelope.receive_count - 1) if envelope.is_fifo else place.retry

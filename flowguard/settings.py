@@ -20,11 +20,16 @@ class Settings(BaseModel):
         32_768, ge=1_024, le=200_000, description="Texts above this many bytes, compressed, go to the bucket."
     )
     prefix: str = Field("flowguard/", description="What the keys in the bucket begin with.")
+    scheduler_role: str | None = Field(
+        None, description="The ARN of the role by which EventBridge Scheduler sends to SQS: for flows with long_delays."
+    )
+    scheduler_group: str = Field("default", description="The schedule group of long delays.")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
         """Raises :class:`SettingsError` naming the variable."""
-        found = {name: environment[f"FLOWGUARD_{name.upper()}"] for name in cls.model_fields if f"FLOWGUARD_{name.upper()}" in environment}
+        variables = {name: f"FLOWGUARD_{name.upper()}" for name in cls.model_fields}
+        found = {name: environment[variable] for name, variable in variables.items() if variable in environment}
         try:
             return cls.model_validate(found)
         except ValidationError as error:

@@ -26,7 +26,8 @@ class Stage(ABC, Generic[PayloadT, StateT]):
 
     ``name`` travels in messages, so it is given and never derived. ``then`` names the stages that may come next (a
     name, a stage class, or several). ``inbox`` is where the stage's messages arrive, a queue's name or a destination;
-    without one it is the flow's. ``timeout`` bounds the lease where no Lambda says how long it has.
+    without one it is the flow's. ``timeout`` is how long one message may take: with less time left than that, an
+    invocation begins no further message, and it is the lease where no Lambda says how long it has (else 30 s).
     """
 
     name: ClassVar[str]
@@ -35,7 +36,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     then: ClassVar[tuple[str, ...]]
     inbox: ClassVar[Destination | None]
     retry: ClassVar[RetryPolicy]
-    timeout: ClassVar[timedelta]
+    timeout: ClassVar[timedelta | None]
 
     def __init_subclass__(
         cls,
@@ -44,7 +45,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
         then: str | type[Stage[Any, Any]] | tuple[str | type[Stage[Any, Any]], ...] = (),
         inbox: Destination | str | None = None,
         retry: RetryPolicy | None = None,
-        timeout: timedelta = timedelta(seconds=30),
+        timeout: timedelta | None = None,
         **rest: Any,
     ) -> None:
         super().__init_subclass__(**rest)
@@ -61,7 +62,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
             *_inbox_problems(cls.inbox),
             *cls.retry.problems(),
         ]
-        if timeout <= timedelta(0):
+        if timeout is not None and timeout <= timedelta(0):
             problems.append(f"timeout is {timeout}; it must be positive")
         if problems or name is None:
             raise DefinitionError(f"stage {cls.__qualname__}", tuple(problems))
@@ -105,8 +106,10 @@ def _type_arguments(cls: type) -> tuple[Any, Any]:
 
 
 def _is_open(cls: type, payload: Any, state: Any) -> bool:
-    return isinstance(payload, TypeVar) or isinstance(state, TypeVar) or "handle" in getattr(
-        cls, "__abstractmethods__", {"handle"} if "handle" not in vars(cls) else set()
+    return (
+        isinstance(payload, TypeVar)
+        or isinstance(state, TypeVar)
+        or "handle" in getattr(cls, "__abstractmethods__", {"handle"} if "handle" not in vars(cls) else set())
     )
 
 

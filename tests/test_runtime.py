@@ -229,7 +229,7 @@ def test_a_worker_fenced_by_an_attempt_that_finished_sends_the_finishers_outbox(
 # -- death at any point
 
 
-class Died(BaseException):
+class Died(KeyboardInterrupt):
     """The process is gone: nothing of ours catches it."""
 
 

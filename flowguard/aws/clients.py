@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mypy_boto3_events import EventBridgeClient
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_scheduler import EventBridgeSchedulerClient
     from mypy_boto3_sns import SNSClient
     from mypy_boto3_sqs import SQSClient
 
@@ -56,6 +57,11 @@ class Clients:
     @cached_property
     def lambda_(self) -> LambdaClient:
         client: LambdaClient = self._client("lambda")
+        return client
+
+    @cached_property
+    def scheduler(self) -> EventBridgeSchedulerClient:
+        client: EventBridgeSchedulerClient = self._client("scheduler")
         return client
 
     @cached_property

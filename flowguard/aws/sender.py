@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, assert_never
 from botocore.exceptions import BotoCoreError, ClientError
 
 from flowguard.attributes import Attribute, attributes_to
+from flowguard.aws.schedules import Schedules
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.outbox import LARGEST, Send
+from flowguard.retry import LONGEST_SQS_DELAY
 
 if TYPE_CHECKING:
     from flowguard.aws.clients import Clients
@@ -31,8 +33,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}")
 class AWSSender:
     """Implements :class:`flowguard.ports.Sender`. Queue URLs are looked up once a queue and kept."""
 
-    def __init__(self, clients: Clients) -> None:
+    def __init__(self, clients: Clients, schedules: Schedules | None = None) -> None:
         self._clients = clients
+        self._schedules = schedules if schedules is not None else Schedules(clients)
         self._urls: dict[str, str] = {}
 
     def send(self, sends: Sequence[Send]) -> Mapping[int, str]:
@@ -64,7 +67,9 @@ class AWSSender:
     def _send_batch(self, to: Destination, batch: list[Numbered]) -> Mapping[int, str]:
         match to:
             case Queue():
-                return self._to_queue(to, batch)
+                late = {place: send for place, send in batch if send.delay > LONGEST_SQS_DELAY.total_seconds()}
+                soon = [(place, send) for place, send in batch if place not in late]
+                return {**self._to_queue(to, soon), **self._schedules.create(late)}
             case Topic():
                 return self._to_topic(to, batch)
             case Bus():
@@ -75,6 +80,8 @@ class AWSSender:
                 assert_never(to)
 
     def _to_queue(self, to: Queue, batch: list[Numbered]) -> Mapping[int, str]:
+        if not batch:
+            return {}
         entries: Any = [
             {
                 "Id": str(place),

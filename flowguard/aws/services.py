@@ -6,6 +6,7 @@ import random
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.packing import Packing
+from flowguard.aws.schedules import Schedules
 from flowguard.aws.sender import AWSSender
 from flowguard.aws.store import DynamoDBStore
 from flowguard.clock import Clock, SystemClock
@@ -32,10 +33,11 @@ def aws_services(
 ) -> Services:
     """Everything from AWS; clock, ids, observer and jitter's randomness can be handed in for a repeatable run."""
     clients = clients if clients is not None else Clients()
+    clock = clock if clock is not None else SystemClock()
     return Services(
         store=aws_store(settings, clients),
-        sender=AWSSender(clients),
-        clock=clock if clock is not None else SystemClock(),
+        sender=AWSSender(clients, Schedules(clients, settings.scheduler_role, settings.scheduler_group, clock=clock)),
+        clock=clock,
         ids=ids if ids is not None else RandomIds(),
         observer=observer,
         draw=draw if draw is not None else random.Random(),  # noqa: S311 - jitter needs no secrecy

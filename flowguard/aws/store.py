@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -10,6 +11,7 @@ from urllib.parse import quote
 from botocore.exceptions import ClientError
 
 from flowguard.aws import expressions
+from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import LARGEST_ITEM, Item, number, read_item, run_key
 from flowguard.aws.packing import Packed, Packing
 from flowguard.aws.writes import condition_failure, write_action
@@ -29,20 +31,29 @@ _YES, _NO = {"BOOL": True}, {"BOOL": False}
 class DynamoDBStore:
     """Implements :class:`flowguard.ports.Store` on one table. Immutable; safe to share between threads."""
 
-    def __init__(self, client: DynamoDBClient, table: str, packing: Packing, prefix: str = "flowguard/") -> None:
+    def __init__(
+        self,
+        client: DynamoDBClient,
+        table: str,
+        packing: Packing,
+        prefix: str = "flowguard/",
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._client = client
         self._table = table
         self._packing = packing
         self._prefix = prefix
+        self._pause = pause
 
     # -- claim
 
     def claim(self, request: ClaimRequest) -> Claim | Refused:
         """Both answers bring the item as the claim found it: what the item is now follows from that."""
+        call = self._claim_call(request)
         try:
-            answer = self._client.update_item(**self._claim_call(request))
+            answer = patiently(lambda: self._client.update_item(**call), self._pause)
         except ClientError as error:
-            if _code(error) != "ConditionalCheckFailedException":
+            if error_code(error) != "ConditionalCheckFailedException":
                 raise
             return self._refused(request, error.response.get("Item"))
         found = answer.get("Attributes")
@@ -110,13 +121,12 @@ class DynamoDBStore:
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
         """One UpdateItem; one TransactWriteItems where the handler recorded writes."""
         update = self._commit_call(claim, commit)
+        actions: Any = [{"Update": update}, *(write_action(write) for write in commit.writes)]
         try:
             if commit.writes:
-                self._client.transact_write_items(
-                    TransactItems=[{"Update": update}, *(write_action(write) for write in commit.writes)]
-                )
+                patiently(lambda: self._client.transact_write_items(TransactItems=actions), self._pause)
             else:
-                self._client.update_item(**update)
+                patiently(lambda: self._client.update_item(**update), self._pause)
         except ClientError as error:
             return self._not_committed(claim, commit, error)
         return Committed()
@@ -175,7 +185,7 @@ class DynamoDBStore:
         return f"{self._prefix}{m.flow}/{quote(m.request_id, safe='')}/{m.hop}-{item.epoch}-{item.owner}-{name}"
 
     def _not_committed(self, claim: Claim, commit: Commit, error: ClientError) -> Committed | Fenced:
-        match _code(error):
+        match error_code(error):
             case "ConditionalCheckFailedException":
                 return self._fenced(claim, error.response.get("Item"))
             case "TransactionCanceledException":
@@ -219,10 +229,6 @@ class DynamoDBStore:
         """Everything an item holds, its long texts too."""
         item = self._with_result(self._with_outbox(read_item(found), found), found)
         return replace(item, state=self._packing.unpack(found["state"])) if "state" in found else item
-
-
-def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def _message(error: ClientError) -> str:

@@ -1,0 +1,64 @@
+"""What becomes of a message whose stage raised: pure, one table.
+
+=====================================================  ==============================================
+the error                                              then
+=====================================================  ==============================================
+``Reject`` and what derives from it                    never again
+attempts used up, by the policy for that error         never again
+asked for longer ago than ``give_up_after`` allows,
+by the time of the next attempt                        never again
+``Retry(after=…)`` longer than SQS can delay,
+and the flow has no ``long_delays``                    never again, and the error says what to change
+``Retry(after=…)``                                     again, after that long
+any other                                              again, after the policy's delay
+=====================================================  ==============================================
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from datetime import timedelta
+
+from flowguard.errors import Reject, Retry
+from flowguard.retry import LONGEST_SQS_DELAY, RetryPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The same message is sent once more, ``delay`` whole seconds later."""
+
+    delay: int
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """The run ends FAILED. ``why`` is added to the error where the error alone does not say it."""
+
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """What the decision depends on, beside the error. ``age`` is how long ago the run was asked for."""
+
+    retry: int
+    age: timedelta
+    long_delays: bool
+
+
+def after_failure(error: BaseException, policy: RetryPolicy, attempt: Attempt, draw: random.Random) -> Again | Never:
+    """The table above."""
+    if isinstance(error, Reject):
+        return Never()
+    own = policy.policy_for(error)
+    if attempt.retry + 1 >= own.attempts:
+        return Never(f"attempt {attempt.retry + 1} of {own.attempts}")
+    delay = own.delay(attempt.retry + 1, draw)
+    if isinstance(error, Retry) and error.after is not None:
+        delay = int(error.after.total_seconds())
+    if delay > LONGEST_SQS_DELAY.total_seconds() and not attempt.long_delays:
+        return Never(f"it asks for a retry after {delay} s, and SQS delays by at most 900; say long_delays=True")
+    if own.give_up_after is not None and attempt.age + timedelta(seconds=delay) > own.give_up_after:
+        return Never(f"the next attempt would come later than {own.give_up_after} after the request")
+    return Again(delay)
