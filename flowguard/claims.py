@@ -84,8 +84,11 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
     )
 
 
-def refused_commit(claim: Claim, item: RunItem | None) -> Committed | Fenced:
+def refused_commit(claim: Claim, wanted: Status, item: RunItem | None) -> Committed | Fenced:
     """What a commit whose condition failed means, given the item that stood in its way.
+
+    ``wanted`` is the status that the commit was to write: a worker that finds its own earlier commit, of another
+    ending, has finished the hop before.
 
     ::
 
@@ -99,7 +102,7 @@ def refused_commit(claim: Claim, item: RunItem | None) -> Committed | Fenced:
         return Fenced(FencedBy.EXPIRED, None)
     if item.request_id != mine.request_id:
         return Fenced(FencedBy.NEWER_RUN, item)
-    if item.epoch == mine.epoch and item.owner == mine.owner:
+    if item.epoch == mine.epoch and item.owner == mine.owner and item.status is wanted:
         return Committed()
     finished = item.hop > mine.hop or item.done
     return Fenced(FencedBy.FINISHED if finished else FencedBy.OTHER_ATTEMPT, item)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, assert_never
 
 from flowguard.ending import Ending, acked, kept
-from flowguard.errors import RunFailed, SendFailed
+from flowguard.errors import ConditionFailed, Reject, RunFailed, SendFailed
 from flowguard.events import Event
 from flowguard.failure import Again, Attempt, Never, after_failure
 from flowguard.ids import Owner
@@ -23,6 +23,8 @@ from flowguard.verdicts import Verdict
 
 LEASE_WITHOUT_LAMBDA = timedelta(seconds=30)
 """How long a claim holds where no Lambda says how long it has, and the stage names no timeout."""
+
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 class Runtime:
@@ -43,10 +45,13 @@ class Runtime:
         self._flush(arrival, claim)
         try:
             commit = self._handle(arrival, claim)
-            answer = self.services.store.commit(claim, commit)
         except KeyboardInterrupt:  # the process is being stopped: the record stays in its queue
             raise
         except BaseException as error:  # a stage may raise anything; what becomes of it is decided in one place
+            return self._failed(arrival, claim, error)
+        try:
+            answer = self.services.store.commit(claim, commit)
+        except (ConditionFailed, Reject) as error:  # known not to be applied; any other error might hide a success
             return self._failed(arrival, claim, error)
         return self._answered(arrival, commit, answer)
 
@@ -169,4 +174,4 @@ class Runtime:
 
 
 def _ms(span: timedelta) -> int:
-    return span // timedelta(milliseconds=1)
+    return span // _MILLISECOND

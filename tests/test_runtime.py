@@ -332,6 +332,27 @@ def test_a_lost_answer_never_turns_success_into_failure(at: Scene, lost: str) ->
     assert (at.priced(), at.told(Event.FENCED), at.told(Event.COMMITTED)) == (1, 0, 1)
 
 
+@pytest.mark.parametrize("lost", ["TransactWriteItems", "UpdateItem"])
+def test_a_commit_that_was_applied_but_never_answered_is_no_failure_of_the_stage(at: Scene, lost: str) -> None:
+    """Even on the last attempt, which would otherwise end the run and lose its next hop."""
+
+    def never_answered(call: ApiCall, proceed: Proceed) -> Response:
+        answer = proceed()
+        if call.operation == lost and "if_not_exists" not in call.params.get("UpdateExpression", ""):
+            raise EndpointConnectionError(endpoint_url="https://dynamodb")
+        return answer
+
+    message = at.message(retry=2) if lost == "TransactWriteItems" else at.second(retry=4)
+    if lost == "UpdateItem":
+        at.deliver(at.message())
+    with intercept(never_answered):
+        assert at.deliver(message) == [False]
+    assert at.sent("dead") == []
+    assert at.deliver(message) == [True]
+    assert (at.told(Event.FAILED), at.priced()) == (0, 1)
+    assert len(at.sent("close-order" if lost == "TransactWriteItems" else "completed")) == 1
+
+
 # -- dispatch
 
 

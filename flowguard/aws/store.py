@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 
 _YES, _NO = {"BOOL": True}, {"BOOL": False}
 
+# what every claim says
+_SAID = {
+    ":running": {"S": Status.RUNNING.value},
+    ":failed": {"S": Status.FAILED.value},
+    ":no": _NO,
+    ":zero": number(0),
+    ":one": number(1),
+}
+
 
 class DynamoDBStore:
     """Implements :class:`flowguard.ports.Store` on one table. Immutable; safe to share between threads."""
@@ -74,11 +83,7 @@ class DynamoDBStore:
             ":now": number(request.now),
             ":lease_until": number(request.lease_until),
             ":ttl": number(request.expires_at // 1000),
-            ":running": {"S": Status.RUNNING.value},
-            ":failed": {"S": Status.FAILED.value},
-            ":no": _NO,
-            ":zero": number(0),
-            ":one": number(1),
+            **_SAID,
         }
         if first:
             names = expressions.FIRST_HOP_NAMES
@@ -187,11 +192,11 @@ class DynamoDBStore:
     def _not_committed(self, claim: Claim, commit: Commit, error: ClientError) -> Committed | Fenced:
         match error_code(error):
             case "ConditionalCheckFailedException":
-                return self._fenced(claim, error.response.get("Item"))
+                return self._fenced(claim, commit, error.response.get("Item"))
             case "TransactionCanceledException":
                 reasons: list[Any] = error.response.get("CancellationReasons", [])
                 if reasons and reasons[0].get("Code") == "ConditionalCheckFailed":
-                    return self._fenced(claim, reasons[0].get("Item"))
+                    return self._fenced(claim, commit, reasons[0].get("Item"))
                 if failure := condition_failure(commit.writes, reasons[1:]):
                     raise failure from None
                 raise error
@@ -200,9 +205,9 @@ class DynamoDBStore:
             case _:
                 raise error
 
-    def _fenced(self, claim: Claim, found: Any) -> Committed | Fenced:
+    def _fenced(self, claim: Claim, commit: Commit, found: Any) -> Committed | Fenced:
         item = read_item(found) if found else None
-        answer = refused_commit(claim, item)
+        answer = refused_commit(claim, commit.status, item)
         if isinstance(answer, Fenced) and answer.by is FencedBy.FINISHED and item is not None:
             return Fenced(answer.by, self._with_result(self._with_outbox(item, found), found))
         return answer

@@ -157,6 +157,14 @@ def test_an_old_worker_stays_fenced_when_the_item_expired_and_its_epoch_came_rou
     assert store.commit(new, commit()) == Committed()
 
 
+def test_a_worker_that_finds_its_own_commit_of_another_ending_has_finished_before(store: DynamoDBStore) -> None:
+    claim = claimed(store)
+    store.commit(claim, commit())
+    failed = commit(status=Status.FAILED, error=FirstError("Reject", "no", NOW))
+    assert fenced(store.commit(claim, failed)) is FencedBy.FINISHED
+    assert stored(store).status is Status.RUNNING
+
+
 def fenced(answer: Committed | Fenced) -> FencedBy:
     assert isinstance(answer, Fenced)
     return answer.by

@@ -1,0 +1,1 @@
+"""Validate a cart that a shop has submitted: price it, check it, confirm it."""

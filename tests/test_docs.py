@@ -1,0 +1,289 @@
+"""The docs are run like code. Of every page:
+
+``python``   blocks are executed in their order, in one namespace. A ``text`` block right after one is what it prints.
+``console``  blocks: each line that starts with ``$ `` is run by bash, and the lines after it are what it prints. There
+             ``…`` or ``...`` matches any text, on a line of its own any lines. A command that fails fails the test,
+             whether or not its output is shown.
+``json``     blocks are JSON.
+``sh``       blocks are not run; the make targets in them exist. Other blocks, such as drawings, are left alone.
+
+All run in the repository's root. What must not be run says ``norun`` after the language, and why in a comment above it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+
+from flowguard import Settings
+from flowguard.cli import main
+
+ROOT = Path(__file__).parents[1]
+WHERE = ("README.md", "docs/**/*.md", "flows/*/README.md", "samples/**/README.md")
+PAGES = sorted(page for pattern in WHERE for page in ROOT.glob(pattern))
+RUN = {"python", "console"}
+NORUN = "norun"
+LONGEST = 120  # seconds for one command
+page_by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+# -- reading a page ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Block:
+    """``line`` is that of its first fence, ``end`` that of its last; ``comment`` is the HTML comment just above."""
+
+    page: Path
+    line: int
+    end: int
+    language: str
+    options: tuple[str, ...]
+    text: str
+    comment: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+    @property
+    def is_run(self) -> bool:
+        return self.language in RUN and NORUN not in self.options
+
+
+_FENCE = re.compile(r"(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)")
+
+
+@cache
+def blocks(page: Path) -> tuple[Block, ...]:
+    return tuple(read_blocks(page, page.read_text()))
+
+
+def read_blocks(page: Path, text: str) -> Iterator[Block]:
+    lines = text.splitlines()
+    number = 0
+    while number < len(lines):
+        opening = _FENCE.fullmatch(lines[number].rstrip())
+        first = number
+        number += 1
+        if opening is None:
+            continue
+        closing = re.compile(rf" *{opening['fence']}\s*")
+        while number < len(lines) and not closing.fullmatch(lines[number]):
+            number += 1
+        assert number < len(lines), f"{page.name}:{first + 1}: the block never ends"
+        inner = [line.removeprefix(opening["indent"]) for line in lines[first + 1 : number]]
+        language, *options = opening["info"].split() or [""]
+        yield Block(
+            page,
+            first + 1,
+            number + 1,
+            language,
+            tuple(options),
+            "".join(f"{line}\n" for line in inner),
+            _comment_above(lines[:first]),
+        )
+        number += 1
+
+
+def _comment_above(lines: list[str]) -> str:
+    found = re.search(r"<!--((?:(?!-->).)*)-->\s*\Z", "\n".join(lines), re.DOTALL)
+    return found[1].strip() if found else ""
+
+
+# -- running its blocks -----------------------------------------------------------------------------------------------
+
+
+def run_python(block: Block, module: ModuleType) -> str:
+    """What it prints. Tracebacks show the page's own lines."""
+    code = compile("\n" * block.line + block.text, str(block.page), "exec")
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(code, module.__dict__)  # noqa: S102 - that is what this is for
+    return printed.getvalue()
+
+
+def commands(block: Block) -> Iterator[tuple[str, str]]:
+    """Each command and what is shown of its output; a command goes on where a line ends with a backslash."""
+    lines = block.text.splitlines()
+    assert lines, f"{block}: there is nothing to run"
+    assert lines[0].startswith("$ "), f"{block}: a console block begins with a command: $ …"
+    while lines:
+        command = [lines.pop(0).removeprefix("$ ")]
+        while command[-1].endswith("\\") and lines:
+            command.append(lines.pop(0))
+        shown = []
+        while lines and not lines[0].startswith("$ "):
+            shown.append(lines.pop(0))
+        yield "\n".join(command), "".join(f"{line}\n" for line in shown)
+
+
+def run_command(command: str) -> tuple[int, str]:
+    """The exit code, and all that it prints, as a terminal of 120 columns without colours shows it."""
+    mine = str(Path(sys.executable).parent)
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join([mine, os.environ.get("PATH", "")]),
+        "COLUMNS": "120",
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+    }
+    done = subprocess.run(
+        ["bash", "-c", command],  # noqa: S607 - the reader's own bash
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        timeout=LONGEST,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def matches(shown: str, printed: str) -> bool:
+    """Whether a page's output is the real one, spaces at the ends of lines apart."""
+    pattern = "".join(_line_pattern(line.strip("\n")) for line in _trimmed(shown))
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in _trimmed(printed))) is not None
+
+
+def _line_pattern(line: str) -> str:
+    if line.strip() in {"…", "..."}:
+        return r"(?:.*\n)*?"
+    return ".*?".join(re.escape(part) for part in re.split(r"…|\.\.\.", line)) + r"\n"
+
+
+def _trimmed(text: str) -> list[str]:
+    return [line.rstrip() for line in text.rstrip().splitlines()]
+
+
+def expect(place: Block, shown: str, printed: str) -> None:
+    assert matches(shown, printed), f"{place} shows\n\n{shown}\nbut what is printed is\n\n{printed}"
+
+
+# -- the pages --------------------------------------------------------------------------------------------------------
+
+
+@page_by_page
+def test_every_block_runs_and_prints_what_is_shown(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType(f"page_{page.stem.replace('-', '_')}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)  # pydantic looks types up there
+    monkeypatch.chdir(ROOT)
+    outputs = {before.line: after for before, after in pairwise(blocks(page)) if _is_output(before, after)}
+    for block in blocks(page):
+        if block.language == "python" and block.is_run:
+            printed = run_python(block, module)
+            if block.line in outputs:
+                expect(outputs[block.line], outputs[block.line].text, printed)
+        elif block.language == "console" and block.is_run:
+            for command, shown in commands(block):
+                code, printed = run_command(command)
+                assert code == 0, f"{block}: {command}: exit code {code}\n\n{printed}"
+                if shown:
+                    expect(block, shown, printed)
+
+
+def _is_output(before: Block, after: Block) -> bool:
+    """Whether a text block follows a python block at once."""
+    between = before.page.read_text().splitlines()[before.end : after.line - 1]
+    return (before.language, after.language) == ("python", "text") and not "".join(between).strip()
+
+
+@page_by_page
+def test_every_json_block_is_json(page: Path) -> None:
+    for block in blocks(page):
+        if block.language == "json":
+            json.loads(block.text)
+
+
+@page_by_page
+def test_every_make_target_of_a_page_exists(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"(?:^(?:\$ )?|`)make ([a-z]+)", page.read_text(), re.MULTILINE))
+    assert named <= targets
+
+
+@page_by_page
+def test_a_block_that_is_not_run_says_why(page: Path) -> None:
+    for block in blocks(page):
+        assert block.language or not re.search(r"^\$ ", block.text, re.MULTILINE), f"{block}: say that it is console"
+        if block.language in RUN:
+            assert set(block.options) <= {NORUN}, f"{block}: {block.options} means nothing here"
+            assert block.is_run or block.comment, f"{block}: give the reason in a comment just above: <!-- … -->"
+
+
+# -- nothing is left out ----------------------------------------------------------------------------------------------
+
+
+@cache
+def everything() -> str:
+    return "\n".join(page.read_text() for page in PAGES)
+
+
+@pytest.mark.parametrize("command", main.list_commands(click.Context(main)))
+def test_every_command_is_documented(command: str) -> None:
+    assert re.search(rf"\bflowguard {command}\b", everything()), f"no page shows flowguard {command}"
+
+
+def settings() -> list[str]:
+    """Those of the model, and whatever else a module reads."""
+    read = {
+        found
+        for source in (ROOT / "flowguard").rglob("*.py")
+        for found in re.findall(r"\bFLOWGUARD_[A-Z][A-Z_]*[A-Z]\b", source.read_text())
+    }
+    return sorted(read | {f"FLOWGUARD_{field.upper()}" for field in Settings.model_fields})
+
+
+@pytest.mark.parametrize("setting", settings())
+def test_every_setting_is_documented(setting: str) -> None:
+    assert re.search(rf"\b{setting}\b", everything()), f"no page says what {setting} is"
+
+
+# -- the reader of the pages itself -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        ("one\ntwo\n", "one\ntwo\n", True),
+        ("one\n", "one  \n\n", True),
+        ("one\n", "one\ntwo\n", False),
+        ("one\n…\n", "one\ntwo\nthree\n", True),
+        ("…\nthree\n", "one\ntwo\nthree\n", True),
+        ("one\n...\nthree\n", "one\nthree\n", True),
+        ("in … s\n", "in 2.5 s\n", True),
+        ("in ... s\n", "in 2.5\nseconds\n", False),
+        ("a.c\n", "abc\n", False),
+    ],
+)
+def test_an_ellipsis_stands_for_any_text_and_nothing_else_does(shown: str, printed: str, same: bool) -> None:
+    assert matches(shown, printed) is same
+
+
+def test_blocks_are_found_with_their_languages_options_and_comments() -> None:
+    text = "# A page\n\n<!-- slow -->\n```console norun\n$ make test\n```\n\n1. So:\n\n   ```python\n   a = 1\n   ```\n"
+    first, second = read_blocks(ROOT / "page.md", text)
+    assert (first.language, first.options, first.comment, first.is_run) == ("console", (NORUN,), "slow", False)
+    assert (second.language, second.text, second.comment, second.is_run) == ("python", "a = 1\n", "", True)
+    assert (second.line, second.end) == (10, 12)
+
+
+def test_a_console_block_is_commands_with_what_they_print() -> None:
+    text = "```console\n$ echo a \\\n    b\na b\n$ true\n```\n"
+    (block,) = read_blocks(ROOT / "page.md", text)
+    assert list(commands(block)) == [("echo a \\\n    b", "a b\n"), ("true", "")]
