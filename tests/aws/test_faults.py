@@ -1,0 +1,69 @@
+"""A transaction that only met another one is tried again at once, a few times; every other answer is taken as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from flowguard.aws.faults import PAUSES, is_passing, patiently
+
+
+def error(code: str, *reasons: str) -> ClientError:
+    response: Any = {"Error": {"Code": code}, "CancellationReasons": [{"Code": reason} for reason in reasons]}
+    return ClientError(response, "TransactWriteItems")
+
+
+@pytest.mark.parametrize(
+    ("failure", "passing"),
+    [
+        (error("TransactionCanceledException", "None", "TransactionConflict"), True),
+        (error("TransactionCanceledException", "ThrottlingError", "TransactionConflict"), True),
+        (error("TransactionCanceledException", "ConditionalCheckFailed", "TransactionConflict"), False),
+        (error("TransactionCanceledException", "None", "ValidationError"), False),
+        (error("TransactionCanceledException"), False),
+        (error("TransactionConflictException"), True),
+        (error("TransactionInProgressException"), True),
+        (error("ConditionalCheckFailedException"), False),
+        (error("ThrottlingException"), False),
+    ],
+)
+def test_what_passes_by_itself(failure: ClientError, passing: bool) -> None:
+    assert is_passing(failure) is passing
+
+
+class Calls:
+    """Fails as often as it is told to, then answers."""
+
+    def __init__(self, failures: int, failure: ClientError) -> None:
+        self.made = 0
+        self._failures = failures
+        self._failure = failure
+
+    def __call__(self) -> str:
+        self.made += 1
+        if self.made <= self._failures:
+            raise self._failure
+        return "answer"
+
+
+def test_a_conflict_is_tried_again_after_a_pause() -> None:
+    pauses: list[float] = []
+    calls = Calls(2, error("TransactionConflictException"))
+    assert patiently(calls, pauses.append) == "answer"
+    assert (calls.made, pauses) == (3, list(PAUSES[:2]))
+
+
+def test_a_conflict_that_does_not_pass_is_raised_in_the_end() -> None:
+    calls = Calls(99, error("TransactionConflictException"))
+    with pytest.raises(ClientError):
+        patiently(calls, lambda seconds: None)
+    assert calls.made == len(PAUSES) + 1
+
+
+def test_an_answer_is_never_asked_for_again() -> None:
+    calls = Calls(1, error("ConditionalCheckFailedException"))
+    with pytest.raises(ClientError):
+        patiently(calls, lambda seconds: None)
+    assert calls.made == 1

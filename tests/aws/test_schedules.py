@@ -1,0 +1,136 @@
+"""Delays longer than SQS has: one schedule each, however often the call is repeated, and everything inside the body."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.schedules import Schedules, schedule_name
+from flowguard.clock import ManualClock
+from flowguard.destinations import Queue
+from flowguard.envelope import Envelope, normalize
+from flowguard.errors import Retry
+from flowguard.events import Event
+from flowguard.flow import Flow
+from flowguard.local.calls import ApiCall, Proceed, Response, intercept
+from flowguard.local.embedded import EmbeddedAWS
+from flowguard.message import Place
+from flowguard.outbox import Kind, Send
+from flowguard.step import Step
+from tests.scene import START, CloseOrder, OrderState, PriceOrder, Scene, scene
+
+ARN = "arn:aws:sqs:us-east-1:123456789012:price-order"
+ROLE = "arn:aws:iam::123456789012:role/scheduler"
+SEND = Send(Kind.SIDE, Queue(ARN), '{"order_id":"o1"}', "run-1.1.0.1", delay=3_600)
+
+
+@pytest.fixture
+def aws() -> Iterator[EmbeddedAWS]:
+    with EmbeddedAWS() as found:
+        yield found
+
+
+def schedules(role: str | None = ROLE) -> Schedules:
+    return Schedules(Clients(), role, clock=ManualClock(START))
+
+
+def stored(aws: EmbeddedAWS) -> Any:
+    return aws.client("scheduler").get_schedule(Name=schedule_name(SEND))
+
+
+def test_a_long_delay_becomes_a_schedule_that_deletes_itself(aws: EmbeddedAWS) -> None:
+    assert schedules().create({0: SEND}) == {}
+    found = stored(aws)
+    assert found["ScheduleExpression"] == "at(2027-01-15T09:00:00)"
+    assert (found["ActionAfterCompletion"], found["FlexibleTimeWindow"]) == ("DELETE", {"Mode": "OFF"})
+    assert found["Target"] == {
+        "Arn": ARN,
+        "RoleArn": ROLE,
+        "Input": '{"order_id":"o1"}',
+        "RetryPolicy": found["Target"].get("RetryPolicy", {}),
+    }
+
+
+def test_a_repeated_call_makes_one_schedule_and_is_no_failure(aws: EmbeddedAWS) -> None:
+    for _ in range(2):
+        assert schedules().create({0: SEND}) == {}
+    assert len(aws.client("scheduler").list_schedules()["Schedules"]) == 1
+
+
+def test_without_a_role_it_says_which_setting_is_missing(aws: EmbeddedAWS) -> None:
+    failures = schedules(None).create({4: SEND})
+    assert failures == {4: "a delay above 15 minutes needs FLOWGUARD_SCHEDULER_ROLE, the ARN of a role"}
+
+
+def test_a_queue_without_an_arn_is_named() -> None:
+    [why] = schedules().create({0: Send(Kind.SIDE, Queue("inbox"), "{}", "r", delay=901)}).values()
+    assert "sqs:inbox" in why
+
+
+def test_a_scheduler_that_is_down_fails_its_message(aws: EmbeddedAWS) -> None:
+    def down(call: ApiCall, proceed: Proceed) -> Response:
+        raise EndpointConnectionError(endpoint_url="https://scheduler")
+
+    with intercept(down):
+        [why] = schedules().create({0: SEND}).values()
+    assert "EndpointConnectionError" in why
+
+
+class Patient(Flow, name="orders", object_id="order_id", long_delays=True):
+    stages = (PriceOrder, CloseOrder)
+
+
+def ask_for_an_hour(step: Step[OrderState]) -> None:
+    raise Retry("the shop is closed", after=timedelta(hours=1))
+
+
+def test_a_retry_in_an_hour_comes_back_as_the_same_request_one_attempt_later() -> None:
+    bodies: list[str] = []
+
+    def watch(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "CreateSchedule":
+            bodies.append(call.params["Target"]["Input"])
+            return {}
+        return proceed()
+
+    with scene(Patient) as at, intercept(watch):
+        with_role(at)
+        at.script.pricing = ask_for_an_hour
+        assert at.deliver(at.message()) == [True]
+        [told] = [h for h in at.tally.happenings if h.event is Event.RETRIED]
+        assert told.facts["delay"] == 3_600
+        record = {
+            "messageId": "m-2",
+            "receiptHandle": "r",
+            "body": bodies[0],
+            "attributes": {},
+            "messageAttributes": {},
+            "eventSource": "aws:sqs",
+            "eventSourceARN": ARN,
+        }
+        [again] = normalize({"Records": [record]})
+        assert isinstance(again, Envelope)
+        place = Place.parse(again.attributes["flowguard"].value)
+        assert (again.message, again.attributes["uniquerequestid"].value) == ('{"order_id":"o1"}', "run-1")
+        assert (place.hop, place.retry, place.object_id) == (1, 1, "o1")
+        at.script.pricing = lambda step: None
+        at.handler({"Records": [record]})
+        assert (at.priced(), at.script.handled[-1]) == (1, ("price-order", "run-1", 2))
+
+
+def with_role(at: Scene) -> None:
+    sender: Any = at.handler._services.sender
+    sender._schedules._role = ROLE
+
+
+def test_a_retry_that_cannot_be_scheduled_stays_in_its_queue() -> None:
+    with scene(Patient) as at:
+        at.script.pricing = ask_for_an_hour
+        assert at.deliver(at.message()) == [False]
+        [told] = [h for h in at.tally.happenings if h.event is Event.NOT_SENT]
+        assert "FLOWGUARD_SCHEDULER_ROLE" in told.facts["why"]
