@@ -92,13 +92,15 @@ _HOME = {
 __all__ = list(_HOME)
 
 
-def __getattr__(name: str) -> Any:
-    """Load the module that holds a public name, once."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'flowguard' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"flowguard.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # to a type checker, a name that is not above is a mistake
+
+    def __getattr__(name: str) -> Any:
+        """Load the module that holds a public name, once."""
+        if name not in _HOME:
+            raise AttributeError(f"module 'flowguard' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"flowguard.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

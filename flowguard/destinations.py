@@ -56,6 +56,10 @@ class Bus:
     source: str
     detail_type: str
 
+    def __post_init__(self) -> None:
+        if "|" in f"{self.source}{self.detail_type}{self.name}":
+            raise ValueError(f"{self!r} has a '|', which separates its parts where it is written as text")
+
     def __str__(self) -> str:
         return f"events:{self.source}|{self.detail_type}|{self.name}"
 
@@ -73,8 +77,8 @@ def parse_destination(text: str) -> Destination:
             return Topic(name)
         case "lambda" if name:
             return Function(name)
-        case "events" if name.count("|") >= 2:
-            source, detail_type, bus = name.split("|", 2)
+        case "events" if name.count("|") == 2 and all(name.split("|")):
+            source, detail_type, bus = name.split("|")
             return Bus(bus, source, detail_type)
         case _:
             raise ValueError(f"{text!r} is no destination; write sqs:…, sns:…, lambda:… or events:source|type|bus")

@@ -7,8 +7,8 @@ the error                                              then
 attempts used up, by the policy for that error         never again
 asked for longer ago than ``give_up_after`` allows,
 by the time of the next attempt                        never again
-``Retry(after=…)`` longer than SQS can delay,
-and the flow has no ``long_delays``                    never again, and the error says what to change
+a delay longer than its queue can make (15 minutes,
+12 hours for FIFO), and no ``long_delays``             never again, and the error says what to change
 ``Retry(after=…)``                                     again, after that long
 any other                                              again, after the policy's delay
 =====================================================  ==============================================
@@ -40,11 +40,14 @@ class Never:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """What the decision depends on, beside the error. ``age`` is how long ago the run was asked for."""
+    """What the decision depends on, beside the error.
+
+    ``age`` is how long ago the run was asked for, ``longest_delay`` what the message's queue can make.
+    """
 
     retry: int
     age: timedelta
-    long_delays: bool
+    longest_delay: timedelta
 
 
 def after_failure(error: BaseException, policy: RetryPolicy, attempt: Attempt, draw: random.Random) -> Again | Never:
@@ -57,8 +60,9 @@ def after_failure(error: BaseException, policy: RetryPolicy, attempt: Attempt, d
     delay = own.delay(attempt.retry + 1, draw)
     if isinstance(error, Retry) and error.after is not None:
         delay = int(error.after.total_seconds())
-    if delay > LONGEST_SQS_DELAY.total_seconds() and not attempt.long_delays:
-        return Never(f"it asks for a retry after {delay} s, and SQS delays by at most 900; say long_delays=True")
+    if delay > (longest := attempt.longest_delay.total_seconds()):
+        cure = "say long_delays=True" if attempt.longest_delay == LONGEST_SQS_DELAY else "ask for less"
+        return Never(f"it asks for a retry after {delay} s, and its queue delays by at most {longest:.0f}; {cure}")
     if own.give_up_after is not None and attempt.age + timedelta(seconds=delay) > own.give_up_after:
         return Never(f"the next attempt would come later than {own.give_up_after} after the request")
     return Again(delay)

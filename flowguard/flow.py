@@ -6,16 +6,17 @@ from collections.abc import Iterable
 from datetime import timedelta
 from enum import Enum, StrEnum
 from typing import Any, ClassVar, Final, Literal, get_origin
+from uuid import UUID
 
 from pydantic import BaseModel
 
-from flowguard.destinations import Destination, Queue, destination
+from flowguard.destinations import Destination, Queue, Topic, destination
 from flowguard.errors import DefinitionError, RunFailed
 from flowguard.ids import ObjectId, RequestId
 from flowguard.message import MOST_CARRIED, OWN_ATTRIBUTES, Message
 from flowguard.payloads import Payload, encode
 from flowguard.retry import LONGEST_SQS_DELAY
-from flowguard.stage import AnyStage, Stage
+from flowguard.stage import AnyStage, Stage, is_good_name
 
 
 class OnConflict(StrEnum):
@@ -36,6 +37,10 @@ PER_REQUEST: Final = _PerRequest.PER_REQUEST
 
 SUPERSEDE: Final = OnConflict.SUPERSEDE
 IGNORE: Final = OnConflict.IGNORE
+
+
+LONGEST_OBJECT_ID: Final = 1_024
+"""In bytes of UTF-8. It is part of a key, which DynamoDB limits, and of every message."""
 
 
 class Flow:
@@ -72,7 +77,7 @@ class Flow:
     abandoned_after: ClassVar[timedelta]
     long_delays: ClassVar[bool]
 
-    def __init_subclass__(
+    def __init_subclass__(  # noqa: PLR0913 - the options of a class, each with a default
         cls,
         *,
         name: str = "",
@@ -88,9 +93,8 @@ class Flow:
         retention: timedelta = timedelta(days=14),
         abandoned_after: timedelta = timedelta(days=1),
         long_delays: bool = False,
-        **rest: Any,
     ) -> None:
-        super().__init_subclass__(**rest)
+        super().__init_subclass__()
         cls.name, cls.object_id, cls.on_conflict = name, object_id, on_conflict
         cls.version, cls.accepts = version, frozenset({version, *accepts})
         cls.inbox = Queue(name) if inbox is None else destination(inbox)
@@ -127,8 +131,10 @@ class Flow:
         value: Any = payload
         for part in cls.object_id.split("."):
             value = value.get(part) if isinstance(value, dict) else getattr(value, part, None)
-        if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        if isinstance(value, bool) or not isinstance(value, str | int | UUID) or value == "":
             raise RunFailed(f"the payload has no usable {cls.object_id!r} to name the object by")
+        if (size := len(str(value).encode())) > LONGEST_OBJECT_ID:
+            raise RunFailed(f"the payload's {cls.object_id!r} has {size:,} bytes of at most {LONGEST_OBJECT_ID:,}")
         return ObjectId(str(value))
 
     @classmethod
@@ -143,7 +149,7 @@ class Flow:
     ) -> tuple[Message, Destination]:
         """The message that starts a run, and where it goes. ``requested_at`` is ms since 1970."""
         entry = cls.entry()
-        if not isinstance(payload, get_origin(entry.payload) or entry.payload):
+        if not isinstance(payload, entry.payload):
             raise TypeError(
                 f"{cls.name} starts with {entry.name!r}, which takes {entry.payload.__name__}, "
                 f"not {type(payload).__name__}"
@@ -170,27 +176,40 @@ def _option_problems(flow: AnyFlow) -> list[str]:
         found.append(
             "it does not say what a run is for; give object_id='<a field of the first payload>' or PER_REQUEST"
         )
-    if not flow.name or not all(letter.isalnum() or letter in "-_." for letter in flow.name):
-        found.append(f"its name {flow.name!r} must be letters, digits, '-', '_' and '.'")
+    if not flow.name:
+        found.append('it has no name; messages carry it, so give one: class …(Flow, name="validate-cart")')
+    elif not is_good_name(flow.name):
+        found.append(f"its name {flow.name!r} must be 1 to 64 of: a-z, A-Z, 0-9, '-', '_'")
+    if not isinstance(flow.inbox, Queue | Topic):
+        found.append(f"its inbox {flow.inbox} is no queue or topic; its stages read from SQS, SNS→SQS or an invocation")
     if flow.version < 1 or any(version < 1 for version in flow.accepts):
         found.append(f"versions {sorted(flow.accepts)} must be whole numbers from 1")
     if flow.max_hops < 1:
         found.append(f"max_hops is {flow.max_hops}; a run has at least one hop")
     if flow.retention <= timedelta(0) or flow.abandoned_after <= timedelta(0):
         found.append("retention and abandoned_after must be positive")
-    if len(flow.carry) > MOST_CARRIED:
-        found.append(f"it carries {len(flow.carry)} attributes; beside flowguard's own SQS has room for {MOST_CARRIED}")
-    if taken := OWN_ATTRIBUTES.intersection(flow.carry):
+    return [*found, *_carry_problems(flow.carry)]
+
+
+def _carry_problems(carry: object) -> list[str]:
+    if not isinstance(carry, tuple):
+        return [f"carry is {carry!r}; write a tuple of attribute names: carry=('tenant',)"]
+    found = []
+    if len(carry) > MOST_CARRIED:
+        found.append(f"it carries {len(carry)} attributes; beside flowguard's own SQS has room for {MOST_CARRIED}")
+    if taken := OWN_ATTRIBUTES.intersection(carry):
         found.append(f"it carries {', '.join(sorted(taken))}, which flowguard sets itself; leave it out")
     return found
 
 
 def _stage_problems(flow: AnyFlow) -> list[str]:
     stages = vars(flow).get("stages", flow.stages)
-    if not isinstance(stages, tuple) or not stages:
-        return ["it has no stages; list them: stages = (FirstStage, …)"]
-    if strangers := [stage for stage in stages if not _is_stage(stage)]:
-        return [f"{stranger!r} in stages is no complete stage class" for stranger in strangers]
+    if not isinstance(stages, tuple):
+        return ["its stages are no tuple; write stages = (FirstStage, …), with a comma even after a single one"]
+    if not stages:
+        return ["it has no stages; list them, the first is where requests enter: stages = (FirstStage, …)"]
+    if strangers := [problem for stage in stages if (problem := _stranger(stage))]:
+        return strangers
     return [
         *_duplicate_problems(stages),
         *_route_problems(stages),
@@ -201,8 +220,14 @@ def _stage_problems(flow: AnyFlow) -> list[str]:
     ]
 
 
-def _is_stage(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, Stage) and hasattr(value, "name")
+def _stranger(value: object) -> str | None:
+    if isinstance(value, Stage):
+        return f"its stages have an instance of {type(value).__name__}; list the class"
+    if not (isinstance(value, type) and issubclass(value, Stage)):
+        return f"its stages have {value!r}, which is no stage class"
+    if "name" not in vars(value):
+        return f"its stages have {value.__name__}, which is a base class without a name; list what derives from it"
+    return None
 
 
 def _duplicate_problems(stages: tuple[AnyStage, ...]) -> list[str]:
@@ -273,4 +298,10 @@ def _object_problems(flow: AnyFlow, entry: AnyStage) -> list[str]:
                 f"{', '.join(kind.model_fields)}"
             ]
         kind = kind.model_fields[part].annotation
+    kind = get_origin(kind) or kind
+    if isinstance(kind, type) and issubclass(kind, _NO_NAMES):
+        return [f"object_id is {flow.object_id!r}, which is a {kind.__name__}; an object is named by text, int or UUID"]
     return []
+
+
+_NO_NAMES = (BaseModel, dict, list, tuple, set, frozenset, bool, float, bytes)

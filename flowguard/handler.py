@@ -20,6 +20,8 @@ from flowguard.routing import Routes
 from flowguard.settings import Settings
 from flowguard.stage import AnyStage
 
+_FROM_QUEUES = (Source.SQS, Source.SNS_SQS)
+
 
 class LambdaBudget:
     """Asks Lambda's context how long the invocation has."""
@@ -94,8 +96,7 @@ def _answer(endings: Sequence[Ending], bad: Sequence[BadRecord]) -> Any:
     left = {ending.envelope.message_id: ending.why or "" for ending in endings if not ending.ack}
     unnamed = {f"[{record.index}]": str(record.error) for record in bad if record.record_id is None}
     left.update({record.record_id: str(record.error) for record in bad if record.record_id is not None})
-    sources = {ending.envelope.source for ending in endings}
-    if unnamed or not sources <= {Source.SQS, Source.SNS_SQS}:
+    if unnamed or not all(ending.envelope.source in _FROM_QUEUES for ending in endings):
         if left or unnamed:
             raise NotProcessed({**left, **unnamed})
         return _result(endings)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import random
-import uuid
 from typing import NewType, Protocol
 
 RequestId = NewType("RequestId", str)
@@ -26,7 +26,7 @@ class RandomIds:
     """Ids from the operating system's randomness: what runs in production."""
 
     def new(self) -> str:
-        return uuid.uuid4().hex
+        return os.urandom(16).hex()
 
 
 class SeededIds:

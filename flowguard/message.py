@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flowguard.attributes import Attribute
+from flowguard.destinations import parse_destination
 from flowguard.ids import ObjectId, RequestId
 
 REQUEST_ID = "uniquerequestid"
@@ -30,24 +31,30 @@ _LONGEST_ERROR = 500
 
 
 @dataclass(frozen=True, slots=True)
-class FirstError:
-    """What went wrong first: later attempts often fail for other reasons than the one that matters."""
+class ErrorNote:
+    """What went wrong, and when (ms since 1970)."""
 
     type: str
     text: str
     at: int
 
     @classmethod
-    def of(cls, error: BaseException, at: int) -> FirstError:
+    def of(cls, error: BaseException, at: int) -> ErrorNote:
         try:
             text = str(error)
         except Exception:  # an error whose own text fails must not take the message down with it
             text = "(its text cannot be read)"
         return cls(type(error).__name__, text[:_LONGEST_ERROR], at)
 
-    def because(self, why: str) -> FirstError:
+    def because(self, why: str) -> ErrorNote:
         """The same error, with why it was the last."""
         return replace(self, text=f"{self.text} ({why})") if why else self
+
+    def as_json(self) -> list[Any]:
+        return [self.type, self.text, self.at]
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +62,9 @@ class Message:
     """One stage's work, addressed.
 
     ``body`` is the payload's text (JSON for models and dicts). ``carried`` are the attributes that the flow passes on
-    with everything it sends. Times are ms since 1970, UTC.
+    with everything it sends. ``first_error`` is of the first attempt that failed: later ones often fail for other
+    reasons than the one that matters. ``last_error`` and ``attempts`` are a dead letter's: why and after how many
+    attempts it became one. Times are ms since 1970, UTC.
     """
 
     flow: str
@@ -69,13 +78,23 @@ class Message:
     retry: int = 0
     redrive: int = 0
     reply_to: str | None = None
-    first_error: FirstError | None = None
+    first_error: ErrorNote | None = None
+    last_error: ErrorNote | None = None
+    attempts: int | None = None
     carried: Mapping[str, Attribute] = field(default_factory=dict)
 
     @property
     def attempt(self) -> tuple[int, int]:
         """Attempts of a hop are ordered by redrive, then retry."""
         return self.redrive, self.retry
+
+    @property
+    def hop_id(self) -> str:
+        """What the ids of everything that this hop sends begin with: the same in each attempt, new with a redrive.
+
+        A hop that failed for good has told so; what it sends after a redrive must not look like a copy of that.
+        """
+        return f"{self.request_id}.{self.hop}r{self.redrive}" if self.redrive else f"{self.request_id}.{self.hop}"
 
     def for_object(self, object_id: ObjectId) -> Message:
         """The same message, now that its payload has told what the run is for."""
@@ -85,13 +104,20 @@ class Message:
         """The message of the next hop of the same run."""
         return replace(self, stage=stage, body=body, hop=self.hop + 1, retry=0, redrive=0, first_error=None)
 
-    def again(self, error: FirstError) -> Message:
+    def again(self, error: ErrorNote) -> Message:
         """The same message, one attempt later. The first error stays the first."""
         return replace(self, retry=self.retry + 1, first_error=self.first_error or error)
 
-    def redriven(self, error: FirstError) -> Message:
+    def redriven(self, error: ErrorNote) -> Message:
         """The same message as a dead letter carries it: whoever sends it back needs to change nothing."""
-        return replace(self, redrive=self.redrive + 1, retry=0, first_error=self.first_error or error)
+        return replace(
+            self,
+            redrive=self.redrive + 1,
+            retry=0,
+            first_error=self.first_error or error,
+            last_error=error,
+            attempts=self.retry + 1,
+        )
 
     def attributes(self) -> dict[str, Attribute]:
         """What travels with a new message: flowguard's own attributes, then what the flow carries."""
@@ -109,7 +135,11 @@ class Message:
         if self.reply_to is not None:
             place["reply_to"] = self.reply_to
         if self.first_error is not None:
-            place["error"] = [self.first_error.type, self.first_error.text, self.first_error.at]
+            place["error"] = self.first_error.as_json()
+        if self.last_error is not None and self.last_error != self.first_error:
+            place["last_error"] = self.last_error.as_json()
+        if self.attempts is not None:
+            place["attempts"] = self.attempts
         return {
             REQUEST_ID: Attribute.string(self.request_id),
             REQUESTED_AT: Attribute.number(self.requested_at),
@@ -128,7 +158,9 @@ class Place:
     retry: int = 0
     redrive: int = 0
     reply_to: str | None = None
-    first_error: FirstError | None = None
+    first_error: ErrorNote | None = None
+    last_error: ErrorNote | None = None
+    attempts: int | None = None
 
     @classmethod
     def parse(cls, text: str) -> Place:
@@ -144,6 +176,8 @@ class Place:
         for name, value in (("object", object_id), ("reply_to", reply_to)):
             if value is not None and not isinstance(value, str):
                 raise ValueError(f"has a {name!r} that is not text")
+        if reply_to is not None:
+            parse_destination(reply_to)
         return cls(
             object_id=None if object_id is None else ObjectId(object_id),
             version=_whole(found, "version", None, 1),
@@ -151,7 +185,9 @@ class Place:
             retry=_whole(found, "retry", 0, 0) or 0,
             redrive=_whole(found, "redrive", 0, 0) or 0,
             reply_to=reply_to,
-            first_error=_first_error(found.get("error")),
+            first_error=_error_note(found, "error"),
+            last_error=_error_note(found, "last_error"),
+            attempts=_whole(found, "attempts", None, 1),
         )
 
 
@@ -164,11 +200,11 @@ def _whole(found: dict[str, Any], name: str, default: int | None, least: int) ->
     return value
 
 
-def _first_error(value: object) -> FirstError | None:
-    match value:
+def _error_note(found: dict[str, Any], name: str) -> ErrorNote | None:
+    match found.get(name):
         case None:
             return None
         case [str(kind), str(text), int(at)]:
-            return FirstError(kind, text, at)
+            return ErrorNote(kind, text, at)
         case _:
-            raise ValueError("has an 'error' that is not [type, text, ms]")
+            raise ValueError(f"has an {name!r} that is not [type, text, ms]")

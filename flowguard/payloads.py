@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import ErrorDetails, PydanticSerializationError, to_json
 
 from flowguard.errors import RunFailed
 
@@ -38,20 +38,20 @@ def encode_json(value: object) -> str:
     if isinstance(value, BaseModel):
         return value.model_dump_json(by_alias=True)
     try:
-        return to_json(value).decode()
+        return to_json(value, inf_nan_mode="null").decode()
     except PydanticSerializationError as error:
         raise TypeError(f"{type(value).__name__} cannot become JSON: {error}") from None
 
 
 def decode(kind: type[Any], text: str, *, what: str) -> Any:
-    """The value that ``text`` stands for. Raises :class:`RunFailed`, which never quotes the payload itself."""
+    """The value that ``text`` stands for. Raises :class:`RunFailed`, which names fields and never quotes values."""
     if kind is str:
         return text
     if _is_model(kind):
         return _decode_model(kind, text, what)
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RunFailed(f"{what} is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise RunFailed(f"{what} is JSON, but not an object")
@@ -65,9 +65,14 @@ def _decode_model(kind: type[BaseModel], text: str, what: str) -> BaseModel:
         raise RunFailed(f"{what} is no {kind.__name__}: {_problems(error)}") from None
 
 
+def _problem(row: ErrorDetails) -> str:
+    """Pydantic's own words, but for the one message of its that quotes what it was given."""
+    return "is of an unknown kind" if row["type"] == "union_tag_invalid" else row["msg"]
+
+
 def _problems(error: ValidationError) -> str:
     rows = error.errors(include_input=False, include_url=False, include_context=False)
-    shown = [f"{'.'.join(map(str, row['loc'])) or 'the whole'}: {row['msg']}" for row in rows[:_MOST_PROBLEMS]]
+    shown = [f"{'.'.join(map(str, row['loc'])) or 'the whole'}: {_problem(row)}" for row in rows[:_MOST_PROBLEMS]]
     if len(rows) > _MOST_PROBLEMS:
         shown.append(f"and {len(rows) - _MOST_PROBLEMS} more")
     return "; ".join(shown)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, assert_never, get_origin
+from typing import Any, NamedTuple, Never
 
 from flowguard.attributes import Attribute
 from flowguard.destinations import Queue, parse_destination
 from flowguard.envelope import Envelope, resend, resend_alone
 from flowguard.errors import RunFailed
 from flowguard.flow import AnyFlow
-from flowguard.message import REQUEST_ID, REQUESTED_AT, FirstError, Message
+from flowguard.message import REQUEST_ID, REQUESTED_AT, ErrorNote, Message
 from flowguard.outbox import Kind, Outbox, Send
 from flowguard.outcome import Done, Next, Outcome
 from flowguard.payloads import encode, encode_json
@@ -19,8 +18,7 @@ from flowguard.run import Commit, Status
 from flowguard.step import AnyStep, NoState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planner:
+class Planner(NamedTuple):
     """Plans the commit of one hop. ``moment`` is the hop's own time, ms, later than the commit before it."""
 
     flow: AnyFlow
@@ -36,15 +34,12 @@ class Planner:
                 result = None if outcome.result is None else encode_json(outcome.result)
                 told = self._complete(Status.COMPLETED, len(step.sends), result=result)
                 return self._commit(Status.COMPLETED, [*step.sends, *told], step, result=result)
-            case None:
-                raise RunFailed(f"{self.message.stage} returned nothing; return OtherStage.message(…) or Done(…)")
             case _:
-                assert_never(outcome)
+                raise self._no_outcome(outcome)
 
-    def failed(self, error: FirstError, envelope: Envelope, state: str | None) -> Commit:
+    def failed(self, error: ErrorNote, envelope: Envelope, state: str | None) -> Commit:
         """The end of a run that can never work: nothing the handler recorded, a dead letter, and word to who waits."""
-        why = f"{error.type}: {error.text}"
-        told = self._complete(Status.FAILED, 0, error=why)
+        told = self._complete(Status.FAILED, 0, error=str(error))
         return Commit(
             status=Status.FAILED,
             committed_at=self.moment,
@@ -72,6 +67,11 @@ class Planner:
     def _outbox(self, sends: list[Send]) -> Outbox | None:
         return Outbox(self.message.request_id, self.moment, tuple(sends)) if sends else None
 
+    def _no_outcome(self, outcome: Never) -> RunFailed:
+        """Of a handler that was not type-checked; the type checker allows no call of this."""
+        kind = type(outcome).__name__
+        return RunFailed(f"{self.message.stage!r} returned a {kind}; return OtherStage.message(…) or Done(…)")
+
     def _next(self, outcome: Next) -> Send:
         this = self.flow.stage(self.message.stage)
         stage = self.flow.stage(outcome.stage)
@@ -79,15 +79,14 @@ class Planner:
             raise RunFailed(f"{this.name} went on to {stage.name!r}, which its then= does not name")
         if self.message.hop >= self.flow.max_hops:
             raise RunFailed(f"{self.flow.name} has made {self.message.hop} hops, its max_hops; does it run in circles?")
-        kind: Any = get_origin(stage.payload) or stage.payload
-        if not isinstance(outcome.payload, kind):
-            raise RunFailed(f"{stage.name!r} takes {kind.__name__}, not {type(outcome.payload).__name__}")
+        if not isinstance(outcome.payload, stage.payload):
+            raise RunFailed(f"{stage.name!r} takes {stage.payload.__name__}, not {type(outcome.payload).__name__}")
         onward = self.message.next(stage.name, encode(outcome.payload))
         return Send(
             Kind.NEXT,
             self.flow.inbox_of(stage),
             onward.body,
-            f"{onward.request_id}.{onward.hop}",
+            onward.hop_id,
             onward.attributes(),
             group=onward.object_id,
         )
@@ -109,9 +108,7 @@ class Planner:
         }
         outcome = f',"error":{encode_json(error)}}}' if error is not None else f',"result":{result or "null"}}}'
         body = encode(about)[:-1] + outcome
-        return [
-            self._complete_to(to, body, f"{message.request_id}.{message.hop}.{number + i}") for i, to in enumerate(told)
-        ]
+        return [self._complete_to(to, body, f"{message.hop_id}.{number + i}") for i, to in enumerate(told)]
 
     def _complete_to(self, to: Any, body: str, own: str) -> Send:
         attributes = {REQUEST_ID: Attribute.string(own), REQUESTED_AT: Attribute.number(self.moment)}
@@ -121,21 +118,21 @@ class Planner:
 def retried(again: Message, envelope: Envelope, delay: int) -> Send:
     """The same request, hop and original, one attempt later. A long delay goes by a way that takes no attributes."""
     extras, queue = again.own_attributes(), Queue(envelope.queue_arn or "")
-    own = f"{again.request_id}.{again.hop}.{again.redrive}.{again.retry}"
+    own = f"{again.hop_id}.retry{again.retry}"
     if delay > LONGEST_SQS_DELAY.total_seconds():
         return Send(Kind.SIDE, queue, resend_alone(envelope, extras), own, delay=delay)
     body, attributes = resend(envelope, extras)
     return Send(Kind.SIDE, queue, body, own, attributes, delay)
 
 
-def dead_letter(flow: AnyFlow, message: Message, error: FirstError, envelope: Envelope) -> Send:
+def dead_letter(flow: AnyFlow, message: Message, error: ErrorNote, envelope: Envelope) -> Send:
     """The original, untouched, with what is needed to send it again as it is: the next redrive, retry 0, the error."""
     body, attributes = resend(envelope, message.redriven(error).own_attributes())
     return Send(
         Kind.DEAD,
         flow.dead_letters,
         body,
-        f"{message.request_id}.{message.hop}.{message.redrive + 1}.dead",
+        f"{message.hop_id}.dead",
         attributes,
         group=message.object_id or message.request_id,
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from flowguard.alarm import Alarm, thread_alarm
+from flowguard.alarm import Alarm, ThreadAlarm
 from flowguard.clock import Clock, SystemClock
 from flowguard.envelope import Envelope
 from flowguard.events import Observer, log
@@ -50,7 +50,7 @@ class Services:
     observer: Observer = log
     draw: random.Random = field(default_factory=random.Random)
     """For jitter; seeded where a run is to be repeatable."""
-    alarm: Alarm = thread_alarm
+    alarm: Alarm = field(default_factory=ThreadAlarm)
 
 
 class Budget(Protocol):

@@ -11,6 +11,9 @@ from typing import Protocol
 LONGEST_SQS_DELAY = timedelta(seconds=900)
 """What SQS can delay a message by. A longer delay needs a flow that says ``long_delays=True``."""
 
+LONGEST_VISIBILITY = timedelta(hours=12)
+"""What SQS can hide a record by, which is how a FIFO queue's records are tried again."""
+
 LONGEST_DELAY = timedelta(days=14)
 """The longest that EventBridge Scheduler is asked for: a message does not live longer in a queue either."""
 
@@ -81,6 +84,8 @@ class RetryPolicy:
                 f"retry.attempts is {self.attempts}; it counts the first attempt, so it is at least 1, "
                 f"and at most {MOST_ATTEMPTS}"
             )
+        elif any(self.backoff.seconds(retry) < 0 for retry in range(1, self.attempts)):
+            found.append(f"retry.backoff {self.backoff!r} asks for a negative delay; time goes forward")
         if not 0 <= self.jitter <= 1:
             found.append(f"retry.jitter is {self.jitter}; it is a share between 0 and 1")
         if not timedelta(0) <= self.max_delay <= LONGEST_DELAY:

@@ -14,10 +14,15 @@ from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message, Place
 from flowguard.payloads import decode
-from flowguard.stage import AnyStage, Stage
+from flowguard.stage import AnyStage
 
 CLOCKS_DIFFER_BY = timedelta(minutes=15)
 """How far ahead a sender's clock may be. A request from the far future would shut out every later one."""
+
+_CLOCKS_DIFFER_BY_MS = CLOCKS_DIFFER_BY // timedelta(milliseconds=1)
+
+MOST_DIGITS = 15
+"""Of a time in ms: enough for thirty thousand years."""
 
 
 class Unroutable(FlowguardError):
@@ -44,19 +49,22 @@ class Arrival:
 class Routes:
     """The flows and stages that one function serves."""
 
-    def __init__(self, targets: Iterable[AnyFlow | AnyStage]) -> None:
+    def __init__(self, targets: Iterable[object]) -> None:
+        """Flows, each followed by those of its stages that are served here; by none for all of them."""
         self._stages: dict[str, dict[str, AnyStage]] = {}
         self._flows: dict[str, AnyFlow] = {}
         flow: AnyFlow | None = None
         for target in targets:
             if isinstance(target, type) and issubclass(target, Flow):
                 flow = target
-                self._flows[flow.name] = flow
-                self._stages[flow.name] = {}
-            elif isinstance(target, type) and issubclass(target, Stage) and flow is not None:
-                self._stages[flow.name][flow.stage(target.name).name] = target
+                if self._flows.setdefault(flow.name, flow) is not flow:
+                    raise SettingsError("lambda_handler", f"two of its flows are named {flow.name!r}")
+                self._stages.setdefault(flow.name, {})
+            elif flow is not None and target in flow.stages:
+                stage = next(stage for stage in flow.stages if stage is target)
+                self._stages[flow.name][stage.name] = stage
             else:
-                raise SettingsError("lambda_handler", f"{target!r} is no flow, nor a stage after its flow")
+                raise SettingsError("lambda_handler", f"{_shown(target)} is no flow, nor a stage of the flow before it")
         if not self._flows:
             raise SettingsError("lambda_handler", "it serves nothing; give it a flow: lambda_handler(ValidateCart)")
         for name, stages in self._stages.items():
@@ -89,7 +97,7 @@ class Routes:
             retry=_retry(envelope, place),
             redrive=place.redrive,
             reply_to=place.reply_to,
-            first_error=place.first_error,
+            first_error=place.first_error if place.retry else None,
             carried={name: envelope.attributes[name] for name in flow.carry if name in envelope.attributes},
         )
         return self._arrival(envelope, flow, message, weak_id)
@@ -160,23 +168,28 @@ class Routes:
 
     @staticmethod
     def _requested_at(envelope: Envelope, now: int) -> int:
-        given = envelope.attributes.get(REQUESTED_AT)
-        arrived = envelope.sent_at if envelope.sent_at is not None else now
+        given, sent_at = envelope.attributes.get(REQUESTED_AT), envelope.sent_at
+        arrived = sent_at if sent_at is not None else now
         if given is None:
-            return envelope.published_at if envelope.published_at is not None else arrived
+            published_at = envelope.published_at
+            return published_at if published_at is not None else arrived
         where = f"attributes.{REQUESTED_AT}"
-        if not given.value.isdecimal():
+        if not given.value.isdecimal() or len(given.value) > MOST_DIGITS:
             raise EnvelopeError(
                 envelope.message_id, where, f"{given.value[:40]!r} is not whole milliseconds since 1970"
             )
         found = int(given.value)
-        if found > max(arrived, now) + CLOCKS_DIFFER_BY // timedelta(milliseconds=1):
+        if found > max(arrived, now) + _CLOCKS_DIFFER_BY_MS:
             raise EnvelopeError(
                 envelope.message_id,
                 where,
                 f"{found} is more than {CLOCKS_DIFFER_BY} ahead; is the sender's clock right?",
             )
         return found
+
+
+def _shown(target: object) -> str:
+    return target.__name__ if isinstance(target, type) else repr(target)
 
 
 def _retry(envelope: Envelope, place: Place) -> int:

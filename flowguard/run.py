@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from flowguard.flow import OnConflict
 from flowguard.ids import Owner, RequestId
-from flowguard.message import FirstError, Message
+from flowguard.message import ErrorNote, Message
 from flowguard.outbox import Outbox, Send
 from flowguard.verdicts import Verdict
 from flowguard.writes import Write
@@ -104,7 +104,7 @@ class Commit:
     outbox: Outbox | None
     state: str | None
     result: str | None = None
-    error: FirstError | None = None
+    error: ErrorNote | None = None
     writes: tuple[Write, ...] = ()
 
 

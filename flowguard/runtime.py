@@ -10,11 +10,11 @@ from flowguard.errors import ConditionFailed, Reject, RunFailed, SendFailed
 from flowguard.events import Event
 from flowguard.failure import Again, Attempt, Never, after_failure
 from flowguard.ids import Owner
-from flowguard.message import FirstError
+from flowguard.message import ErrorNote
 from flowguard.payloads import decode
 from flowguard.plan import Planner, dead_letter, expires_at, retried
 from flowguard.ports import Budget, Services
-from flowguard.retry import RetryPolicy
+from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
 from flowguard.routing import Arrival
 from flowguard.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused
 from flowguard.step import Step
@@ -136,41 +136,55 @@ class Runtime:
     def _failed(self, arrival: Arrival, claim: Claim, error: BaseException) -> Ending:
         """Once more later, or never: see ``flowguard.failure``."""
         message, now = arrival.message, self.services.clock.now()
-        first = message.first_error or FirstError.of(error, now)
+        note = ErrorNote.of(error, now)
         policy = arrival.stage.retry if arrival.stage is not None else RetryPolicy()
         attempt = Attempt(
-            retry=message.retry,
+            retry=message.retry if _was_tried(claim) else 0,
             age=timedelta(milliseconds=now - message.requested_at),
-            long_delays=arrival.flow.long_delays,
+            longest_delay=_longest_delay(arrival),
         )
         match after_failure(error, policy, attempt, self.services.draw):
             case Never(why):
-                last = first.because(why)
+                last = note.because(why)
                 commit = self._planner(arrival, claim).failed(last, arrival.envelope, claim.item.state)
                 return self._answered(arrival, commit, self.services.store.commit(claim, commit))
             case Again(delay):
-                self._teller.tell(Event.RETRIED, arrival, error=type(error).__name__, delay=delay)
-                return self._again(arrival, first, delay)
+                ending = self._again(arrival, note, delay)
+                self._teller.tell(Event.RETRIED, arrival, error=note.type, delay=delay)
+                return ending
 
-    def _again(self, arrival: Arrival, first: FirstError, delay: int) -> Ending:
+    def _again(self, arrival: Arrival, note: ErrorNote, delay: int) -> Ending:
         """A new message for the same attempt plus one; from a FIFO queue the record itself, for order's sake."""
         envelope = arrival.envelope
         if envelope.is_fifo:
             self.services.sender.postpone(envelope, delay)
         if envelope.is_fifo or envelope.queue_arn is None:
-            return kept(arrival, Verdict.CLAIMED, f"{first.type}: {first.text}")
-        return acked(arrival, Verdict.CLAIMED, (retried(arrival.message.again(first), envelope, delay),))
+            return kept(arrival, Verdict.CLAIMED, str(note))
+        return acked(arrival, Verdict.CLAIMED, (retried(arrival.message.again(note), envelope, delay),))
 
     def _dead(self, arrival: Arrival, error: RunFailed, verdict: Verdict | None) -> Ending:
         """A message that has no run to end: straight to the dead letters."""
-        first = arrival.message.first_error or FirstError.of(error, self.services.clock.now())
-        self._teller.tell(Event.FAILED, arrival, error=first.type, why=first.text)
-        return acked(arrival, verdict, (dead_letter(arrival.flow, arrival.message, first, arrival.envelope),))
+        note = ErrorNote.of(error, self.services.clock.now())
+        self._teller.tell(Event.FAILED, arrival, error=note.type, why=note.text)
+        return acked(arrival, verdict, (dead_letter(arrival.flow, arrival.message, note, arrival.envelope),))
 
     def _planner(self, arrival: Arrival, claim: Claim) -> Planner:
         """The hop's own time never lies before the commit that went before it, whatever the clocks say."""
         moment = max(self.services.clock.now(), claim.item.committed_at + 1)
         return Planner(flow=arrival.flow, message=arrival.message, moment=moment)
+
+
+def _was_tried(claim: Claim) -> bool:
+    """Whether an attempt went before. What a FIFO queue delivered behind a failing record was never begun."""
+    before = claim.before
+    here = before is not None and (before.request_id, before.hop) == (claim.item.request_id, claim.item.hop)
+    return here or claim.message.first_error is not None
+
+
+def _longest_delay(arrival: Arrival) -> timedelta:
+    if arrival.envelope.is_fifo:
+        return LONGEST_VISIBILITY
+    return LONGEST_DELAY if arrival.flow.long_delays else LONGEST_SQS_DELAY
 
 
 def _ms(span: timedelta) -> int:

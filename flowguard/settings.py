@@ -34,4 +34,4 @@ class Settings(BaseModel):
             return cls.model_validate(found)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            raise SettingsError(f"FLOWGUARD_{str(first['loc'][0]).upper()}", first["msg"]) from None
+            raise SettingsError(variables[str(first["loc"][0])], first["msg"]) from None

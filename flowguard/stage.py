@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from abc import ABC, abstractmethod
 from datetime import timedelta
 from typing import Any, ClassVar, Generic, get_args, get_origin
@@ -28,45 +30,52 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     name, a stage class, or several). ``inbox`` is where the stage's messages arrive, a queue's name or a destination;
     without one it is the flow's. ``timeout`` is how long one message may take: with less time left than that, an
     invocation begins no further message, and it is the lease where no Lambda says how long it has (else 30 s).
+
+    What several stages share can be in a base class of yours: one without a name, which leaves a type open or says
+    ``abstract=True``. All but the name is inherited from it.
     """
 
     name: ClassVar[str]
     payload: ClassVar[type[Any]]
     state: ClassVar[type[BaseModel]]
-    then: ClassVar[tuple[str, ...]]
-    inbox: ClassVar[Destination | None]
-    retry: ClassVar[RetryPolicy]
-    timeout: ClassVar[timedelta | None]
+    then: ClassVar[tuple[str, ...]] = ()
+    inbox: ClassVar[Destination | None] = None
+    retry: ClassVar[RetryPolicy] = RetryPolicy()
+    timeout: ClassVar[timedelta | None] = None
 
     def __init_subclass__(
         cls,
         *,
         name: str | None = None,
-        then: str | type[Stage[Any, Any]] | tuple[str | type[Stage[Any, Any]], ...] = (),
+        then: str | type[Stage[Any, Any]] | tuple[str | type[Stage[Any, Any]], ...] | None = None,
         inbox: Destination | str | None = None,
         retry: RetryPolicy | None = None,
         timeout: timedelta | None = None,
-        **rest: Any,
+        abstract: bool = False,
     ) -> None:
-        super().__init_subclass__(**rest)
+        super().__init_subclass__()
+        cls.then = _names(cls.then if then is None else then)
+        where = cls.inbox if inbox is None else inbox
+        cls.inbox = None if where is None else destination(where)
+        cls.retry = cls.retry if retry is None else retry
+        cls.timeout = cls.timeout if timeout is None else timeout
         payload, state = _type_arguments(cls)
-        if name is None and _is_open(cls, payload, state):
-            return  # a base class for stages, with its types still to be chosen
-        cls.then = tuple(one if isinstance(one, str) else one.name for one in _as_tuple(then))
-        cls.inbox = None if inbox is None else destination(inbox)
-        cls.retry = retry if retry is not None else RetryPolicy()
-        cls.timeout = timeout
+        if name is None and (abstract or isinstance(payload, TypeVar) or isinstance(state, TypeVar)):
+            return  # a base class for stages
         problems = [
             *_name_problems(name),
             *_type_problems(payload, state),
+            *_work_problems(cls),
             *_inbox_problems(cls.inbox),
             *cls.retry.problems(),
         ]
-        if timeout is not None and timeout <= timedelta(0):
-            problems.append(f"timeout is {timeout}; it must be positive")
+        if cls.timeout is not None and cls.timeout <= timedelta(0):
+            problems.append(f"timeout is {cls.timeout}; it must be positive")
+        if abstract:
+            problems.append("it says abstract=True and has a name; a base class has none, a stage is not abstract")
         if problems or name is None:
             raise DefinitionError(f"stage {cls.__qualname__}", tuple(problems))
-        cls.name, cls.payload, cls.state = name, payload, state
+        cls.name, cls.payload, cls.state = name, get_origin(payload) or payload, state
 
     @abstractmethod
     def handle(self, payload: PayloadT, step: Step[StateT]) -> Outcome:
@@ -84,8 +93,18 @@ class Stage(ABC, Generic[PayloadT, StateT]):
 AnyStage = type[Stage[Any, Any]]
 
 
-def _as_tuple(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
+def is_good_name(name: str) -> bool:
+    """Whether a stage or a flow may be called so: its name travels in attributes and is a queue's by default."""
+    return _GOOD_NAME.fullmatch(name) is not None
+
+
+_GOOD_NAME = re.compile("[A-Za-z0-9_-]{1,64}")
+
+
+def _names(then: Any) -> tuple[str, ...]:
+    """Of what has no name its own words, which its flow will miss among its stages."""
+    several = then if isinstance(then, tuple) else (then,)
+    return tuple(one if isinstance(one, str) else getattr(one, "name", repr(one)) for one in several)
 
 
 def _type_arguments(cls: type) -> tuple[Any, Any]:
@@ -105,29 +124,25 @@ def _type_arguments(cls: type) -> tuple[Any, Any]:
     return None, NoState
 
 
-def _is_open(cls: type, payload: Any, state: Any) -> bool:
-    return (
-        isinstance(payload, TypeVar)
-        or isinstance(state, TypeVar)
-        or "handle" in getattr(cls, "__abstractmethods__", {"handle"} if "handle" not in vars(cls) else set())
-    )
-
-
 def _name_problems(name: str | None) -> list[str]:
     if not name:
         return ['it has no name; messages carry it, so give one: class …(Stage[…], name="price-cart")']
-    if not all(letter.isalnum() or letter in "-_." for letter in name):
-        return [f"its name {name!r} may have letters, digits, '-', '_' and '.' only"]
+    if not is_good_name(name):
+        return [f"its name {name!r} must be 1 to 64 of: a-z, A-Z, 0-9, '-', '_'"]
     return []
 
 
 def _type_problems(payload: Any, state: Any) -> list[str]:
     found = []
     if payload is None:
-        found.append("it does not say what it takes; write Stage[YourModel], Stage[dict] or Stage[str]")
+        found.append("it does not say what it takes; write Stage[YourModel], Stage[dict[str, Any]] or Stage[str]")
+    elif isinstance(payload, TypeVar):
+        found.append(f"it has a name but leaves its payload type {payload!r} open; choose one: Base[YourModel]")
     elif not is_payload_type(get_origin(payload) or payload):
         found.append(f"its payload type {payload!r} is none of: a pydantic model, dict, str")
-    if not (isinstance(state, type) and issubclass(state, BaseModel)):
+    if isinstance(state, TypeVar):
+        found.append(f"it has a name but leaves its state type {state!r} open; choose one")
+    elif not (isinstance(state, type) and issubclass(state, BaseModel)):
         found.append(f"its state type {state!r} is no pydantic model")
     else:
         found.extend(_state_problems(state))
@@ -141,6 +156,28 @@ def _state_problems(state: type[BaseModel]) -> list[str]:
         needed = ", ".join(name for name, field in state.model_fields.items() if field.is_required())
         return [f"its state {state.__name__} cannot start empty; give a default to: {needed or 'every field'}"]
     return []
+
+
+def _work_problems(stage: AnyStage) -> list[str]:
+    """What would keep the runtime from calling ``stage().handle(payload, step)``."""
+    members = [name for name in dir(stage) if getattr(getattr(stage, name, None), "__isabstractmethod__", False)]
+    found = [f"it has no {name}(…); write one, or say abstract=True if it is a base class" for name in sorted(members)]
+    if needed := _needed_by(stage.__init__):
+        found.append(
+            f"its __init__ needs {', '.join(needed)}; a stage is made anew for every message, without arguments: "
+            f"give defaults, or keep what it needs in a module or class attribute"
+        )
+    return found
+
+
+def _needed_by(method: Any) -> list[str]:
+    _, *parameters = inspect.signature(method).parameters.values()
+    return [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
 
 
 def _inbox_problems(inbox: Destination | None) -> list[str]:

@@ -12,12 +12,13 @@ from typing_extensions import TypeVar
 
 from flowguard.attributes import Attribute
 from flowguard.clock import Clock
-from flowguard.destinations import Destination, destination
-from flowguard.errors import TooManyWrites
+from flowguard.destinations import Destination, Queue, destination
+from flowguard.errors import RunFailed, TooManyWrites
 from flowguard.ids import ObjectId, RequestId
 from flowguard.message import REQUEST_ID, REQUESTED_AT, Message
 from flowguard.outbox import Kind, Send
 from flowguard.payloads import Payload, encode
+from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.writes import MOST_WRITES, Condition, Delete, Put, Update, Write
 
 _stage_logger = logging.getLogger("flowguard.stage")
@@ -165,8 +166,11 @@ class Step(Generic[StateT]):
         It carries an id of its own as ``uniquerequestid``, the same for every copy, so that the receiver can drop
         copies. ``delay`` is in whole seconds, for queues. ``group`` is the message group, for FIFO.
         """
+        where = destination(to)
+        if delay:
+            _check_delay(where, delay)
         self._send(
-            destination(to),
+            where,
             encode(payload),
             lambda own: {
                 REQUEST_ID: Attribute.string(own),
@@ -194,10 +198,11 @@ class Step(Generic[StateT]):
             object_id=object_id,
             reply_to=None if reply_to is None else destination(reply_to),
         )
-        self._send(inbox, message.body, lambda _: {**self._message.carried, **message.attributes()})
+        attributes = {**self._message.carried, **message.attributes()}
+        self._send(inbox, message.body, lambda _: attributes, group=message.object_id)
 
     def _next_id(self) -> RequestId:
-        return RequestId(f"{self.request_id}.{self.hop}.{len(self.sends)}")
+        return RequestId(f"{self._message.hop_id}.{len(self.sends)}")
 
     def _send(self, to: Destination, body: str, attributes: Any, delay: int = 0, group: str | None = None) -> None:
         own = self._next_id()
@@ -208,6 +213,13 @@ def _condition(
     expression: str | None, names: Mapping[str, str] | None, values: Mapping[str, Any] | None
 ) -> Condition | None:
     return Condition(expression, names or {}, values or {}) if expression else None
+
+
+def _check_delay(to: Destination, delay: int) -> None:
+    if not isinstance(to, Queue) or to.fifo:
+        raise RunFailed(f"a message to {to} cannot be delayed; only standard queues do that")
+    if not 0 <= delay <= LONGEST_SQS_DELAY.total_seconds():
+        raise RunFailed(f"a message to {to} cannot be delayed by {delay} s; SQS delays by 0 to 900")
 
 
 AnyStep = Step[Any]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 
 from flowguard.local.embedded import EmbeddedAWS
 from tests.engines.dynamodb_local import dynamodb_local
+from tests.engines.elasticmq import elasticmq
+from tests.engines.ministack import ministack
 from tests.engines.process import EngineMissing
 
 
@@ -21,12 +24,26 @@ def embedded() -> Iterator[EmbeddedAWS]:
 
 @pytest.fixture(scope="session")
 def dynamodb_local_url() -> Iterator[str]:
-    """One DynamoDB Local for the whole session; use an access key or a table of your own.
+    """One DynamoDB Local for the whole session; use an access key or a table of your own."""
+    yield from _or_skip(dynamodb_local())
 
-    Where it has not been fetched, the test is skipped; in CI, which must not pass by skipping, it fails.
-    """
+
+@pytest.fixture(scope="session")
+def elasticmq_url() -> Iterator[str]:
+    """One ElasticMQ for the whole session; use queues of your own."""
+    yield from _or_skip(elasticmq())
+
+
+@pytest.fixture(scope="session")
+def ministack_url() -> Iterator[str]:
+    """One MiniStack for the whole session; use queues of your own."""
+    yield from _or_skip(ministack())
+
+
+def _or_skip(engine: AbstractContextManager[str]) -> Iterator[str]:
+    """Where it has not been fetched, the test is skipped; in CI, which must not pass by skipping, it fails."""
     try:
-        with dynamodb_local() as endpoint_url:
+        with engine as endpoint_url:
             yield endpoint_url
     except EngineMissing as missing:
         if os.environ.get("CI"):

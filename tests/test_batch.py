@@ -87,12 +87,19 @@ def test_a_fifo_record_that_comes_back_is_the_next_attempt_although_no_lease_has
 
 def test_the_last_attempt_of_a_fifo_record_ends_its_run_and_frees_its_group(at: Scene) -> None:
     at.script.pricing = fail_for("o0")
+    deliver_fifo(at, fifo_record(order(at, 0), 0, "red", receives=2))
     records = [fifo_record(order(at, 0), 0, "red", receives=3), fifo_record(order(at, 2), 1, "red")]
     assert deliver_fifo(at, *records) == ([], [])
     item = at.item("o0")
     assert item is not None
     assert (item.status, len(at.sent("dead"))) == (Status.FAILED, 1)
     assert at.item("o2") is not None
+
+
+def test_a_fifo_record_that_was_only_delivered_behind_a_failing_one_still_has_its_first_attempt(at: Scene) -> None:
+    at.script.pricing = fail_for("o2")
+    assert deliver_fifo(at, fifo_record(order(at, 2), 0, "red", receives=3)) == ([0], [20])
+    assert at.sent("dead") == []
 
 
 def test_a_fifo_records_messages_are_sent_before_the_next_record_is_begun(at: Scene) -> None:

@@ -50,22 +50,31 @@ TABLE: dict[str, tuple[BaseException, dict[str, Any], Again | Never]] = {
     "a delay that SQS does not have is never clamped": (
         Retry(after=timedelta(minutes=16)),
         {},
-        Never("it asks for a retry after 960 s, and SQS delays by at most 900; say long_delays=True"),
+        Never("it asks for a retry after 960 s, and its queue delays by at most 900; say long_delays=True"),
     ),
-    "with long delays it is kept": (Retry(after=timedelta(minutes=16)), {"long_delays": True}, Again(960)),
+    "with long delays it is kept": (
+        Retry(after=timedelta(minutes=16)),
+        {"longest_delay": timedelta(days=14)},
+        Again(960),
+    ),
+    "a FIFO queue delays by twelve hours": (
+        Retry(after=timedelta(hours=13)),
+        {"longest_delay": timedelta(hours=12)},
+        Never("it asks for a retry after 46800 s, and its queue delays by at most 43200; ask for less"),
+    ),
 }
 
 
 @pytest.mark.parametrize("case", TABLE)
 def test_the_decision(case: str) -> None:
     error, changes, expected = TABLE[case]
-    attempt = Attempt(**{"retry": 0, "age": timedelta(0), "long_delays": False, **changes})
+    attempt = Attempt(**{"retry": 0, "age": timedelta(0), "longest_delay": timedelta(minutes=15), **changes})
     assert after_failure(error, POLICY, attempt, random.Random(0)) == expected
 
 
 def test_jitter_takes_its_share_off_the_delay_and_nothing_else() -> None:
     policy = RetryPolicy(backoff=Fixed(100), jitter=0.2)
-    attempt = Attempt(retry=0, age=timedelta(0), long_delays=False)
+    attempt = Attempt(retry=0, age=timedelta(0), longest_delay=timedelta(minutes=15))
     decisions = [after_failure(RuntimeError(), policy, attempt, random.Random(seed)) for seed in range(200)]
     delays = {decision.delay for decision in decisions if isinstance(decision, Again)}
     assert len(decisions) == 200

@@ -16,15 +16,16 @@ import pytest
 
 # Lowest first. A name is a module or a package right under flowguard/.
 LAYERS = (
-    {"errors", "ids", "clock", "retry", "writes", "destinations", "settings", "attributes", "verdicts", "payloads"},
-    {"outbox", "message", "outcome", "events", "notification", "records"},
+    {"errors", "ids", "clock", "alarm", "retry", "writes", "destinations", "settings", "attributes", "verdicts"},
+    {"payloads", "failure", "outbox", "message", "outcome", "events", "notification", "records"},
     {"step", "envelope"},
     {"stage"},
     {"flow"},
     {"run", "routing"},
     {"claims", "plan", "ports", "ending"},
-    {"dispatch"},
-    {"runtime"},
+    {"dispatch", "telling", "dead_letters"},
+    {"runtime", "redrive"},
+    {"batch"},
     {"aws"},
     {"handler", "client"},
     {"local"},

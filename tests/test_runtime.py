@@ -16,6 +16,7 @@ from flowguard.events import Event
 from flowguard.flow import IGNORE, PER_REQUEST, Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
+from flowguard.message import ErrorNote
 from flowguard.run import Status
 from flowguard.step import Step
 from flowguard.verdicts import Verdict
@@ -108,6 +109,12 @@ def test_a_worker_that_died_is_taken_over_when_its_lease_is_over(at: Scene) -> N
     item = at.item()
     assert item is not None
     assert (item.epoch, at.priced()) == (2, 1)
+
+
+def test_a_sender_that_repeats_its_id_at_a_later_time_does_not_take_over_from_itself(at: Scene) -> None:
+    at.deliver(at.message())
+    assert at.deliver(at.message(requested_at=START)) == [True]
+    assert (at.told(Event.DONE), at.priced()) == (1, 1)
 
 
 def test_an_older_request_is_stale(at: Scene) -> None:
@@ -476,6 +483,31 @@ def test_what_can_never_work_ends_the_run_with_a_dead_letter_in_the_same_commit(
     assert (place["redrive"], place.get("retry", 0)) == (1, 0)
     [complete] = at.sent("completed")
     assert json.loads(complete["Body"])["status"] == "FAILED"
+
+
+def test_a_dead_letter_says_how_it_began_why_it_ended_and_after_how_many_attempts(at: Scene) -> None:
+    def declined(step: Step[OrderState]) -> None:
+        raise Reject("card declined")
+
+    at.script.pricing = declined
+    at.deliver(at.message(retry=1, first_error=ErrorNote("GatewayDown", "refused", START - 9)))
+    place = json.loads(at.sent("dead")[0]["MessageAttributes"]["flowguard"]["StringValue"])
+    assert (place["error"], place["attempts"]) == (["GatewayDown", "refused", START - 9], 2)
+    assert place["last_error"] == ["Reject", "card declined", START]
+    assert json.loads(at.sent("completed")[0]["Body"])["error"] == "Reject: card declined"
+    item = at.item()
+    assert item is not None
+    assert item.error == "Reject: card declined"
+
+
+def test_what_a_hop_sends_after_a_redrive_is_no_copy_of_what_it_sent_when_it_failed(at: Scene) -> None:
+    at.script.pricing = lambda step: reject_once(at)
+    at.deliver(at.message())
+    failed = at.sent("completed")
+    at.deliver(at.message(redrive=1))
+    sent = [*at.sent("emails"), *failed]
+    ids = {m["MessageAttributes"]["uniquerequestid"]["StringValue"] for m in sent}
+    assert ids == {"run-1.1r1.0", "run-1.1.0"}
 
 
 def test_a_dead_letter_sent_back_as_it_is_opens_the_failed_run_again(at: Scene) -> None:

@@ -17,8 +17,12 @@ LATER_HOP_NAMES: Final = _RESERVED
 
 _ABSENT: Final = "attribute_not_exists(pk)"
 
-# a request greater by (requested_at, request id): greater, not equal, so that a request never takes over from itself
-_NEWER: Final = "(requested_at < :requested_at OR (requested_at = :requested_at AND request_id < :request_id))"
+# another request, greater by (requested_at, request id). Another: a sender that repeats its id with a later time, or
+# with none, so that the time of arrival stands for it, must not take over from itself
+_NEWER: Final = (
+    "(request_id <> :request_id AND "
+    "(requested_at < :requested_at OR (requested_at = :requested_at AND request_id < :request_id)))"
+)
 
 # the object is free for another request: its run has ended, or nobody has worked on it for long
 _FREE: Final = "(#status IN (:completed, :failed) OR lease_until < :abandoned_before)"

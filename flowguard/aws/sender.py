@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from flowguard.envelope import Envelope
 
 MOST_ENTRIES = 10
-LONGEST_VISIBILITY = 43_200
 
 Numbered = tuple[int, Send]
 """A send and its place in what the caller handed over."""
@@ -53,7 +52,7 @@ class AWSSender:
         self._clients.sqs.change_message_visibility(
             QueueUrl=self.queue_url(envelope.queue_arn),
             ReceiptHandle=envelope.receipt_handle,
-            VisibilityTimeout=min(max(seconds, 0), LONGEST_VISIBILITY),
+            VisibilityTimeout=seconds,
         )
 
     def queue_url(self, name: str) -> str:

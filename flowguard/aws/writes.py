@@ -4,25 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, assert_never
-
-from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from functools import cache
+from typing import TYPE_CHECKING, Any, assert_never
 
 from flowguard.errors import ConditionFailed
 from flowguard.writes import Condition, Delete, Put, Update, Write
 
-_serializer = TypeSerializer()
-_deserializer = TypeDeserializer()
+if TYPE_CHECKING:
+    from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+
+
+@cache
+def _types() -> tuple[TypeSerializer, TypeDeserializer]:
+    from boto3.dynamodb import types  # loads all of boto3, which a function that records no writes does not need
+
+    return types.TypeSerializer(), types.TypeDeserializer()
 
 
 def to_item(values: Mapping[str, Any]) -> dict[str, Any]:
     """Plain Python as DynamoDB's low-level API writes it. Floats become Decimals by their shortest text."""
-    return {name: _serializer.serialize(_storable(value)) for name, value in values.items()}
+    serializer, _ = _types()
+    return {name: serializer.serialize(_storable(value)) for name, value in values.items()}
 
 
 def from_item(item: Mapping[str, Any]) -> dict[str, Any]:
     """The inverse, but for numbers: they come back as Decimals."""
-    return {name: _deserializer.deserialize(value) for name, value in item.items()}
+    _, deserializer = _types()
+    return {name: deserializer.deserialize(value) for name, value in item.items()}
 
 
 def write_action(write: Write) -> Any:

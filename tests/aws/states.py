@@ -44,6 +44,7 @@ def meetings() -> Iterator[Meeting]:
     for hop, policy in product((1, 2), OnConflict):
         yield Meeting(f"no item, hop {hop}", None, request(STORED, hop=hop, policy=policy))
     yield from _same_request()
+    yield from _same_request_at_another_time()
     yield from _other_requests()
 
 
@@ -57,6 +58,15 @@ def _same_request() -> Iterator[Meeting]:
                 item(stored_hop, state, stored_attempt, lease, owner),
                 request(STORED, hop=hop, attempt=attempt),
             )
+
+
+def _same_request_at_another_time() -> Iterator[Meeting]:
+    for time, state, lease, policy in product((499, 501), STATES, ("alive", "over"), OnConflict):
+        yield Meeting(
+            f"the same request at {time} instead of {STORED[0]}, item {state} lease {lease}, {policy}",
+            item(1, state, (0, 0), lease, "other"),
+            request((time, STORED[1]), policy=policy),
+        )
 
 
 def _other_requests() -> Iterator[Meeting]:

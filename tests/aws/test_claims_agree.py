@@ -67,6 +67,7 @@ ALWAYS, NEVER = "attribute_exists(request_id)", "hop = :request_id"
 MUTANTS = {
     "a newer request is not compared by time": ("requested_at < :requested_at", ALWAYS),
     "requests of one moment are not compared by id": ("request_id < :request_id", ALWAYS),
+    "a request takes over from itself": ("request_id <> :request_id", ALWAYS),
     "a request of one moment never wins": ("requested_at = :requested_at AND request_id < :request_id", NEVER),
     "the first does not keep the object": (expressions._FREE, ALWAYS),
     "an ended run is not free": ("#status IN (:completed, :failed)", NEVER),

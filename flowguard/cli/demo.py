@@ -1,0 +1,190 @@
+"""``flowguard demo``: the shipped flows on the shipped samples, in five acts, and a check of what they come to."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from flowguard.cli.timeline import console, timeline
+from flowguard.errors import SettingsError
+from flowguard.local.aftermath import Aftermath
+from flowguard.local.crash import Crashes
+from flowguard.local.delivered import Counts, Delivered
+from flowguard.local.loading import NoSuchFlow, load_flows
+from flowguard.local.points import Point
+from flowguard.local.recording import Recorded, read_recording
+from flowguard.local.script import Script
+from flowguard.local.world import World
+
+START: Final = 1_767_323_100_020
+"""When the first of the samples was sent, ms since 1970."""
+
+EXPECTED: Final = Counts(
+    messages=10,
+    deliveries=30,
+    executions=19,
+    effects=15,
+    duplicates=9,
+    overtaken=2,
+    fenced=1,
+    refused_writes=1,
+    retried=0,
+    sent=29,
+    crashes=3,
+)
+
+HAPPY_END: Final = {
+    "runs completed": 5,
+    "carts confirmed": 3,
+    "carts counted": 3,
+    "revenue counted": 88.9,
+    "revision of page/tea": 2,
+    "dead letters": 0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Where the acts are played: ``play`` delivers samples until all is quiet."""
+
+    world: World
+    script: Script
+    samples: Path
+
+    def put(self, *names: str) -> None:
+        for name in names:
+            for record in read_recording(json.loads((self.samples / name).read_text())):
+                assert isinstance(record, Recorded)  # noqa: S101 - the tests read every sample
+                self.world.put(record.envelope, record.raw)
+
+    def play(self, *names: str) -> Iterator[Delivered]:
+        self.put(*names)
+        return self.world.run()
+
+
+Act = Callable[[Scene], Iterator[Delivered]]
+
+
+def one_run(scene: Scene) -> Iterator[Delivered]:
+    """A cart goes through its three functions: asked for by a direct call, passed on through two queues."""
+    return scene.play("validate_cart/06-invocation.json")
+
+
+def three_copies(scene: Scene) -> Iterator[Delivered]:
+    """The same message three times. One is carried out; its copies are told that it is done, and so on all the way."""
+    return scene.play(*["triggered_cache/05-sns-to-sqs.json"] * 3)
+
+
+def three_deaths(scene: Scene) -> Iterator[Delivered]:
+    """Each function dies between its commit and its sends. Delivered again 30 s later, its work is not done again: what
+    it had to send is in the item, and is sent now."""
+    scene.script.crashes = Crashes([Point.AFTER_COMMIT])
+    yield from scene.play("validate_cart/05-sns-to-sqs.json")
+    scene.script.crashes = Crashes()
+
+
+def overtaken(scene: Scene) -> Iterator[Delivered]:
+    """A cart is submitted again at once: the first run is superseded half way. A submission older than both comes last,
+    late: it is stale."""
+    yield from scene.play("validate_cart/01-request.json", "validate_cart/03-newer.json")
+    yield from scene.play("validate_cart/04-older.json")
+
+
+def too_late(scene: Scene) -> Iterator[Delivered]:
+    """A worker is held up just before it would publish. Meanwhile the cache is reset again and rebuilt. When the old
+    worker goes on (the last line), its commit is fenced, and its write with it."""
+    rows: list[Delivered] = []
+
+    def reset_again() -> None:
+        scene.put("triggered_cache/03-newer.json")
+        rows.extend(scene.world.run())
+
+    scene.script.meanwhile(Point.BEFORE_COMMIT, "publish", reset_again)
+    for row in scene.play("triggered_cache/01-reset.json"):
+        yield from rows
+        rows.clear()
+        yield row
+
+
+ACTS: Final[tuple[Act, ...]] = (one_run, three_copies, three_deaths, overtaken, too_late)
+
+
+@click.command()
+def demo() -> None:
+    """Watch the shipped flows survive duplicates, disorder and death, on an AWS inside the process.
+
+    The last lines say what was survived, and check the counts. The exit code is 1 where they are not as expected.
+    """
+    try:
+        sys.exit(1 if _perform() else 0)
+    except (NoSuchFlow, SettingsError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _perform() -> list[str]:
+    """What differs from what should have come of it."""
+    out, rows = console(), []
+    with _scene() as scene:
+        for number, act in enumerate(ACTS, 1):
+            played = list(act(scene))
+            rows.extend(played)
+            out.print(f"\n{number}. {' '.join((act.__doc__ or '').split())}\n", style="bold")
+            out.print(timeline(played, scene.world.start))
+        counts, end = Counts.of(scene.world.put_in, rows), happy_end(Aftermath.of(scene.world))
+    wrong = differences({**asdict(EXPECTED), **HAPPY_END}, {**asdict(counts), **end})
+    out.print("\n" + "\n".join(wrong or _survived(counts)))
+    return wrong
+
+
+@contextmanager
+def _scene() -> Iterator[Scene]:
+    """The flows and samples of the clone that this file is in, or else of the current directory."""
+    clone = Path(__file__).parents[2]
+    root = clone if (clone / "samples").is_dir() else Path.cwd()
+    if not (root / "samples").is_dir():
+        raise SettingsError("demo", f"there are no samples in {root}; run it in a clone of flowguard")
+    script = Script()
+    with World(load_flows(directory=root), start=START, passed=script) as world:
+        yield Scene(world, script, root / "samples")
+
+
+def happy_end(left: Aftermath) -> dict[str, Any]:
+    """What is to be seen in the tables when all is over."""
+    totals = left.tables["cart-totals"]
+    return {
+        "runs completed": sum(run.status == "COMPLETED" for run in left.runs),
+        "carts confirmed": sum(cart["status"] == "CONFIRMED" for cart in left.tables["carts"]),
+        "carts counted": sum(day["confirmed"] for day in totals),
+        "revenue counted": sum(day["revenue"] for day in totals),
+        "revision of page/tea": next(
+            (one["revision"] for one in left.tables["cache-entries"] if one["cache_key"] == "page/tea"), None
+        ),
+        "dead letters": len(left.dead_letters),
+    }
+
+
+def differences(expected: dict[str, Any], found: dict[str, Any]) -> list[str]:
+    """A line for each figure that is not what it should be."""
+    return [
+        f"NOT AS EXPECTED: {name.replace('_', ' ')}: {found.get(name)} instead of {value}"
+        for name, value in expected.items()
+        if found.get(name) != value
+    ]
+
+
+def _survived(counts: Counts) -> list[str]:
+    return [
+        f"Survived: {counts.duplicates} duplicates, {counts.crashes} deaths, {counts.overtaken} messages too old, "
+        f"{counts.fenced} worker too late.",
+        "Every cart was confirmed and counted once, the newest content is published, nothing was lost.",
+        f"{counts.messages} messages in, {counts.executions} executions, {counts.effects} effects, "
+        f"{counts.duplicates} duplicates refused, {counts.refused_writes} fenced write, {counts.sent} sent: "
+        "as expected.",
+    ]

@@ -1,0 +1,69 @@
+"""Files of recorded events, as people keep them: JSON, or a line of JSON each, in whichever UTF a shell wrote."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+STDIN: Final = "-"
+SKIPPED: Final = "bad"
+"""A directory of that name holds examples of what cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """``name`` is the file, with the line where there are several events in it."""
+
+    name: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.problem}"
+
+
+def read_files(names: Iterable[str]) -> Iterator[tuple[str, Any] | Unreadable]:
+    """Every event with its name, in order. A directory stands for the ``*.json`` in it and below, in order of names."""
+    for name in names:
+        for file in _files(name):
+            try:
+                text = _read(file)
+            except (OSError, ValueError) as error:
+                yield Unreadable(file, getattr(error, "strerror", None) or str(error))
+                continue
+            yield from (_event(part, line) for part, line in _parts(file, text))
+
+
+def _files(name: str) -> list[str]:
+    place = Path(name)
+    if name == STDIN or not place.is_dir():
+        return [name]
+    found = sorted(file for file in place.rglob("*.json") if file.is_file())
+    return [str(file) for file in found if SKIPPED not in file.relative_to(place).parts[:-1]]
+
+
+def _read(file: str) -> str:
+    data = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
+    return data.decode(json.detect_encoding(data))
+
+
+def _parts(file: str, text: str) -> list[tuple[str, str]]:
+    """The file as one text of JSON; or each of its lines, where the first is whole by itself and others follow."""
+    first, _, rest = text.strip().partition("\n")  # not splitlines, which also splits at U+2028 within a string
+    if not rest or isinstance(_event(file, first), Unreadable):
+        return [(file, text)]
+    return [(f"{file}:{number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+
+
+def _event(name: str, text: str) -> tuple[str, Any] | Unreadable:
+    try:
+        return name, json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        return Unreadable(name, f"not JSON: {error}" if text.strip() else "empty")
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no value of JSON")

@@ -1,0 +1,130 @@
+"""``flowguard replay``: recorded envelopes through the flows, on an AWS inside the process."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any, Final
+
+import click
+
+from flowguard.cli.recordings import Unreadable, read_files
+from flowguard.cli.timeline import console, show_aftermath, summary, timeline
+from flowguard.envelope import BadRecord
+from flowguard.errors import DefinitionError, SettingsError
+from flowguard.local.aftermath import Aftermath
+from flowguard.local.crash import Crashes
+from flowguard.local.delivered import Counts, Delivered
+from flowguard.local.loading import NoSuchFlow, load_flows
+from flowguard.local.points import Point
+from flowguard.local.recording import Planned, Recorded, plan, read_recording
+from flowguard.local.world import MOST_RECEIVES, World
+
+BAD: Final = 2  # the exit code where something could not be read
+
+
+@click.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("--flow", "flows", metavar="MODULE:FLOW", multiple=True, help="A flow to run; repeat it for more.")
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each delivery, then for what is left.")
+@click.option("--repeat", metavar="N", type=click.IntRange(1), default=1, help="Deliver each record N times.")
+@click.option("--shuffle", metavar="SEED", type=int, help="Deliver the records in another order.")
+@click.option(
+    "--crash",
+    "points",
+    metavar="AT",
+    type=click.Choice([point.value for point in Point]),
+    multiple=True,
+    help=f"Kill the worker there, once a record; repeat it for more. One of {', '.join(Point)}.",
+)
+@click.option("--seed", metavar="N", type=int, default=0, help="Of ids and jitter. Equal seeds, equal output.")
+def replay(
+    files: tuple[str, ...],
+    flows: tuple[str, ...],
+    *,
+    as_json: bool,
+    repeat: int,
+    shuffle: int | None,
+    points: tuple[str, ...],
+    seed: int,
+) -> None:
+    """Run the recorded events in each FILE through the flows, without AWS, and show what becomes of them.
+
+    A FILE is what 'flowguard normalize' takes, or a directory of such: every *.json in it and below it, but for
+    directories named 'bad'. A dash is standard input. Time is virtual: nothing sleeps, however long a delay is.
+
+    What cannot be read is named on standard error; the rest is run all the same. The exit code is 0 where everything
+    could be read, else 2.
+    """
+    recorded, unreadable = _read(files)
+    if not recorded:
+        sys.exit(BAD if unreadable else 0)
+    planned = plan(recorded, repeat=repeat, shuffle=shuffle)
+    crashes = Crashes(map(Point, points))
+    try:
+        world = World(
+            load_flows(flows),
+            seed=seed,
+            start=planned[0].at,
+            passed=lambda point, delivery, _: crashes.strike(point, delivery.message_id),
+            most_receives=MOST_RECEIVES + len(crashes.points),
+        )
+        with world:
+            (_print_json if as_json else _print)(world, list(_run(world, planned)))
+    except (NoSuchFlow, DefinitionError, SettingsError) as error:
+        click.echo(str(error), err=True)
+        sys.exit(BAD)
+    sys.exit(BAD if unreadable else 0)
+
+
+def _read(files: tuple[str, ...]) -> tuple[list[Recorded], int]:
+    """The records, and how much could not be read."""
+    recorded: list[Recorded] = []
+    unreadable = 0
+    for name, record in _records(files):
+        if isinstance(record, Recorded):
+            recorded.append(record)
+        else:
+            click.echo(f"{name}: {record}", err=True)
+            unreadable += 1
+    return recorded, unreadable
+
+
+def _records(files: tuple[str, ...]) -> Iterator[tuple[str, Recorded | str]]:
+    for read in read_files(files):
+        if isinstance(read, Unreadable):
+            yield read.name, read.problem
+            continue
+        name, event = read
+        for record in read_recording(event):
+            yield name, str(record.error) if isinstance(record, BadRecord) else record
+
+
+def _run(world: World, planned: list[Planned]) -> Iterator[Delivered]:
+    for one in planned:
+        world.put(one.recorded.envelope, one.recorded.raw, at=one.at)
+    return world.run()
+
+
+def _print(world: World, rows: list[Delivered]) -> None:
+    out = console()
+    out.print(timeline(rows, world.start))
+    show_aftermath(out, Aftermath.of(world))
+    out.print()
+    out.print(summary(Counts.of(world.put_in, rows)), soft_wrap=True)
+
+
+def _print_json(world: World, rows: list[Delivered]) -> None:
+    left = Aftermath.of(world)
+    for row in rows:
+        _print_line({**row.as_json(), "after": row.at - world.start})
+    _print_line({"runs": [asdict(run) for run in left.runs]})
+    _print_line({"tables": left.tables})
+    _print_line({"dead_letters": [asdict(letter) for letter in left.dead_letters], "queues": left.queues})
+    _print_line({"summary": asdict(Counts.of(world.put_in, rows))})
+
+
+def _print_line(fields: dict[str, Any]) -> None:
+    click.echo(json.dumps(fields, ensure_ascii=False).encode())

@@ -1,0 +1,135 @@
+"""A replay as people read it: a line for each delivery, then what is left, then the counts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+
+import click
+
+try:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+except ModuleNotFoundError as missing:
+    if (missing.name or "").partition(".")[0] != "rich":
+        raise
+    raise click.ClickException("this command needs its extras: pip install 'flowguard[cli,local]'") from None
+
+from flowguard.local.aftermath import Aftermath
+from flowguard.local.delivered import Counts, Delivered
+from flowguard.local.trace import Sent, Written
+
+WIDTH = 120
+"""Where it is not a terminal that says how wide it is: the same text everywhere."""
+
+_STYLES = {"CLAIMED": "green", "DONE": "cyan", "UNROUTABLE": "red", "UNREADABLE": "red", "BUSY": "yellow"}
+
+
+def console() -> Console:
+    """Plain, and of one width, where nobody is looking."""
+    terminal = sys.stdout.isatty()
+    return Console(
+        file=sys.stdout, width=None if terminal else WIDTH, force_terminal=terminal, highlight=False, emoji=False
+    )
+
+
+def timeline(rows: Sequence[Delivered], start: int) -> Table:
+    """One delivery after another. ``start`` is the moment that times are counted from, ms since 1970."""
+    flows = {row.flow for row in rows if row.flow}
+    table = _table("after", "record", "object", "stage", "hop", "try", "verdict", "what came of it")
+    for row in rows:
+        table.add_row(
+            f"{(row.at - start) / 1000:.3f} s",
+            _short(row.record),
+            Text(row.object_id or ""),
+            Text("" if row.stage is None else f"{row.flow}/{row.stage}" if len(flows) > 1 else row.stage),
+            str(row.hop or ""),
+            str(row.attempt or ""),
+            _verdict(row),
+            Text("\n").join(_consequences(row)),
+        )
+    return table
+
+
+def show_aftermath(out: Console, left: Aftermath) -> None:
+    """Run items, the user's tables, dead letters and the other queues."""
+    runs = _table("flow", "object", "status", "stage", "hop", "epoch", "request id", "result")
+    for run in left.runs:
+        ended = json.dumps(run.result, ensure_ascii=False) if run.result is not None else run.error or ""
+        cells = (run.flow, run.object_id, run.status, run.stage, str(run.hop), str(run.epoch), run.request_id, ended)
+        runs.add_row(*map(Text, cells))
+    _section(out, "runs", runs)
+    for name, items in left.tables.items():
+        _section(out, f"table {name}", *(json.dumps(item, ensure_ascii=False) for item in items))
+    letters = [
+        f"{one.queue}: {one.stage or 'a message for no stage'} of {one.object_id or 'no object'}: {one.error}"
+        for one in left.dead_letters
+    ]
+    _section(out, "dead letters", *letters)
+    _section(out, "messages in other queues", *(f"{name}: {count}" for name, count in left.queues.items() if count))
+
+
+def summary(counts: Counts) -> str:
+    """The last line."""
+    parts = (
+        f"{counts.messages} messages in",
+        f"{counts.deliveries} deliveries",
+        f"{counts.executions} executions",
+        f"{counts.effects} effects",
+        f"{counts.duplicates} duplicates refused",
+        f"{counts.overtaken} older or overtaken",
+        f"{counts.fenced} fenced",
+        f"{counts.retried} retried",
+        f"{counts.sent} sent",
+        f"{counts.crashes} crashes",
+    )
+    return ", ".join(parts)
+
+
+def _table(*names: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        table.add_column(name, justify="right" if name in {"after", "hop", "try", "epoch"} else "left", overflow="fold")
+    return table
+
+
+def _section(out: Console, title: str, *lines: Table | str) -> None:
+    """Nothing at all where there is nothing to show."""
+    if not [line for line in lines if not isinstance(line, Table) or line.row_count]:
+        return
+    out.print()
+    out.print(title, style="bold")
+    for line in lines:
+        out.print(line if isinstance(line, Table) else Text(line), soft_wrap=isinstance(line, str))
+
+
+def _short(record: str) -> Text:
+    """As much of an id as tells it from the others."""
+    return Text(record if len(record) <= 12 else record.removeprefix("invocation-")[:8])
+
+
+def _verdict(row: Delivered) -> Text:
+    words = [row.verdict or "", row.outcome or ""]
+    return Text(", ".join(word for word in words if word), style=_STYLES.get(row.verdict or "", ""))
+
+
+def _consequences(row: Delivered) -> Iterable[Text]:
+    yield from (Text(f"{_write(one)}") for one in row.writes)
+    yield from (Text(f"refused: {_write(one)}", style="yellow") for one in row.refused)
+    yield from (Text(f"sent to {_send(one)}") for one in row.sends)
+    if row.why is not None:
+        yield Text(row.why, style="dim")
+    if row.crash is not None:
+        yield Text(f"died {row.crash.value.replace('-', ' ')}", style="bold red")
+    if row.given_up:
+        yield Text(f"given up after {row.receive} receives", style="red")
+
+
+def _write(one: Written) -> str:
+    return f"{one.kind} {one.table} {one.key}".rstrip()
+
+
+def _send(one: Sent) -> str:
+    return one.to + (f" in {one.delay} s" if one.delay else "")

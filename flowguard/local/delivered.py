@@ -1,0 +1,118 @@
+"""One line of a replay: a record that was delivered, and everything that came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from flowguard.events import Event
+from flowguard.local.points import Point
+from flowguard.local.queues import Delivery
+from flowguard.local.trace import Sent, Trace, Written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """``at`` is ms since 1970, ``receive`` counts from 1. ``calls`` are those to DynamoDB.
+
+    ``verdict`` is the answer of the claim, ``outcome`` what became of the work. ``given_up`` says that this delivery
+    was the last: SQS moves the record on to the function of the dead-letter queue.
+    """
+
+    at: int
+    record: str
+    queue: str | None
+    receive: int
+    flow: str | None
+    stage: str | None
+    object_id: str | None
+    request_id: str | None
+    hop: int | None
+    attempt: int | None
+    verdict: str | None
+    outcome: str | None
+    writes: tuple[Written, ...]
+    refused: tuple[Written, ...]
+    sends: tuple[Sent, ...]
+    calls: int
+    crash: Point | None
+    acked: bool
+    given_up: bool
+    why: str | None
+    events: Mapping[Event, int]
+
+    def as_json(self) -> dict[str, Any]:
+        """Ids, names and counts; no payload."""
+        found = asdict(self)
+        del found["events"]
+        return found
+
+
+def delivered(
+    delivery: Delivery, trace: Trace, at: int, *, crash: Point | None, acked: bool, given_up: bool
+) -> Delivered:
+    """The line, once the record is done with for now."""
+    m = trace.message
+    events = [happening.event for happening in trace.happenings]
+    return Delivered(
+        at=at,
+        record=delivery.message_id,
+        queue=delivery.queue,
+        receive=delivery.receives,
+        flow=m.flow if m else None,
+        stage=m.stage if m else None,
+        object_id=m.object_id or None if m else None,
+        request_id=m.request_id if m else None,
+        hop=m.hop if m else None,
+        attempt=m.retry + 1 if m else None,
+        verdict=trace.verdict,
+        outcome=trace.outcome,
+        writes=tuple(trace.writes),
+        refused=tuple(trace.refused),
+        sends=tuple(trace.sends),
+        calls=trace.calls,
+        crash=crash,
+        acked=acked,
+        given_up=given_up,
+        why=trace.why,
+        events={event: events.count(event) for event in dict.fromkeys(events)},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What a replay comes to. ``messages`` are those handed in; what was sent between stages is not among them."""
+
+    messages: int
+    deliveries: int
+    executions: int
+    effects: int
+    duplicates: int
+    overtaken: int
+    fenced: int
+    refused_writes: int
+    retried: int
+    sent: int
+    crashes: int
+
+    @classmethod
+    def of(cls, messages: int, rows: Iterable[Delivered]) -> Counts:
+        rows = list(rows)
+
+        def told(*events: Event) -> int:
+            return sum(row.events.get(event, 0) for row in rows for event in events)
+
+        return cls(
+            messages=messages,
+            deliveries=len(rows),
+            executions=told(Event.CLAIMED),
+            effects=sum(len(row.writes) for row in rows),
+            duplicates=told(Event.DONE, Event.DUPLICATE),
+            overtaken=told(Event.STALE, Event.SUPERSEDED, Event.IGNORED),
+            fenced=told(Event.FENCED),
+            refused_writes=sum(len(row.refused) for row in rows),
+            retried=told(Event.RETRIED),
+            sent=sum(len(row.sends) for row in rows),
+            crashes=sum(row.crash is not None for row in rows),
+        )

@@ -1,0 +1,64 @@
+"""Finds flows by their import path, ``MODULE:NAME``, from the current directory as from anywhere."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from flowguard.errors import FlowguardError
+from flowguard.flow import AnyFlow, Flow
+
+SHIPPED: Final = (
+    "flows.validate_cart.flow:ValidateCart",
+    "flows.triggered_cache.flow:TriggeredCache",
+    "flows.take_payment.flow:TakePayment",
+)
+
+
+class NoSuchFlow(FlowguardError):
+    """There is no flow under that name. Says what there is instead."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(name, problem)
+        self.name = name
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.problem}"
+
+
+def load_flows(names: Iterable[str] = (), *, directory: Path | None = None) -> list[AnyFlow]:
+    """These flows, or the shipped ones. ``directory`` is searched first; it is the current one by default."""
+    place = str(directory if directory is not None else Path.cwd())
+    if place not in sys.path:
+        sys.path.insert(0, place)
+    return [_load(name) for name in dict.fromkeys(names)] or [_load(name) for name in SHIPPED]
+
+
+def _load(name: str) -> AnyFlow:
+    module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute:
+        raise NoSuchFlow(name, "write MODULE:FLOW, such as orders.flow:ShipOrder")
+    module = _module(name, module_name)
+    found = getattr(module, attribute, None)
+    if isinstance(found, type) and issubclass(found, Flow) and found is not Flow:
+        return found
+    flows = [one for one, value in vars(module).items() if isinstance(value, type) and issubclass(value, Flow)]
+    there = ", ".join(one for one in flows if one != "Flow") or "none"
+    if found is None:
+        raise NoSuchFlow(name, f"{module_name} has no {attribute!r}; its flows: {there}")
+    raise NoSuchFlow(name, f"{attribute} is not a Flow; those of {module_name}: {there}")
+
+
+def _module(name: str, module: str) -> object:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as missing:
+        if missing.name is None or not f"{module}.".startswith(f"{missing.name}."):
+            raise
+        hint = "; run it where the shipped flows are, or name your own with --flow" if name in SHIPPED else ""
+        raise NoSuchFlow(name, f"there is no module {missing.name!r} here{hint}") from None

@@ -1,0 +1,76 @@
+"""The points on a message's way at which something else can happen: death, or another worker.
+
+The ports that a runtime calls are wrapped, so that whoever listens is called between two of its steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from typing import Protocol
+
+from flowguard.envelope import Envelope
+from flowguard.message import Message
+from flowguard.outbox import Send
+from flowguard.ports import Sender, Services, Store
+from flowguard.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
+
+
+class Point(StrEnum):
+    """In their order. What is dispatched is sent between its two points; a record that sends nothing passes neither."""
+
+    BEFORE_CLAIM = "before-claim"
+    AFTER_CLAIM = "after-claim"
+    BEFORE_COMMIT = "before-commit"
+    AFTER_COMMIT = "after-commit"
+    BEFORE_DISPATCH = "before-dispatch"
+    AFTER_DISPATCH = "after-dispatch"
+    BEFORE_ACK = "before-ack"
+    AFTER_ACK = "after-ack"
+
+
+class Passing(Protocol):
+    """Is called when the record in hand passes a point; the message, once it is known."""
+
+    def __call__(self, point: Point, message: Message | None, /) -> None: ...
+
+
+def with_points(services: Services, passing: Passing) -> Services:
+    """The same services, telling of each point. Those round the ack are told by whoever acks."""
+    return replace(services, store=_Store(services.store, passing), sender=_Sender(services.sender, passing))
+
+
+class _Store:
+    """Whether the claim was given or not, and the commit fenced or not: a point is passed all the same."""
+
+    def __init__(self, store: Store, passing: Passing) -> None:
+        self._store = store
+        self._passing = passing
+
+    def claim(self, request: ClaimRequest) -> Claim | Refused:
+        self._passing(Point.BEFORE_CLAIM, request.message)
+        answer = self._store.claim(request)
+        self._passing(Point.AFTER_CLAIM, request.message)
+        return answer
+
+    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
+        self._passing(Point.BEFORE_COMMIT, claim.message)
+        answer = self._store.commit(claim, commit)
+        self._passing(Point.AFTER_COMMIT, claim.message)
+        return answer
+
+
+class _Sender:
+    """The end of a dispatch is not seen from here: it is made of several sends."""
+
+    def __init__(self, sender: Sender, passing: Passing) -> None:
+        self._sender = sender
+        self._passing = passing
+
+    def send(self, sends: Sequence[Send]) -> Mapping[int, str]:
+        self._passing(Point.BEFORE_DISPATCH, None)
+        return self._sender.send(sends)
+
+    def postpone(self, envelope: Envelope, seconds: int) -> None:
+        self._sender.postpone(envelope, seconds)

@@ -1,0 +1,65 @@
+"""Recorded events as a replay needs them: record by record, each with the moment at which it is delivered."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flowguard.envelope import BadRecord, Envelope, normalize
+from flowguard.local.world import START
+from flowguard.records import find_records
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """``raw`` is the record as it was read, or the payload of a direct invocation."""
+
+    envelope: Envelope
+    raw: Any
+
+    @property
+    def sent_at(self) -> int | None:
+        """By the queue's word, or the topic's. ms since 1970."""
+        return self.envelope.sent_at if self.envelope.sent_at is not None else self.envelope.published_at
+
+
+def read_recording(event: Any) -> list[Recorded | BadRecord]:
+    """The records of an event in any shape that a function understands, in order."""
+    found = find_records(event)
+    raws = [event] if found is None else [record for _, record in found]
+    return [
+        read if isinstance(read, BadRecord) else Recorded(read, raw)
+        for read, raw in zip(normalize(event), raws, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A delivery. ``at`` is ms since 1970."""
+
+    at: int
+    recorded: Recorded
+
+
+def plan(recorded: Sequence[Recorded], *, repeat: int = 1, shuffle: int | None = None) -> list[Planned]:
+    """Who is delivered when: as they were sent. A record that does not say when it was sent comes with the one before
+    it in the files. A shuffle leaves the moments as they are and deals the records out to them anew."""
+    timed = sorted(_timed(recorded), key=lambda one: one.at)
+    copies = [one for one in timed for _ in range(repeat)]
+    if shuffle is None:
+        return copies
+    dealt = [one.recorded for one in copies]
+    random.Random(shuffle).shuffle(dealt)  # noqa: S311 - repeatable on purpose
+    return [Planned(slot.at, record) for slot, record in zip(copies, dealt, strict=True)]
+
+
+def _timed(recorded: Iterable[Recorded]) -> list[Planned]:
+    records = list(recorded)
+    at = min((one.sent_at for one in records if one.sent_at is not None), default=START)
+    found = []
+    for one in records:
+        at = one.sent_at if one.sent_at is not None else at
+        found.append(Planned(at, one))
+    return found

@@ -1,0 +1,29 @@
+"""What goes wrong, and when: workers that die, and whatever happens while one is held up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flowguard.local.crash import Crashes
+from flowguard.local.points import Point
+from flowguard.local.queues import Delivery
+from flowguard.message import Message
+
+
+class Script:
+    """For ``World(passed=…)``. ``crashes`` may be replaced between two acts."""
+
+    def __init__(self) -> None:
+        self.crashes = Crashes()
+        self._held_up: tuple[Point, str, Callable[[], None]] | None = None
+
+    def __call__(self, point: Point, delivery: Delivery, message: Message | None, /) -> None:
+        self.crashes.strike(point, delivery.message_id)
+        if self._held_up is None or message is None or self._held_up[:2] != (point, message.stage):
+            return
+        meanwhile, self._held_up = self._held_up[2], None
+        meanwhile()
+
+    def meanwhile(self, point: Point, stage: str, happens: Callable[[], None]) -> None:
+        """Once, when the next worker of the stage gets to that point of a message's way through the store."""
+        self._held_up = (point, stage, happens)

@@ -1,0 +1,167 @@
+"""What one delivery led to: seen at the API calls that were made, and told by the runtime itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from flowguard.aws.writes import from_item
+from flowguard.events import Event, Happening
+from flowguard.local.calls import ApiCall, Proceed, Response
+from flowguard.local.supply import queue_name
+from flowguard.message import REQUEST_ID, Message
+from flowguard.verdicts import Verdict
+
+VERDICTS = {Event(verdict.value.lower()): verdict.value for verdict in Verdict} | {
+    Event.UNREADABLE: "UNREADABLE",
+    Event.UNROUTABLE: "UNROUTABLE",
+    Event.RETURNED: "RETURNED",
+}
+OUTCOMES = {
+    Event.COMMITTED: "committed",
+    Event.COMPLETED: "completed",
+    Event.FENCED: "fenced",
+    Event.RETRIED: "retried",
+    Event.FAILED: "failed",
+    Event.BROKEN: "broken",
+}
+_BATCHES = {"SendMessageBatch": "Entries", "PublishBatch": "PublishBatchRequestEntries", "PutEvents": "Entries"}
+_SINGLE = {"SendMessage", "Publish", "Invoke"}
+_WRITES = {"PutItem": "put", "UpdateItem": "update", "DeleteItem": "delete"}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A write to a table of the user's. ``key`` is text; of a put to a table whose key nobody declared it is empty."""
+
+    kind: str
+    table: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message that a service took. ``to`` is a name, ``delay`` is in seconds, ``id`` its ``uniquerequestid``."""
+
+    to: str
+    delay: int
+    id: str | None
+
+
+@dataclass(slots=True)
+class Trace:
+    """Filled while the record is worked on. ``message`` is known once its claim is asked for."""
+
+    happenings: list[Happening] = field(default_factory=list)
+    writes: list[Written] = field(default_factory=list)
+    refused: list[Written] = field(default_factory=list)
+    sends: list[Sent] = field(default_factory=list)
+    calls: int = 0
+    message: Message | None = None
+
+    def told(self, happening: Happening) -> None:
+        self.happenings.append(happening)
+        self.message = happening.message or self.message
+
+    @property
+    def verdict(self) -> str | None:
+        """What the claim answered, or why there was none."""
+        return next((VERDICTS[one.event] for one in self.happenings if one.event in VERDICTS), None)
+
+    @property
+    def outcome(self) -> str | None:
+        """What became of the work, where any was done."""
+        return next((OUTCOMES[one.event] for one in self.happenings if one.event in OUTCOMES), None)
+
+    @property
+    def why(self) -> str | None:
+        """The reason that the last of what went wrong gave."""
+        reasons = [one.facts.get("why") or one.facts.get("error") for one in self.happenings]
+        return next((str(reason) for reason in reversed(reasons) if reason), None)
+
+
+class Watch:
+    """An interceptor: enters each call into the trace of the record in hand.
+
+    ``run_table`` is flowguard's own; ``keys`` maps the names of the user's tables to those of their hash keys.
+    """
+
+    def __init__(self, run_table: str, keys: Mapping[str, str]) -> None:
+        self._run_table = run_table
+        self._keys = keys
+        self.open: list[Trace] = []
+        """The record in hand is the last; before it whoever waits until that is done."""
+
+    def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
+        if not self.open:
+            return proceed()
+        trace = self.open[-1]
+        trace.calls += call.service == "dynamodb"
+        writes = [one for one in written(call, self._keys) if one.table != self._run_table]
+        try:
+            answer = proceed()
+        except ClientError:
+            trace.refused.extend(writes)
+            raise
+        trace.writes.extend(writes)
+        trace.sends.extend(sent(call, answer))
+        return answer
+
+    def tell(self, happening: Happening) -> None:
+        """The observer that goes with it."""
+        if self.open:
+            self.open[-1].told(happening)
+
+
+def written(call: ApiCall, keys: Mapping[str, str]) -> list[Written]:
+    """What a call of DynamoDB writes, if it succeeds."""
+    if call.service != "dynamodb":
+        return []
+    actions = [(kind.lower(), one) for item in call.params.get("TransactItems", ()) for kind, one in item.items()]
+    if call.operation in _WRITES:
+        actions = [(_WRITES[call.operation], call.params)]
+    return [
+        Written(kind, one["TableName"], _key(one, keys.get(one["TableName"])))
+        for kind, one in actions
+        if kind in _WRITES.values()
+    ]
+
+
+def _key(action: Mapping[str, Any], declared: str | None) -> str:
+    if "Key" in action:
+        return "/".join(str(value) for value in from_item(action["Key"]).values())
+    return str(from_item(action["Item"]).get(declared or "", ""))
+
+
+def sent(call: ApiCall, answer: Response) -> list[Sent]:
+    """The messages that the service took."""
+    if call.operation in _BATCHES:
+        entries = call.params[_BATCHES[call.operation]]
+    else:
+        entries = [call.params] if call.operation in _SINGLE else []
+    refused = {one["Id"] for one in answer.get("Failed", ())}
+    return [
+        Sent(_to(call, entry), entry.get("DelaySeconds", 0), _id(entry))
+        for entry in entries
+        if entry.get("Id") not in refused
+    ]
+
+
+def _to(call: ApiCall, entry: Mapping[str, Any]) -> str:
+    match call.service:
+        case "sqs":
+            return queue_name(call.params)
+        case "sns":
+            return f"sns:{call.params.get('TopicArn', '').rpartition(':')[2]}"
+        case "events":
+            return f"events:{entry['DetailType']}"
+        case _:
+            return f"{call.service}:{call.params['FunctionName']}"
+
+
+def _id(entry: Mapping[str, Any]) -> str | None:
+    found: str | None = entry.get("MessageAttributes", {}).get(REQUEST_ID, {}).get("StringValue")
+    return found

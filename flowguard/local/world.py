@@ -1,0 +1,221 @@
+"""A small world for flows: their functions, queues and tables, on an AWS in the process and a time that is moved.
+
+What a flow calls is real: boto3, DynamoDB's expressions, SQS's and SNS's checks, all on moto. What Lambda does between
+a queue and a function is done here, and nothing sleeps::
+
+    recorded record ──────────────▶ Queues ── due ──▶ function ── answer ──▶ deleted, or visible again later
+    moto's SQS ── ReceiveMessage ──▶   ▲                                          │
+        ▲      (delays run on the      └── visibility timeout, receive count ─────┘
+        └─ sends   virtual time)
+
+So recorded records keep their ids and times, which SQS would give anew, and the order of everything is decided: by the
+moment, then by arrival. One record makes an invocation, and takes ``STEP`` of virtual time.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Final, Protocol, Self
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.services import aws_services, aws_store
+from flowguard.envelope import Envelope
+from flowguard.errors import NotProcessed
+from flowguard.flow import AnyFlow
+from flowguard.ids import SeededIds
+from flowguard.local.calls import intercept
+from flowguard.local.crash import Died
+from flowguard.local.delivered import Delivered, delivered
+from flowguard.local.embedded import EmbeddedAWS
+from flowguard.local.functions import Function, Functions, topics
+from flowguard.local.mail import Mail
+from flowguard.local.points import Point, with_points
+from flowguard.local.queues import Delivery, Queues
+from flowguard.local.supply import Supply
+from flowguard.local.trace import Trace, Watch
+from flowguard.local.virtual import VirtualTime
+from flowguard.message import Message
+from flowguard.settings import Settings
+
+START: Final = 1_767_225_600_000
+"""2026-01-01T00:00:00Z, for a world that is told no other."""
+
+STEP: Final = 20
+"""What an invocation takes, ms."""
+
+MOST_RECEIVES: Final = 3
+LEFT_THERE: Final = frozenset({"UNROUTABLE", "UNREADABLE"})
+"""These verdicts would be the same each time; the record is shown once."""
+
+
+class Passed(Protocol):
+    """Is called when a record passes a point of its way; it may raise :class:`Died`, or let something else happen."""
+
+    def __call__(self, point: Point, delivery: Delivery, message: Message | None, /) -> None: ...
+
+
+def nothing(point: Point, delivery: Delivery, message: Message | None, /) -> None:
+    """Nobody is listening."""
+
+
+class World:
+    """Open it as a block, ``put`` records into it, ``run`` it until nothing is due. One at a time in a process.
+
+    ``tables`` are the flows' own, each with the name of its hash key; what the flows' modules say in ``TABLES`` goes
+    without saying. After ``most_receives`` a record is given up, as by a redrive policy: a function made by
+    ``dlq_handler`` gets it. Equal arguments and records give equal everything.
+    """
+
+    def __init__(
+        self,
+        flows: Sequence[AnyFlow],
+        *,
+        tables: Mapping[str, str] | None = None,
+        seed: int = 0,
+        start: int = START,
+        passed: Passed = nothing,
+        most_receives: int = MOST_RECEIVES,
+    ) -> None:
+        self.flows = tuple(flows)
+        self.keys = {**declared_tables(flows), **(tables or {})}
+        self.clock = VirtualTime(start)
+        self.start = start
+        self.aws = EmbeddedAWS(seed=seed)
+        self.settings = Settings.model_validate({})
+        self.supply = Supply(self.aws, self.keys, self.settings.table)
+        self.put_in = 0
+        self._seed = seed
+        self._passed = passed
+        self._most_receives = most_receives
+        self._watch = Watch(self.settings.table, self.keys)
+        self._queues = Queues()
+        self.mail = Mail(self.aws, self.supply, self._queues, self.clock)
+        self._hands: list[Delivery] = []
+        self._exit = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            for part in (self.clock, self.aws):
+                opened.enter_context(part)
+            for interceptor in (self._watch, self.mail, self.supply):
+                opened.enter_context(intercept(interceptor))
+            self._set_up()
+            self._exit = opened.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._exit.close()
+
+    def _set_up(self) -> None:
+        clients = Clients()
+        self.store = aws_store(self.settings, clients)
+        services = aws_services(
+            self.settings,
+            clients,
+            clock=self.clock,
+            ids=SeededIds(self._seed),
+            observer=self._watch.tell,
+            draw=random.Random(self._seed),  # noqa: S311 - repeatable on purpose
+        )
+        self.functions = Functions(self.flows, with_points(services, self._pass))
+        self.aws.create_table(self.settings.table)
+        for table in sorted(self.keys):
+            self.supply.table(table)
+        for queue in sorted(self.functions.by_queue):
+            self.supply.queue(queue)
+        for queue, topic in topics(self.flows).items():
+            self.aws.subscribe(self.aws.create_topic(topic), self.supply.queue(queue))
+
+    # -- what happens
+
+    def put(self, envelope: Envelope, raw: Any, *, at: int | None = None) -> None:
+        """A recorded record, to be delivered as it is; ``raw`` is what it was read from. ``at`` is ms, or now."""
+        self.put_in += 1
+        self._queues.add(envelope, raw, envelope.queue, self.clock.now() if at is None else at)
+
+    def run(self) -> Iterator[Delivered]:
+        """Deliver what is due, moment after moment, until nothing is left. In another's hand, only what is due now."""
+        nested = bool(self._hands)
+        while True:
+            self.mail.collect(self.functions.by_queue)
+            if (delivery := self._queues.due(self.clock.now())) is not None:
+                yield self._deliver(delivery)
+                continue
+            moments = [*self.mail.moments, *self._queues.moments()]
+            if not moments or nested:
+                return
+            self.clock.move_to(min(moments))
+
+    def _deliver(self, delivery: Delivery) -> Delivered:
+        at, trace, crash, acked = self.clock.now(), Trace(), None, False
+        function = self._function(delivery)
+        self._queues.receive(delivery, at + function.visibility)
+        self._hands.append(delivery)
+        self._watch.open.append(trace)
+        try:
+            acked = self._invoke(function, delivery, trace)
+        except Died as died:
+            crash = died.point
+            acked = crash is Point.AFTER_ACK
+        finally:
+            self._watch.open.pop()
+            self._hands.pop()
+        given_up = not acked and delivery.receives >= self._most_receives
+        if acked or (trace.verdict in LEFT_THERE and crash is None):
+            self._queues.delete(delivery)
+        elif given_up:
+            self._give_up(delivery)
+        self.clock.move_to(self.clock.now() + STEP)
+        return delivered(delivery, trace, at, crash=crash, acked=acked, given_up=given_up)
+
+    def _invoke(self, function: Function, delivery: Delivery, trace: Trace) -> bool:
+        """Whether the record may be deleted."""
+        try:
+            answer = function.handler(delivery.event())
+        except NotProcessed:
+            return False
+        if trace.sends:
+            self._pass(Point.AFTER_DISPATCH, None)
+        if isinstance(answer, dict) and answer.get("batchItemFailures"):
+            return False
+        self._pass(Point.BEFORE_ACK, None)
+        self._pass(Point.AFTER_ACK, None)
+        return True
+
+    def _function(self, delivery: Delivery) -> Function:
+        if delivery.given_up:
+            return self.functions.dead
+        return self.functions.serving(delivery.queue, delivery.envelope)
+
+    def _give_up(self, delivery: Delivery) -> None:
+        """On to the dead-letter queue, when it would be seen again; what fails there as often is dropped."""
+        if delivery.given_up:
+            self._queues.delete(delivery)
+            return
+        delivery.given_up, delivery.receives = True, 0
+
+    def _pass(self, point: Point, message: Message | None) -> None:
+        trace = self._watch.open[-1]
+        trace.message = trace.message or message
+        self._passed(point, self._hands[-1], message)
+
+    # -- what is there
+
+    def scan(self, table: str) -> list[Any]:
+        """All items of a table, low-level."""
+        pages = self.aws.client("dynamodb").get_paginator("scan").paginate(TableName=table)
+        return [item for page in pages for item in page["Items"]]
+
+
+def declared_tables(flows: Sequence[AnyFlow]) -> dict[str, str]:
+    """The ``TABLES`` of the flows' modules."""
+    found: dict[str, str] = {}
+    for flow in flows:
+        found |= getattr(sys.modules.get(flow.__module__), "TABLES", {})
+    return found

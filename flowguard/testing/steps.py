@@ -1,0 +1,58 @@
+"""A step to call a stage with: ``PriceCart().handle(payload, step_for(PriceCart))``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from flowguard.attributes import Attribute
+from flowguard.clock import Clock, ManualClock
+from flowguard.ids import ObjectId, RequestId
+from flowguard.message import Message
+from flowguard.stage import Stage
+from flowguard.step import StateT, Step
+
+FLOW = "flow-under-test"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def step_for(  # noqa: PLR0913 - everything but the stage has a default
+    stage: type[Stage[Any, StateT]],
+    *,
+    state: StateT | None = None,
+    object_id: str = "object-1",
+    request_id: str = "request-1",
+    hop: int = 1,
+    retry: int = 0,
+    requested_at: datetime | None = None,
+    attributes: Mapping[str, Attribute] | None = None,
+    clock: Clock | None = None,
+) -> Step[StateT]:
+    """The step that the stage would get, with the state of a run that has just begun unless one is given.
+
+    What the stage asks for is in the step's ``writes``, ``sends`` and ``state``. ``requested_at`` has a time zone; it
+    is the clock's time by default, and the clock is one that stands still. ``attributes`` are those the flow carries.
+    """
+    clock = ManualClock() if clock is None else clock
+    message = Message(
+        flow=FLOW,
+        stage=stage.name,
+        version=1,
+        object_id=ObjectId(object_id),
+        request_id=RequestId(request_id),
+        requested_at=clock.now() if requested_at is None else _ms(requested_at),
+        body="",
+        hop=hop,
+        retry=retry,
+        carried=attributes or {},
+    )
+    began = cast("StateT", stage.state()) if state is None else state
+    return Step(message, state=began, clock=clock, committed_at=clock.now())
+
+
+def _ms(moment: datetime) -> int:
+    if moment.tzinfo is None:
+        raise ValueError(f"requested_at={moment!r} has no time zone; give it one, such as datetime.UTC")
+    return int((moment - _EPOCH).total_seconds() * 1000)

@@ -1,0 +1,63 @@
+"""``flowguard demo``: what it claims is checked, and it is the same each time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flowguard.cli import demo as demo_module
+from flowguard.cli import main
+from flowguard.cli.demo import ACTS, EXPECTED, differences
+
+
+def demo() -> Result:
+    return CliRunner().invoke(main, ["demo"])
+
+
+def test_it_ends_well_and_says_by_which_counts() -> None:
+    result = demo()
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[-3:] == [
+        "Survived: 9 duplicates, 3 deaths, 2 messages too old, 1 worker too late.",
+        "Every cart was confirmed and counted once, the newest content is published, nothing was lost.",
+        "10 messages in, 19 executions, 15 effects, 9 duplicates refused, 1 fenced write, 29 sent: as expected.",
+    ]
+
+
+def test_every_act_is_announced_and_played() -> None:
+    shown = demo().stdout
+    for number, act in enumerate(ACTS, 1):
+        assert f"\n{number}. {(act.__doc__ or '').split('.')[0][:60]}" in shown
+    for word in ("DONE", "died after commit", "SUPERSEDED", "STALE", "CLAIMED, fenced", "refused: put cache-entries"):
+        assert word in shown
+
+
+def test_a_count_that_is_not_as_expected_is_said_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_module, "EXPECTED", replace(EXPECTED, effects=14))
+    result = demo()
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-1] == "NOT AS EXPECTED: effects: 15 instead of 14"
+
+
+def test_a_figure_that_is_missing_differs() -> None:
+    assert differences({"dead_letters": 0}, {}) == ["NOT AS EXPECTED: dead letters: None instead of 0"]
+
+
+def test_it_is_the_same_byte_for_byte_from_wherever_it_is_called(tmp_path: Path) -> None:
+    once, again = (
+        subprocess.run(
+            [sys.executable, "-c", "from flowguard.cli import main; main(['demo'])"],
+            cwd=place,
+            env={**os.environ, "PYTHONHASHSEED": seed, "COLUMNS": columns},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for place, seed, columns in ((tmp_path, "1", "80"), (Path.cwd(), "2", "200"))
+    )
+    assert once == again

@@ -1,0 +1,242 @@
+"""``flowguard replay``: what it shows, in which forms, and what it does with what it cannot use."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flowguard.cli import main
+from flowguard.local import loading
+from flowguard.local.points import Point
+
+ROOT = Path(__file__).parents[2]
+CARTS = ROOT / "samples" / "validate_cart"
+REQUEST = CARTS / "01-request.json"
+DUPLICATE = CARTS / "02-duplicate.json"
+TOPIC = CARTS / "05-sns-to-sqs.json"
+
+
+@pytest.fixture(autouse=True)
+def in_the_clone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def replay(*arguments: str | Path, stdin: str = "") -> Result:
+    result = CliRunner().invoke(main, ["replay", *map(str, arguments)], input=stdin)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def lines(*arguments: str | Path, stdin: str = "") -> tuple[list[Any], dict[str, Any]]:
+    """The deliveries, and what comes after them."""
+    result = replay(*arguments, "--json", stdin=stdin)
+    assert (result.exit_code, result.stderr) == (0, "")
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    return [one for one in found if "record" in one], {name: one[name] for one in found[-4:] for name in one}
+
+
+# -- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def test_each_delivery_is_a_line_of_json_and_then_comes_what_is_left() -> None:
+    rows, left = lines(REQUEST)
+    assert [(row["stage"], row["hop"], row["verdict"], row["outcome"]) for row in rows] == [
+        ("price-cart", 1, "CLAIMED", "committed"),
+        ("check-cart", 2, "CLAIMED", "committed"),
+        ("confirm-cart", 3, "CLAIMED", "completed"),
+    ]
+    assert rows[0]["writes"] == [{"kind": "put", "table": "carts", "key": "cart-2001"}]
+    assert [send["to"] for send in rows[2]["sends"]] == ["emails", "shop-replies"]
+    assert [(run["object_id"], run["status"], run["epoch"]) for run in left["runs"]] == [("cart-2001", "COMPLETED", 3)]
+    assert left["tables"]["cart-totals"] == [{"confirmed": 1, "day": "2026-01-02", "revenue": 56.1}]
+    assert left["queues"] == {"emails": 1, "shop-replies": 1}
+    assert left["summary"]["effects"] == 3
+
+
+def test_people_get_a_table_and_a_last_line_of_counts() -> None:
+    result = replay(REQUEST, DUPLICATE)
+    assert result.exit_code == 0
+    shown = result.stdout.splitlines()
+    assert " ".join(shown[0].split()) == "after record object stage hop try verdict what came of it"
+    assert shown[1].split()[:8] == ["0.000", "s", "9a1aafb1", "cart-2001", "price-cart", "1", "1", "CLAIMED,"]
+    assert shown[-1].startswith("2 messages in, 6 deliveries, 3 executions, 3 effects, 3 duplicates refused")
+    assert max(map(len, shown[:12])) <= 120
+
+
+def test_no_line_shows_a_payload() -> None:
+    result = replay(REQUEST)
+    timeline, _, _ = result.stdout.partition("\nruns")
+    assert "tea" not in timeline
+
+
+def test_a_stage_is_named_with_its_flow_where_there_are_several() -> None:
+    result = replay(REQUEST, ROOT / "samples" / "triggered_cache" / "01-reset.json")
+    assert "validate-cart/price-cart" in result.stdout
+    assert "triggered-cache/collect" in result.stdout
+
+
+# -- what is replayed -------------------------------------------------------------------------------------------------
+
+
+def test_a_directory_is_every_json_below_it_but_for_what_is_bad() -> None:
+    result = replay(ROOT / "samples")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert all(part in result.stdout for part in ("cart-1001", "cart-2001", "page/tea"))
+
+
+def test_every_shape_of_envelope_is_taken() -> None:
+    for sample in sorted((ROOT / "samples" / "envelopes").glob("*.json")):
+        result = replay(sample)
+        assert (result.exit_code, result.stderr) == (0, ""), sample
+        assert "broken" not in result.stdout, sample
+
+
+def test_a_dash_is_standard_input() -> None:
+    rows, _ = lines("-", stdin=REQUEST.read_text())
+    assert len(rows) == 3
+
+
+def test_what_was_normalised_is_replayed_like_the_original() -> None:
+    normalised = CliRunner().invoke(main, ["normalize", str(REQUEST)]).stdout
+    rows, left = lines("-", stdin=normalised)
+    assert (rows, left) == lines(REQUEST)
+
+
+# -- what is done to it -----------------------------------------------------------------------------------------------
+
+
+def test_repeat_delivers_each_record_so_often() -> None:
+    rows, left = lines(REQUEST, "--repeat", "3")
+    assert [row["verdict"] for row in rows[:3]] == ["CLAIMED", "DONE", "DONE"]
+    assert left["summary"]["effects"] == 3
+
+
+def test_shuffle_changes_the_order_and_the_seed_decides_which() -> None:
+    order = [
+        [row["record"] for row in lines(CARTS, "--shuffle", seed)[0] if row["hop"] == 1] for seed in ("1", "1", "2")
+    ]
+    assert order[0] == order[1] != order[2]
+
+
+@pytest.mark.parametrize("point", Point)
+def test_a_crash_is_marked_and_changes_no_effect(point: Point) -> None:
+    rows, left = lines(REQUEST, TOPIC, "--crash", point.value)
+    _, undisturbed = lines(REQUEST, TOPIC)
+    assert [row["crash"] for row in rows].count(point.value) == 6
+    assert left["tables"] == undisturbed["tables"]
+    assert [run["result"] for run in left["runs"]] == [run["result"] for run in undisturbed["runs"]]
+    assert f"died {point.value.replace('-', ' ')}" in replay(REQUEST, "--crash", point.value).stdout
+
+
+def test_equal_arguments_give_equal_bytes_in_another_process_too() -> None:
+    command = [sys.executable, "-m", "flowguard.cli", "replay", str(CARTS), "--repeat", "2", "--shuffle", "5"]
+    command += ["--crash", "after-commit", "--seed", "9"]
+    if not (ROOT / "flowguard" / "cli" / "__main__.py").exists():
+        command[1:3] = ["-c", "from flowguard.cli import main; main()"]
+    once, again = (
+        subprocess.run(
+            command, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    )
+    assert once == again
+    assert once
+
+
+# -- flows ------------------------------------------------------------------------------------------------------------
+
+
+FLOW = """
+from flowguard import PER_REQUEST, Done, Flow, Stage
+
+class Echo(Stage[dict], name="echo", inbox="echoes"):
+    def handle(self, payload, step):
+        step.put("echoes", {"pk": step.request_id, "said": payload["say"]})
+        return Done(payload)
+
+class Echoing(Flow, name="echoing", object_id=PER_REQUEST):
+    stages = (Echo,)
+
+TABLES = {"echoes": "pk"}
+"""
+
+
+def test_a_flow_of_ones_own_is_found_from_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "echo_flow.py").write_text(FLOW)
+    monkeypatch.chdir(tmp_path)
+    _, left = lines("-", "--flow", "echo_flow:Echoing", stdin='{"say": "hello"}')
+    assert [item["said"] for item in left["tables"]["echoes"]] == ["hello"]
+
+
+@pytest.mark.parametrize(
+    ("flow", "problem"),
+    [
+        ("nowhere:Flow", "nowhere:Flow: there is no module 'nowhere' here\n"),
+        (
+            "flows.validate_cart.flow:Nope",
+            "flows.validate_cart.flow:Nope: flows.validate_cart.flow has no 'Nope'; its flows: ValidateCart\n",
+        ),
+    ],
+)
+def test_a_flow_that_is_not_there_is_an_error_in_a_sentence(flow: str, problem: str) -> None:
+    result = replay(REQUEST, "--flow", flow)
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", problem)
+
+
+def test_without_the_shipped_flows_it_says_how_to_name_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "SHIPPED", ("not_here.flow:Shipped",))
+    result = replay(REQUEST)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.endswith("run it where the shipped flows are, or name your own with --flow\n")
+
+
+# -- what cannot be used ----------------------------------------------------------------------------------------------
+
+
+def test_a_bad_record_is_named_and_does_not_stop_the_rest() -> None:
+    bad = ROOT / "samples" / "envelopes" / "bad" / "number-that-is-none.json"
+    result = replay(bad, REQUEST)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"{bad}: 1902e3d6-fc4e-48a0-acc5-0ba12b882769: messageAttributes.price")
+    assert result.stdout.splitlines()[-1].startswith("1 messages in")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [("missing.json", None, "No such file"), ("empty.json", "", "empty"), ("cut.json", '{"a": ', "not JSON")],
+)
+def test_a_file_that_cannot_be_used_is_named(name: str, content: str | None, problem: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    result = replay(tmp_path / name)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"{tmp_path / name}: {problem}")
+
+
+def test_the_help_needs_no_engine() -> None:
+    code = "import sys; from flowguard.cli import main; main(['--help'], standalone_mode=False); "
+    code += "sys.exit(bool({'boto3', 'moto', 'rich'} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [("rich", "flowguard[cli,local]"), ("moto", "flowguard[local]"), ("time_machine", "flowguard[local]")],
+)
+def test_a_missing_extra_is_named(module: str, extra: str) -> None:
+    code = f"import sys; sys.modules[{module!r}] = None; from flowguard.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "replay", str(REQUEST)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert f"pip install '{extra}'" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,113 @@
+"""Errors: one tree, a sentence each, facts as attributes, and alive after pickling."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from flowguard import errors
+from flowguard.errors import (
+    ConditionFailed,
+    DefinitionError,
+    EnvelopeError,
+    FlowguardError,
+    NotProcessed,
+    Reject,
+    Retry,
+    RunFailed,
+    SendFailed,
+    SettingsError,
+    TooLarge,
+    TooManyWrites,
+    WriteInvalid,
+)
+from flowguard.routing import Unroutable
+
+SENTENCES: list[tuple[FlowguardError, str]] = [
+    (FlowguardError("it broke"), "it broke"),
+    (Retry(), "the stage asked for a retry"),
+    (Retry("gateway down", after=timedelta(seconds=5)), "gateway down"),
+    (Reject("empty cart"), "empty cart"),
+    (
+        DefinitionError("stage Made", ("it has no name", "it has no handle")),
+        "stage Made is not well defined:\n  - it has no name\n  - it has no handle",
+    ),
+    (SettingsError("FLOWGUARD_TABLE", "is too short"), "FLOWGUARD_TABLE: is too short"),
+    (EnvelopeError("m-1", "body", "missing"), "m-1: body: missing"),
+    (RunFailed("no stage 'pay'"), "no stage 'pay'"),
+    (
+        TooLarge("a message to sqs:q", {"body": 1_048_000, "attributes": 1_000}, 1_048_576),
+        "a message to sqs:q is too large: 1,049,000 bytes of at most 1,048,576 (body 1,048,000, attributes 1,000)",
+    ),
+    (
+        TooManyWrites("price", 99),
+        "stage 'price' records more than 99 writes; one commit is one transaction: split the work over several hops",
+    ),
+    (WriteInvalid("no such table"), "no such table"),
+    (
+        ConditionFailed("carts", "attribute_exists(id)", None),
+        "the condition on 'carts' does not hold (attribute_exists(id)): no such item",
+    ),
+    (
+        ConditionFailed("carts", "total > :t", {"id": "secret"}),
+        "the condition on 'carts' does not hold (total > :t): the item is there, but it does not match",
+    ),
+    (SendFailed({"sqs:a": "gone", "sns:b": "denied"}), "not sent: sqs:a: gone; sns:b: denied"),
+    (NotProcessed({"m-1": "busy"}), "not processed: m-1: busy"),
+    (Unroutable("a/b is not served here"), "a/b is not served here"),
+]
+
+
+@pytest.mark.parametrize(("error", "sentence"), SENTENCES)
+def test_an_error_is_a_sentence(error: FlowguardError, sentence: str) -> None:
+    assert str(error) == sentence
+
+
+def pickled(error: FlowguardError) -> object:
+    return pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+
+
+@pytest.mark.parametrize("revive", [pickled, copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("error", [error for error, _ in SENTENCES])
+def test_an_error_keeps_its_words_and_facts_when_it_travels(
+    error: FlowguardError, revive: Callable[[FlowguardError], FlowguardError]
+) -> None:
+    found = revive(error)
+    assert type(found) is type(error)
+    assert (str(found), vars(found), found.args) == (str(error), vars(error), error.args)
+
+
+def test_the_table_above_has_every_error() -> None:
+    defined = {kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)}
+    assert defined <= {type(error) for error, _ in SENTENCES}
+
+
+@pytest.mark.parametrize("error", [error for error, _ in SENTENCES])
+def test_whoever_catches_the_base_catches_all(error: Exception) -> None:
+    assert isinstance(error, FlowguardError)
+
+
+@pytest.mark.parametrize("kind", [RunFailed, TooLarge, TooManyWrites, WriteInvalid])
+def test_what_would_fail_again_is_a_reject(kind: type[FlowguardError]) -> None:
+    assert issubclass(kind, Reject)
+
+
+@pytest.mark.parametrize("kind", [ConditionFailed, SendFailed, Retry])
+def test_what_may_succeed_when_tried_again_is_none(kind: type[FlowguardError]) -> None:
+    assert not issubclass(kind, Reject)
+
+
+@pytest.mark.parametrize("after", [timedelta(seconds=-1), timedelta(days=15)])
+def test_a_retry_that_no_one_could_keep_is_refused_where_it_is_raised(after: timedelta) -> None:
+    with pytest.raises(ValueError, match="a message can be delayed by 0 to 14 days"):
+        Retry(after=after)
+
+
+@pytest.mark.parametrize("after", [None, timedelta(0), timedelta(days=14)])
+def test_a_retry_says_how_long_to_wait(after: timedelta | None) -> None:
+    assert Retry("later", after=after).after == after

@@ -1,0 +1,110 @@
+"""What happened is told in one line each: which run, which hop, which attempt, and never a payload."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from flowguard.events import Event, Happening, Tally, all_of, log
+from flowguard.ids import ObjectId, RequestId
+from flowguard.message import ErrorNote, Message
+
+SECRET = "4111-1111"
+MESSAGE = Message(
+    flow="validate-cart",
+    stage="price-cart",
+    version=1,
+    object_id=ObjectId("c-1"),
+    request_id=RequestId("r-1"),
+    requested_at=1_000,
+    body=SECRET,
+    hop=2,
+    retry=3,
+    redrive=1,
+    first_error=ErrorNote("ValueError", SECRET, 1),
+)
+PLACE = {
+    "request_id": "r-1",
+    "flow": "validate-cart",
+    "stage": "price-cart",
+    "hop": 2,
+    "attempt": 4,
+    "redrive": 1,
+}
+
+WARNINGS = {"gone", "early", "retried", "not_sent", "weak_id", "abandoned", "returned", "time_short"}
+ERRORS = {"failed", "unreadable", "unroutable", "broken"}
+
+
+def lines(caplog: pytest.LogCaptureFixture, happening: Happening, level: int = logging.INFO) -> list[logging.LogRecord]:
+    with caplog.at_level(level, "flowguard"):
+        log(happening)
+    return caplog.records
+
+
+def test_the_fields_say_which_message_and_what_of_it() -> None:
+    assert Happening(Event.CLAIMED, MESSAGE, {"epoch": 5}).fields() == {"event": "claimed", **PLACE, "epoch": 5}
+
+
+def test_what_no_message_could_be_read_from_has_its_facts_alone() -> None:
+    assert Happening(Event.UNREADABLE, None, {"record": "m-1"}).fields() == {"event": "unreadable", "record": "m-1"}
+
+
+def test_a_line_is_json_text(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_LAMBDA_LOG_FORMAT", raising=False)
+    (line,) = lines(caplog, Happening(Event.CLAIMED, MESSAGE, {"epoch": 5, "of": ObjectId}))
+    word, _, text = line.getMessage().partition(" ")
+    assert word == "flowguard"
+    assert json.loads(text) == {"event": "claimed", **PLACE, "epoch": 5, "of": str(ObjectId)}
+
+
+def test_where_lambda_logs_json_the_fields_are_the_lines_own(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_LOG_FORMAT", "JSON")
+    (line,) = lines(caplog, Happening(Event.CLAIMED, MESSAGE, {"epoch": 5}))
+    assert line.getMessage() == "flowguard claimed"
+    assert {name: vars(line)[name] for name in (*PLACE, "epoch", "event")} == {**PLACE, "epoch": 5, "event": "claimed"}
+
+
+@pytest.mark.parametrize("mode", ["JSON", "Text"])
+@pytest.mark.parametrize("event", Event)
+def test_no_line_ever_shows_a_payload(
+    event: Event, mode: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_LOG_FORMAT", mode)
+    (line,) = lines(caplog, Happening(event, MESSAGE))
+    assert SECRET not in line.getMessage()
+    assert SECRET not in repr({name: value for name, value in vars(line).items() if name != "msg"})
+
+
+@pytest.mark.parametrize("event", Event)
+def test_every_event_has_its_level(event: Event, caplog: pytest.LogCaptureFixture) -> None:
+    expected = logging.ERROR if event in ERRORS else logging.WARNING if event in WARNINGS else logging.INFO
+    (line,) = lines(caplog, Happening(event, MESSAGE))
+    assert line.levelno == expected
+
+
+def test_nothing_is_written_below_the_loggers_level(caplog: pytest.LogCaptureFixture) -> None:
+    assert lines(caplog, Happening(Event.CLAIMED, MESSAGE), logging.WARNING) == []
+
+
+# -- other observers --------------------------------------------------------------------------------------------------
+
+
+def test_a_tally_counts() -> None:
+    tally = Tally()
+    for event in (Event.CLAIMED, Event.SENT, Event.SENT):
+        tally(Happening(event, None))
+    assert (tally.count(Event.SENT), tally.count(Event.CLAIMED, Event.SENT), tally.count(Event.BUSY)) == (2, 3, 0)
+
+
+def test_several_observers_are_told_in_order() -> None:
+    told: list[Any] = []
+    tell = all_of([lambda happening: told.append(("first", happening)), lambda happening: told.append("second")])
+    happening = Happening(Event.DONE, MESSAGE)
+    tell(happening)
+    assert told == [("first", happening), "second"]

@@ -1,0 +1,173 @@
+"""A stage's message: four attributes say which run, hop and attempt it is, and come back as they were."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowguard.attributes import Attribute
+from flowguard.ids import ObjectId, RequestId
+from flowguard.message import (
+    FLOW_STAGE,
+    MOST_CARRIED,
+    OWN_ATTRIBUTES,
+    PLACE,
+    REQUEST_ID,
+    REQUESTED_AT,
+    ErrorNote,
+    Message,
+    Place,
+)
+
+BOOM = ErrorNote("RuntimeError", "gateway down", 7)
+
+
+def message(**changes: object) -> Message:
+    given: dict[str, object] = {
+        "flow": "validate-cart",
+        "stage": "price-cart",
+        "version": 1,
+        "object_id": ObjectId("c-1"),
+        "request_id": RequestId("r-1"),
+        "requested_at": 1_000,
+        "body": "{}",
+    }
+    return Message(**{**given, **changes})  # type: ignore[arg-type]
+
+
+# -- what travels -----------------------------------------------------------------------------------------------------
+
+
+def test_a_first_message_says_little() -> None:
+    assert message().attributes() == {
+        REQUEST_ID: Attribute("String", "r-1"),
+        REQUESTED_AT: Attribute("Number", "1000"),
+        FLOW_STAGE: Attribute("String", "validate-cart/price-cart"),
+        PLACE: Attribute("String", '{"version":1,"hop":1,"object":"c-1"}'),
+    }
+
+
+def test_four_attributes_leave_room_for_six() -> None:
+    assert set(message().own_attributes()) == OWN_ATTRIBUTES
+    assert len(OWN_ATTRIBUTES) + MOST_CARRIED == 10
+
+
+def test_what_the_flow_carries_goes_along() -> None:
+    carried = {"tenant": Attribute.string("shop-1")}
+    assert message(carried=carried).attributes() == {**message().own_attributes(), **carried}
+
+
+places = st.builds(
+    message,
+    object_id=st.text(),
+    version=st.integers(1),
+    hop=st.integers(1),
+    retry=st.integers(0),
+    redrive=st.integers(0),
+    reply_to=st.none() | st.just("sqs:replies"),
+    first_error=st.none() | st.builds(ErrorNote, st.text(), st.text(), st.integers()),
+)
+
+
+@given(places)
+def test_a_place_comes_back_as_it_was(one: Message) -> None:
+    found = Place.parse(one.own_attributes()[PLACE].value)
+    assert (found.object_id or "") == one.object_id
+    assert (found.version, found.hop, found.retry, found.redrive) == (one.version, one.hop, one.retry, one.redrive)
+    assert (found.reply_to, found.first_error) == (one.reply_to, one.first_error)
+
+
+# -- the messages that come of one ------------------------------------------------------------------------------------
+
+
+def test_the_next_hop_begins_anew() -> None:
+    late = message(hop=2, retry=3, redrive=1, first_error=BOOM, reply_to="sqs:replies")
+    onward = late.next("confirm-cart", "[]")
+    assert (onward.stage, onward.body, onward.hop, onward.attempt) == ("confirm-cart", "[]", 3, (0, 0))
+    assert onward.first_error is None
+    assert (onward.request_id, onward.object_id, onward.reply_to) == ("r-1", "c-1", "sqs:replies")
+
+
+def test_a_retry_is_the_same_hop_one_attempt_later() -> None:
+    again = message(hop=2, redrive=1, retry=1).again(BOOM)
+    assert (again.hop, again.attempt, again.first_error) == (2, (1, 2), BOOM)
+
+
+def test_a_redrive_is_the_same_hop_from_its_first_attempt() -> None:
+    redriven = message(hop=2, redrive=1, retry=4).redriven(BOOM)
+    assert (redriven.hop, redriven.attempt, redriven.first_error) == (2, (2, 0), BOOM)
+
+
+def test_attempts_are_ordered_by_redrive_then_retry() -> None:
+    assert message(redrive=1).attempt > message(retry=9).attempt > message().attempt
+
+
+def test_the_first_error_stays_the_first() -> None:
+    later = ErrorNote("KeyError", "no", 9)
+    assert message(first_error=BOOM).again(later).first_error == BOOM
+    assert message(first_error=BOOM).redriven(later).first_error == BOOM
+
+
+def test_a_message_learns_what_it_is_for() -> None:
+    assert message(object_id="").for_object(ObjectId("c-9")).object_id == "c-9"
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------
+
+
+class Unreadable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def test_an_error_is_kept_by_its_type_and_the_beginning_of_its_text() -> None:
+    assert ErrorNote.of(KeyError("a"), 5) == ErrorNote("KeyError", "'a'", 5)
+    assert len(ErrorNote.of(ValueError("x" * 9_999), 5).text) == 500
+
+
+def test_an_error_that_cannot_say_what_it_is_is_kept_by_its_type() -> None:
+    assert ErrorNote.of(Unreadable(), 5) == ErrorNote("Unreadable", "(its text cannot be read)", 5)
+
+
+def test_an_error_may_say_why_it_was_the_last() -> None:
+    assert BOOM.because("attempt 5 of 5").text == "gateway down (attempt 5 of 5)"
+    assert BOOM.because("") is BOOM
+
+
+# -- a place that someone else wrote ----------------------------------------------------------------------------------
+
+
+def test_an_empty_place_is_a_first_hop() -> None:
+    assert Place.parse("{}") == Place()
+    assert (Place().object_id, Place().version, Place().hop, Place().retry, Place().redrive) == (None, None, 1, 0, 0)
+
+
+def test_a_key_of_a_newer_version_is_passed_over() -> None:
+    assert Place.parse('{"hop":2,"colour":"red"}') == Place(hop=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "is not JSON"),
+        ("{", "is not JSON"),
+        ("[1]", "is not a JSON object"),
+        ('{"object":7}', "has a 'object' that is not text"),
+        ('{"reply_to":[]}', "has a 'reply_to' that is not text"),
+        ('{"reply_to":"emails"}', "'emails' is no destination; write sqs:…, sns:…"),
+        ('{"hop":0}', "has 'hop' 0; it is a whole number of at least 1"),
+        ('{"hop":true}', "has 'hop' True; it is a whole number of at least 1"),
+        ('{"hop":"2"}', "has 'hop' '2'; it is a whole number of at least 1"),
+        ('{"version":0}', "has 'version' 0; it is a whole number of at least 1"),
+        ('{"retry":-1}', "has 'retry' -1; it is a whole number of at least 0"),
+        ('{"redrive":1.5}', "has 'redrive' 1.5; it is a whole number of at least 0"),
+        ('{"error":"boom"}', "has an 'error' that is not [type, text, ms]"),
+        ('{"error":["a","b","c"]}', "has an 'error' that is not [type, text, ms]"),
+    ],
+)
+def test_a_place_that_cannot_be_read_says_why(text: str, told: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(told)):
+        Place.parse(text)

@@ -1,0 +1,89 @@
+"""The outbox: what a commit has to send survives in the run item, and knows what may still be sent for whom."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowguard.attributes import Attribute
+from flowguard.destinations import Bus, Destination, Function, Queue, Topic
+from flowguard.errors import RunFailed, TooLarge
+from flowguard.ids import RequestId
+from flowguard.outbox import LARGEST, MOST_ATTRIBUTES, Kind, Outbox, Send
+
+MINE, OTHER = RequestId("r-1"), RequestId("r-2")
+
+
+def send(kind: Kind = Kind.SIDE, to: Destination | None = None, body: str = "{}", own: str = "r-1.1.0") -> Send:
+    return Send(kind, to or Queue("emails"), body, own)
+
+
+SENDS = [
+    send(),
+    send(to=Topic("arn:aws:sns:eu-west-1:123456789012:told"), body="", own="ж"),
+    send(to=Function("arn:aws:lambda:eu-west-1:123456789012:function:f")),
+    send(to=Bus("default", "shop", "told"), kind=Kind.COMPLETE),
+    Send(Kind.SIDE, Queue("later"), "x", "own", {"a": Attribute.number(1), "b": Attribute.binary(b"\0")}, 900),
+    Send(Kind.NEXT, Queue("carts.fifo"), "x", "own", {"a": Attribute.array([1, None])}, group="c-1"),
+    Send(Kind.DEAD, Queue("dead"), "x", "own", {}, 0, "c-1"),
+]
+
+
+# -- one send ---------------------------------------------------------------------------------------------------------
+
+
+def test_only_what_carries_the_run_goes_last() -> None:
+    assert [kind for kind in Kind if kind.is_last] == [Kind.DEAD, Kind.NEXT]
+
+
+@pytest.mark.parametrize("one", SENDS)
+def test_a_send_comes_back_from_its_text_as_it_was(one: Send) -> None:
+    assert Send.from_json(one.as_json()) == one
+
+
+def test_a_send_of_no_delay_and_no_group_says_neither() -> None:
+    assert send().as_json() == ["side", "sqs:emails", "{}", "r-1.1.0", {}]
+
+
+@pytest.mark.parametrize(("body", "size"), [("", 7), ("abc", 10), ("ж", 9)])
+def test_a_size_is_counted_in_bytes_as_the_services_count(body: str, size: int) -> None:
+    assert Send(Kind.SIDE, Queue("q"), body, "own", {"a": Attribute("String", "")}).size == size
+    assert Send(Kind.SIDE, Queue("q"), body, "own").size == size - 7
+
+
+@pytest.mark.parametrize("to", [Queue("q"), Topic("t"), Function("f"), Bus("b", "s", "d")])
+def test_a_message_of_one_byte_too_many_is_refused_with_its_sizes(to: Destination) -> None:
+    limit = LARGEST[type(to)]
+    assert Send(Kind.SIDE, to, "x" * limit, "own").size == limit
+    attributes = {"a": Attribute("String", "b")}
+    with pytest.raises(TooLarge) as caught:
+        Send(Kind.SIDE, to, "x" * (limit - 7), "own", attributes)
+    assert (caught.value.limit, caught.value.sizes) == (limit, {"body": limit - 7, "attributes": 8})
+    assert str(caught.value).startswith(f"a message to {to} is too large: {limit + 1:,} bytes of at most {limit:,}")
+
+
+def test_an_attribute_too_many_is_refused_by_their_names() -> None:
+    attributes = {f"a{n}": Attribute.string("x") for n in range(MOST_ATTRIBUTES + 1)}
+    with pytest.raises(RunFailed, match="a message to sqs:q has 11 attributes of at most 10: a0, a1, a2"):
+        Send(Kind.SIDE, Queue("q"), "", "own", attributes)
+
+
+# -- a whole one ------------------------------------------------------------------------------------------------------
+
+
+def test_an_outbox_comes_back_from_its_text_as_it_was() -> None:
+    outbox = Outbox(MINE, 1_767_225_600_000, tuple(SENDS))
+    assert Outbox.from_text(outbox.to_text()) == outbox
+
+
+def test_what_this_run_sent_before_its_last_message_is_not_sent_again() -> None:
+    assert Outbox(MINE, 100, tuple(SENDS)).left_by_another(MINE, not_before=0) == ()
+
+
+def test_a_takeover_sends_all_of_the_other_run_but_its_next_hop() -> None:
+    left = Outbox(OTHER, 100, tuple(SENDS)).left_by_another(MINE, not_before=100)
+    assert left == tuple(one for one in SENDS if one.kind is not Kind.NEXT)
+    assert {one.kind for one in left} == {Kind.SIDE, Kind.COMPLETE, Kind.DEAD}
+
+
+def test_what_is_older_than_any_message_can_be_is_not_sent() -> None:
+    assert Outbox(OTHER, 99, tuple(SENDS)).left_by_another(MINE, not_before=100) == ()

@@ -1,0 +1,130 @@
+"""Payloads as text: what goes in comes out, and an error names fields but quotes no value."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from typing import Any, Literal
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+from flowguard.errors import RunFailed
+from flowguard.payloads import decode, encode, encode_json, is_payload_type
+
+
+class Line(BaseModel):
+    sku: str = Field(alias="SKU", max_length=8)
+    quantity: int = 1
+
+
+class Tea(BaseModel):
+    kind: Literal["tea"]
+
+
+class Cup(BaseModel):
+    kind: Literal["cup"]
+
+
+class Cart(BaseModel):
+    cart_id: str
+    total: Decimal = Decimal("4.20")
+    day: date | None = None
+    lines: list[Line] = []
+    gift: Tea | Cup | None = Field(None, discriminator="kind")
+
+
+@pytest.mark.parametrize(
+    ("kind", "legal"),
+    [(Cart, True), (dict, True), (str, True), (list, False), (int, False), (None, False), (dict[str, Any], False)],
+)
+def test_a_payload_is_a_model_a_dict_or_text(kind: object, legal: bool) -> None:
+    assert is_payload_type(kind) is legal
+
+
+# -- there and back ---------------------------------------------------------------------------------------------------
+
+
+def test_a_model_comes_back_as_it_was() -> None:
+    cart = Cart(cart_id="ж", day=date(2026, 1, 2), lines=[Line(SKU="tea")], gift=Cup(kind="cup"))
+    assert decode(Cart, encode(cart), what="it") == cart
+
+
+def test_a_model_travels_under_its_aliases() -> None:
+    assert encode(Line(SKU="tea")) == '{"SKU":"tea","quantity":1}'
+
+
+@given(st.text())
+def test_text_stays_what_it_is(text: str) -> None:
+    assert encode(text) == decode(str, text, what="it") == text
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner),
+)
+
+
+@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), json_values))
+def test_a_dict_comes_back_as_it_was(value: dict[str, Any]) -> None:
+    assert decode(dict, encode(value), what="it") == value
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("text", '"text"'),
+        (None, "null"),
+        ([1, 2.5, True], "[1,2.5,true]"),
+        ({"total": Decimal("4.20")}, '{"total":"4.20"}'),
+        ({"day": date(2026, 1, 2)}, '{"day":"2026-01-02"}'),
+        (UUID(int=1), '"00000000-0000-0000-0000-000000000001"'),
+        ([Line(SKU="tea")], '[{"SKU":"tea","quantity":1}]'),
+    ],
+)
+def test_a_result_is_whatever_json_can_hold(value: object, text: str) -> None:
+    assert encode_json(value) == text
+
+
+def test_what_json_cannot_hold_is_refused_by_its_type() -> None:
+    with pytest.raises(TypeError, match="object cannot become JSON"):
+        encode(object())
+
+
+# -- errors never quote the payload -----------------------------------------------------------------------------------
+
+SECRET = "4111-1111"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "told"),
+    [
+        (dict, f"{SECRET}{{", "the payload is not JSON"),
+        (dict, "", "the payload is not JSON"),
+        (dict, f'["{SECRET}"]', "the payload is JSON, but not an object"),
+        (dict, "[" * 200_000, "the payload is not JSON"),
+        (Cart, f"{SECRET}{{", "the payload is no Cart: the whole: Invalid JSON"),
+        (Cart, f'"{SECRET}"', "the payload is no Cart: the whole: Input should be an object"),
+        (Cart, f'{{"total":"{SECRET}"}}', "the payload is no Cart: cart_id: Field required; total: Input should be"),
+        (Cart, f'{{"cart_id":"c","lines":[{{"SKU":"{SECRET}"}}]}}', "lines.0.SKU: String should have at most 8"),
+        (Cart, f'{{"cart_id":"c","day":"{SECRET}"}}', "day: Input should be a valid date"),
+        (Cart, f'{{"cart_id":"c","gift":{{"kind":"{SECRET}"}}}}', "gift: is of an unknown kind"),
+    ],
+)
+def test_an_error_says_where_and_what_but_quotes_nothing(kind: type[Any], text: str, told: str) -> None:
+    with pytest.raises(RunFailed) as caught:
+        decode(kind, text, what="the payload")
+    assert told in str(caught.value)
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_an_error_names_the_first_five_fields_and_counts_the_rest() -> None:
+    lines = ",".join(["{}"] * 7)
+    with pytest.raises(RunFailed) as caught:
+        decode(Cart, f'{{"lines":[{lines}]}}', what="it")
+    assert str(caught.value).count("Field required") == 5
+    assert str(caught.value).endswith("; and 3 more")

@@ -1,0 +1,228 @@
+"""A step records what a handler asks for. Nothing of it has happened when the handler returns."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from flowguard.attributes import Attribute
+from flowguard.clock import ManualClock
+from flowguard.destinations import Bus, Destination, Function, Queue, Topic
+from flowguard.errors import RunFailed, TooLarge, TooManyWrites
+from flowguard.flow import Flow
+from flowguard.message import FLOW_STAGE, OWN_ATTRIBUTES, PLACE, REQUEST_ID, REQUESTED_AT
+from flowguard.outbox import Kind
+from flowguard.outcome import Done, Outcome
+from flowguard.stage import Stage
+from flowguard.step import NoState, Step
+from flowguard.testing import step_for
+from flowguard.writes import Condition, Delete, Put, Update
+
+
+class Cart(BaseModel):
+    model_config = ConfigDict(validate_by_name=True)
+
+    cart_id: str = Field(alias="cartId")
+    total: Decimal = Decimal("4.20")
+
+
+class CartState(BaseModel):
+    total: Decimal = Decimal(0)
+
+
+class Price(Stage[Cart, CartState], name="price"):
+    def handle(self, payload: Cart, step: Step[CartState]) -> Outcome:
+        return Done()
+
+
+class PriceCart(Flow, name="price-cart", object_id="cart_id", inbox="carts", carry=("tenant",)):
+    stages = (Price,)
+
+
+@pytest.fixture
+def step() -> Step[CartState]:
+    return step_for(Price, object_id="c-1", request_id="r-1", hop=2, retry=3)
+
+
+# -- what it tells ----------------------------------------------------------------------------------------------------
+
+
+def test_a_step_knows_its_run_and_attempt(step: Step[CartState]) -> None:
+    assert (step.object_id, step.request_id, step.hop, step.attempt) == ("c-1", "r-1", 2, 4)
+
+
+def test_times_are_of_the_clock_that_was_handed_in() -> None:
+    clock = ManualClock()
+    step = step_for(Price, clock=clock)
+    clock.advance(seconds=1.5)
+    assert step.requested_at == datetime(2026, 1, 1, tzinfo=UTC)
+    assert step.now() == datetime(2026, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC)
+
+
+def test_the_state_is_changed_in_place_or_replaced(step: Step[CartState]) -> None:
+    step.state.total += 1
+    assert step.state == CartState(total=Decimal(1))
+    step.state = CartState(total=Decimal(2))
+    assert step.state.total == 2
+
+
+def test_a_flow_without_state_cannot_be_given_any_by_mistake() -> None:
+    with pytest.raises(ValidationError):
+        NoState.model_validate({"total": 1})
+
+
+def test_its_log_says_which_run_it_is_about(step: Step[CartState], caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "flowguard.stage"):
+        step.log.info("priced %s lines", 3)
+    (line,) = caplog.records
+    said = vars(line)
+    assert line.getMessage() == "priced 3 lines"
+    assert (said["request_id"], said["stage"], said["hop"]) == ("r-1", "price", 2)
+
+
+# -- writes -----------------------------------------------------------------------------------------------------------
+
+
+def test_writes_are_recorded_in_order(step: Step[CartState]) -> None:
+    step.put("carts", {"id": "c-1"}, condition="#s <> :s", names={"#s": "status"}, values={":s": "SENT"})
+    step.update("totals", {"day": "monday"}, "ADD n :one", values={":one": 1}, condition="attribute_exists(n)")
+    step.delete("drafts", {"id": "c-1"})
+    assert step.writes == [
+        Put("carts", {"id": "c-1"}, Condition("#s <> :s", {"#s": "status"}, {":s": "SENT"})),
+        Update(
+            "totals",
+            {"day": "monday"},
+            Condition("ADD n :one", {}, {":one": 1}),
+            Condition("attribute_exists(n)"),
+        ),
+        Delete("drafts", {"id": "c-1"}),
+    ]
+
+
+def test_a_model_is_written_by_its_aliases_with_its_decimals(step: Step[CartState]) -> None:
+    step.put("carts", Cart(cart_id="c-1"))
+    assert step.writes == [Put("carts", {"cartId": "c-1", "total": Decimal("4.20")})]
+
+
+def test_an_item_may_hold_floats(step: Step[CartState]) -> None:
+    step.put("carts", {"id": "c-1", "weight": 0.5})
+    assert step.writes == [Put("carts", {"id": "c-1", "weight": 0.5})]
+
+
+def test_what_becomes_of_a_mapping_later_does_not_change_what_was_recorded(step: Step[CartState]) -> None:
+    item = {"id": "c-1"}
+    step.put("carts", item)
+    step.delete("drafts", item)
+    item["id"] = "c-2"
+    assert step.writes == [Put("carts", {"id": "c-1"}), Delete("drafts", {"id": "c-1"})]
+
+
+def test_the_hundredth_write_is_refused(step: Step[CartState]) -> None:
+    for number in range(99):
+        step.put("carts", {"id": str(number)})
+    with pytest.raises(TooManyWrites, match=r"stage 'price' records more than 99 writes; one commit is one transact"):
+        step.delete("carts", {"id": "0"})
+    assert len(step.writes) == 99
+
+
+# -- messages ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_send_carries_an_id_of_its_own_and_the_time_of_the_hop(step: Step[CartState]) -> None:
+    step.send("emails", {"cart": "c-1"})
+    step.send(Topic("arn:aws:sns:eu-west-1:123456789012:told"), "text")
+    first, second = step.sends
+    assert (first.kind, first.to, first.body, first.id) == (Kind.SIDE, Queue("emails"), '{"cart":"c-1"}', "r-1.2.0")
+    assert first.attributes == {
+        REQUEST_ID: Attribute.string("r-1.2.0"),
+        REQUESTED_AT: Attribute.number(ManualClock().now()),
+    }
+    assert (second.id, second.body) == ("r-1.2.1", "text")
+
+
+def test_a_handler_that_runs_again_sends_under_the_same_ids() -> None:
+    def ids(retry: int) -> list[str]:
+        step = step_for(Price, hop=2, retry=retry)
+        step.send("emails", "one")
+        step.start(PriceCart, Cart(cart_id="c-2"))
+        step.send("emails", "two")
+        return [send.id for send in step.sends]
+
+    assert ids(0) == ids(4) == ["request-1.2.0", "request-1.2.1", "request-1.2.2"]
+
+
+def test_a_send_takes_along_what_the_flow_carries_and_what_the_handler_adds() -> None:
+    step = step_for(Price, attributes={"tenant": Attribute.string("shop-1")})
+    step.send("emails", "text", attributes={"kind": Attribute.string("receipt")}, delay=60, group="c-1")
+    (send,) = step.sends
+    assert step.attributes == {"tenant": Attribute.string("shop-1")}
+    assert {"tenant", "kind", REQUEST_ID, REQUESTED_AT} == set(send.attributes)
+    assert (send.delay, send.group) == (60, "c-1")
+
+
+def test_more_attributes_than_a_message_may_have_are_refused(step: Step[CartState]) -> None:
+    with pytest.raises(RunFailed, match="a message to sqs:emails has 11 attributes of at most 10"):
+        step.send("emails", "text", attributes={f"a{n}": Attribute.string("x") for n in range(9)})
+    assert step.sends == []
+
+
+def test_a_message_that_no_service_would_take_is_refused(step: Step[CartState]) -> None:
+    with pytest.raises(TooLarge, match="a message to sns:t is too large"):
+        step.send(Topic("t"), "x" * 262_144)
+    assert step.sends == []
+
+
+@pytest.mark.parametrize(
+    ("to", "delay", "told"),
+    [
+        (Queue("emails"), 901, "a message to sqs:emails cannot be delayed by 901 s; SQS delays by 0 to 900"),
+        (Queue("emails"), -1, "a message to sqs:emails cannot be delayed by -1 s; SQS delays by 0 to 900"),
+        (Queue("emails.fifo"), 1, "a message to sqs:emails.fifo cannot be delayed; only standard queues do that"),
+        (Topic("t"), 1, "a message to sns:t cannot be delayed; only standard queues do that"),
+        (Function("f"), 1, "a message to lambda:f cannot be delayed; only standard queues do that"),
+        (Bus("b", "s", "t"), 1, "a message to events:s|t|b cannot be delayed; only standard queues do that"),
+    ],
+)
+def test_a_delay_that_would_not_be_kept_is_refused(
+    step: Step[CartState], to: Destination, delay: int, told: str
+) -> None:
+    with pytest.raises(RunFailed) as caught:
+        step.send(to, "text", delay=delay)
+    assert str(caught.value) == told
+
+
+def test_a_payload_that_json_cannot_hold_is_refused_by_its_type(step: Step[CartState]) -> None:
+    with pytest.raises(TypeError, match="dict cannot become JSON"):
+        step.send("emails", {"secret": object()})
+    assert step.sends == []
+
+
+# -- starting another flow --------------------------------------------------------------------------------------------
+
+
+def test_a_started_flow_gets_a_request_of_its_own() -> None:
+    step = step_for(Price, request_id="r-1", hop=2, attributes={"tenant": Attribute.string("shop-1")})
+    step.start(PriceCart, Cart(cart_id="c-2"), reply_to="told")
+    (send,) = step.sends
+    assert (send.kind, send.to, send.id, send.group) == (Kind.SIDE, Queue("carts"), "r-1.2.0", "c-2")
+    assert set(send.attributes) == {*OWN_ATTRIBUTES, "tenant"}
+    assert send.attributes[REQUEST_ID].value == "r-1.2.0"
+    assert send.attributes[FLOW_STAGE].value == "price-cart/price"
+    assert send.attributes[PLACE].value == '{"version":1,"hop":1,"object":"c-2","reply_to":"sqs:told"}'
+
+
+def test_a_started_flow_may_be_given_its_object(step: Step[CartState]) -> None:
+    step.start(PriceCart, Cart(cart_id="c-2"), object_id="c-3")
+    assert '"object":"c-3"' in step.sends[0].attributes[PLACE].value
+
+
+def test_a_flow_is_not_started_with_what_it_does_not_take(step: Step[CartState]) -> None:
+    wrong: Any = CartState()
+    with pytest.raises(TypeError, match="price-cart starts with 'price', which takes Cart, not CartState"):
+        step.start(PriceCart, wrong)
+    assert step.sends == []

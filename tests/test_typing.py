@@ -1,0 +1,43 @@
+"""The wiring is in the types: what is wrong is refused by mypy, what is right is not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from mypy import api
+
+ROOT = Path(__file__).parents[1]
+WRONG = ROOT / "tests/typing/wrong.py"
+
+EXPECTED = re.compile(r"  # type: ignore\[[a-z, -]+\]$", re.MULTILINE)
+
+
+def check(*paths: Path) -> str:
+    """What mypy says of these files under the project's own settings; nothing where all is well."""
+    options = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
+    said, crashed, status = api.run([*options, "--no-error-summary", "--no-pretty", *map(str, paths)])
+    assert not crashed
+    assert status in (0, 1)
+    return said
+
+
+@pytest.fixture(autouse=True)
+def in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def test_right_usages_pass_and_each_wrong_one_gives_its_error() -> None:
+    assert check(ROOT / "tests/typing") == ""
+
+
+def test_every_ignore_stands_for_a_mistake_that_mypy_sees(tmp_path: Path) -> None:
+    """Without them there is an error on each of those lines, and on no other."""
+    source = WRONG.read_text(encoding="utf-8")
+    lines = {number for number, line in enumerate(source.splitlines(), 1) if EXPECTED.search(line)}
+    assert len(lines) > 30
+    bare = tmp_path / "bare.py"
+    bare.write_text(EXPECTED.sub("", source), encoding="utf-8")
+    found = {int(number) for number in re.findall(r"bare\.py:(\d+): error", check(bare))}
+    assert found == lines
