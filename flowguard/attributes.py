@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 from flowguard.errors import EnvelopeError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Attribute:
     """``value`` is text as it is on the wire: a number in digits, bytes in base64, an array in JSON."""
 

@@ -18,7 +18,7 @@ from flowguard.payloads import Payload
 from flowguard.ports import Sender
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Started:
     """What was asked for. Keep ``request_id`` and ``requested_at`` to repeat the same request safely."""
 

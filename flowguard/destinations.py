@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Queue:
     """An SQS queue, by name or URL. A name ending in ``.fifo`` is a FIFO queue."""
 
@@ -24,7 +24,7 @@ class Queue:
         return f"sqs:{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Topic:
     """An SNS topic, by ARN."""
 
@@ -38,7 +38,7 @@ class Topic:
         return f"sns:{self.arn}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Function:
     """A Lambda function, by name or ARN, invoked asynchronously."""
 
@@ -48,7 +48,7 @@ class Function:
         return f"lambda:{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bus:
     """An EventBridge bus, by name or ARN, and the ``Source`` and ``DetailType`` of what goes there."""
 

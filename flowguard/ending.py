@@ -10,7 +10,7 @@ from flowguard.routing import Arrival
 from flowguard.verdicts import Verdict
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Ending:
     """``result`` is JSON text, of a completed run. ``why`` says what is the matter where the record is not acked."""
 

@@ -41,7 +41,7 @@ class Source(StrEnum):
     INVOCATION = "lambda"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Envelope:
     """A message that can be read. ``message`` is the sender's text, ``attributes`` are the sender's and a retry's."""
 
@@ -127,7 +127,7 @@ class Envelope:
         return (self.queue_arn or "").endswith(".fifo")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BadRecord:
     """A record that cannot be read. ``record_id`` is its message id where it has one, to be answered as a failure."""
 
@@ -224,9 +224,12 @@ def _wrap(record: dict[str, Any], attributes: Mapping[str, Attribute]) -> dict[s
 
 
 def _origin(record: dict[str, Any]) -> str:
-    """The ARN the message came through, or its placeholder: it tells our notification from one of SNS."""
+    """The ARN the message came through, or its placeholder: it tells our notification from one of SNS.
+
+    Of a record that SQS moved to a dead-letter queue it is the queue before that: where it belongs.
+    """
     is_invocation = record["eventSource"] == LAMBDA
-    arn = record.get("eventSourceARN")
+    arn = record["attributes"].get("DeadLetterQueueSourceArn") or record.get("eventSourceARN")
     if isinstance(arn, str) and arn_service(arn) == ("lambda" if is_invocation else "sqs"):
         return arn
     return UNKNOWN_FUNCTION if is_invocation else UNKNOWN_QUEUE

@@ -69,7 +69,7 @@ _WARNINGS = frozenset(
 _ERRORS = frozenset({Event.FAILED, Event.UNREADABLE, Event.UNROUTABLE, Event.BROKEN})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Happening:
     """An event and its facts: ids and counts, never a payload. ``message`` is None where none could be read."""
 

@@ -24,21 +24,21 @@ from flowguard.errors import Reject, Retry
 from flowguard.retry import LONGEST_SQS_DELAY, RetryPolicy
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Again:
     """The same message is sent once more, ``delay`` whole seconds later."""
 
     delay: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Never:
     """The run ends FAILED. ``why`` is added to the error where the error alone does not say it."""
 
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Attempt:
     """What the decision depends on, beside the error.
 

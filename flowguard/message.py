@@ -30,7 +30,7 @@ MOST_CARRIED = 10 - len(OWN_ATTRIBUTES)
 _LONGEST_ERROR = 500
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ErrorNote:
     """What went wrong, and when (ms since 1970)."""
 
@@ -57,7 +57,7 @@ class ErrorNote:
         return f"{self.type}: {self.text}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Message:
     """One stage's work, addressed.
 
@@ -148,7 +148,7 @@ class Message:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Place:
     """What the ``flowguard`` attribute says, checked."""
 

@@ -34,7 +34,7 @@ LARGEST = {Queue: 1_048_576, Topic: 262_144, Function: 1_048_576, Bus: 1_048_576
 MOST_ATTRIBUTES = 10
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Send:
     """One message to be sent.
 
@@ -88,7 +88,7 @@ class Send:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outbox:
     """The sends of one commit, in order, and which run and moment they belong to (ms since 1970)."""
 

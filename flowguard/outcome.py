@@ -8,7 +8,7 @@ from typing import Any
 from flowguard.payloads import Payload
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Next:
     """Go on with another stage. Made by ``SomeStage.message(payload)``, which checks the payload's type."""
 
@@ -16,7 +16,7 @@ class Next:
     payload: Payload
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Done:
     """The run is complete. ``result`` is kept for late duplicates and told to whoever asked; keep it small.
 

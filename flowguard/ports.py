@@ -39,7 +39,7 @@ class Sender(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Services:
     """Everything handed in, immutable: nothing is kept on it between two invocations."""
 

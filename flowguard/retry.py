@@ -26,7 +26,7 @@ class Backoff(Protocol):
     def seconds(self, retry: int) -> float: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fixed:
     """The same delay every time."""
 
@@ -36,7 +36,7 @@ class Fixed:
         return self.delay
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Linear:
     """Grows by ``step`` seconds with each retry."""
 
@@ -47,7 +47,7 @@ class Linear:
         return self.first + self.step * (retry - 1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Exponential:
     """Grows ``factor``-fold with each retry, starting at ``first`` seconds."""
 
@@ -58,7 +58,7 @@ class Exponential:
         return float(self.first * self.factor ** (retry - 1))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RetryPolicy:
     """How often and how far apart.
 

@@ -29,7 +29,7 @@ class Unroutable(FlowguardError):
     """A message that is for no stage of this function. It stays in its queue, which is wired to the wrong function."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Arrival:
     """A message that found its stage.
 

@@ -24,7 +24,7 @@ class Status(StrEnum):
 ENDED = frozenset({Status.COMPLETED, Status.FAILED})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RunItem:
     """The item as it is stored. Times are ms since 1970; ``state`` and ``result`` are JSON text.
 
@@ -57,7 +57,7 @@ class RunItem:
         return self.outbox.sends if self.outbox is not None and self.hop == hop else ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ClaimRequest:
     """What a worker asks for: this message's hop, until ``lease_until``, under a nonce of its own. Times in ms."""
 
@@ -72,7 +72,7 @@ class ClaimRequest:
     """When the item may be removed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Claim:
     """Ownership of one hop, immutable from claim to commit.
 
@@ -86,7 +86,7 @@ class Claim:
     before: RunItem | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Refused:
     """The claim was not given. ``item`` is what stood in its way, None where there was nothing."""
 
@@ -94,7 +94,7 @@ class Refused:
     item: RunItem | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Commit:
     """Everything that one hop changes, to be written at once or not at all. Times in ms."""
 
@@ -108,7 +108,7 @@ class Commit:
     writes: tuple[Write, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Committed:
     """The commit is in the item, whether or not the first answer said so."""
 
@@ -126,7 +126,7 @@ class FencedBy(StrEnum):
     """Nobody; the item is gone: not acked."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fenced:
     """The commit was refused because this worker no longer owns the hop. Nothing was written."""
 

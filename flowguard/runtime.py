@@ -139,7 +139,7 @@ class Runtime:
         note = ErrorNote.of(error, now)
         policy = arrival.stage.retry if arrival.stage is not None else RetryPolicy()
         attempt = Attempt(
-            retry=message.retry if _was_tried(claim) else 0,
+            retry=_retry(arrival, claim),
             age=timedelta(milliseconds=now - message.requested_at),
             longest_delay=_longest_delay(arrival),
         )
@@ -174,11 +174,11 @@ class Runtime:
         return Planner(flow=arrival.flow, message=arrival.message, moment=moment)
 
 
-def _was_tried(claim: Claim) -> bool:
-    """Whether an attempt went before. What a FIFO queue delivered behind a failing record was never begun."""
-    before = claim.before
-    here = before is not None and (before.request_id, before.hop) == (claim.item.request_id, claim.item.hop)
-    return here or claim.message.first_error is not None
+def _retry(arrival: Arrival, claim: Claim) -> int:
+    """How many attempts went before. A FIFO record that was only delivered behind a failing one was never begun."""
+    before, item = claim.before, claim.item
+    begun = before is not None and (before.request_id, before.hop) == (item.request_id, item.hop)
+    return claim.message.retry if begun or not arrival.envelope.is_fifo else 0
 
 
 def _longest_delay(arrival: Arrival) -> timedelta:

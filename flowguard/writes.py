@@ -10,7 +10,7 @@ MOST_WRITES = 99
 """A DynamoDB transaction holds a hundred actions; one of them is the run item's own."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Condition:
     """A condition as DynamoDB writes it, with its ``#names`` and ``:values``."""
 
@@ -19,7 +19,7 @@ class Condition:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Put:
     """The whole item is written."""
 
@@ -28,7 +28,7 @@ class Put:
     condition: Condition | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Update:
     """The item under ``key`` is changed by an update expression; an accumulating one is applied exactly once."""
 
@@ -38,7 +38,7 @@ class Update:
     condition: Condition | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Delete:
     """The item under ``key`` is removed."""
 

@@ -488,3 +488,18 @@ def publish(embedded: EmbeddedAWS, message: str, attributes: dict[str, Attribute
     sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue_arn, Attributes=how)
     wire = attributes_to(Attribute.to_sns_api, attributes)
     sns.publish(TopicArn=topic, Message=message, MessageAttributes=wire)
+
+
+def test_what_sqs_moved_to_a_dead_letter_queue_remembers_the_queue_before() -> None:
+    source = "arn:aws:sqs:eu-west-1:123456789012:carts"
+    event = {
+        "messageId": "m-1",
+        "body": "{}",
+        "attributes": {"DeadLetterQueueSourceArn": source},
+        "messageAttributes": {},
+        "eventSource": "aws:sqs",
+        "eventSourceARN": "arn:aws:sqs:eu-west-1:123456789012:carts-dlq",
+    }
+    envelope = normalize_record(event)
+    assert json.loads(envelope.record["body"])["TopicArn"] == source
+    assert envelope.queue == "carts-dlq"

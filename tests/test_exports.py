@@ -17,7 +17,7 @@ HEAVY = ("boto3", "botocore", "moto", "aws_xray_sdk", "pydantic")
 
 def imported_for_type_checkers() -> dict[str, str]:
     """Each name in the ``TYPE_CHECKING`` block with the module it comes from."""
-    (block,) = (node for node in PAGE.body if isinstance(node, ast.If))
+    block = next(node for node in PAGE.body if isinstance(node, ast.If))
     return {
         alias.asname or "": node.module or ""
         for node in block.body
@@ -57,7 +57,7 @@ def test_the_names_of_one_module_stand_together() -> None:
 
 def test_a_name_that_is_not_there_is_missed_as_usual() -> None:
     with pytest.raises(AttributeError, match="module 'flowguard' has no attribute 'Flaw'"):
-        _ = flowguard.Flaw
+        _ = flowguard.Flaw  # type: ignore[attr-defined]  # on purpose
 
 
 def test_completion_shows_every_name() -> None:

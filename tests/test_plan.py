@@ -255,13 +255,14 @@ def again(send: Send, queue: str = "carts") -> Envelope:
 def test_a_dead_letter_is_the_original_ready_to_be_sent_back(received: Envelope) -> None:
     message = replace(MESSAGE, hop=2, retry=4, redrive=1)
     letter = dead_letter(PriceCart, message, ERROR, received)
-    assert (letter.kind, letter.to, letter.id) == (Kind.DEAD, Queue("price-cart-dead-letters"), "r-1.2.2.dead")
+    assert (letter.kind, letter.to, letter.id) == (Kind.DEAD, Queue("price-cart-dead-letters"), "r-1.2r1.dead")
     back = again(letter)
     assert (back.message, back.attributes["colour"]) == (received.message, Attribute.string("red"))
     assert back.attributes[REQUEST_ID].value == "r-1"
     assert back.attributes[REQUESTED_AT].value == "1000"
     place = Place.parse(back.attributes[PLACE].value)
     assert (place.hop, place.retry, place.redrive, place.first_error) == (2, 0, 2, ERROR)
+    assert (place.attempts, place.last_error) == (5, None), "the first error was the last"
 
 
 @pytest.mark.parametrize(("object_id", "group"), [("c-1", "c-1"), ("", "r-1")])
@@ -273,7 +274,7 @@ def test_a_dead_letter_keeps_the_order_of_its_object(object_id: str, group: str)
 @pytest.mark.parametrize("delay", [0, 900, 901, 86_400])
 def test_a_retry_is_the_original_one_attempt_later_however_long_it_waits(delay: int) -> None:
     send = retried(MESSAGE.again(ERROR), RECEIVED, delay)
-    assert (send.to, send.id, send.delay) == (Queue(str(RECEIVED.queue_arn)), "r-1.1.0.3", delay)
+    assert (send.to, send.id, send.delay) == (Queue(str(RECEIVED.queue_arn)), "r-1.1.retry3", delay)
     assert bool(send.attributes) is (delay <= 900)
     back = again(send)
     assert (back.message, back.attributes["colour"]) == (RECEIVED.message, Attribute.string("red"))

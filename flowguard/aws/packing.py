@@ -21,7 +21,7 @@ SHORT = 200
 """Texts up to this many characters are left as they are: compressing them costs more than it saves."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Packed:
     """A text in the form in which it is stored, and how many bytes of the item that takes."""
 

@@ -201,10 +201,10 @@ def _stage(facts: Mapping[str, Any]) -> str:
 
 
 def _error(facts: Mapping[str, Any]) -> str:
-    if facts["problem"]:
-        return f"unreadable: {facts['problem']}"
+    """On one line."""
     error = facts["error"]
-    return f"{error['type']}: {error['text']}" if error else "given up by SQS"
+    text = f"{error['type']}: {error['text']}" if error else "given up by SQS"
+    return " ".join((f"unreadable: {facts['problem']}" if facts["problem"] else text).split())
 
 
 def _print_json(row: Mapping[str, Any]) -> None:

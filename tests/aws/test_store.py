@@ -17,7 +17,7 @@ from flowguard.destinations import Queue
 from flowguard.errors import ConditionFailed, TooLarge, WriteInvalid
 from flowguard.ids import RequestId
 from flowguard.local.calls import ApiCall, Proceed, Recorder, Response, intercept
-from flowguard.message import FirstError
+from flowguard.message import ErrorNote
 from flowguard.outbox import Kind, Outbox, Send
 from flowguard.run import Claim, Commit, Committed, Fenced, FencedBy, RunItem, Status
 from flowguard.settings import Settings
@@ -91,12 +91,12 @@ def test_completion_releases_the_stages_and_keeps_a_tombstone(store: DynamoDBSto
 
 
 def test_a_failed_run_says_why(store: DynamoDBStore) -> None:
-    store.commit(claimed(store), commit(status=Status.FAILED, error=FirstError("Reject", "empty cart", NOW)))
+    store.commit(claimed(store), commit(status=Status.FAILED, error=ErrorNote("Reject", "empty cart", NOW)))
     assert stored(store).error == "Reject: empty cart"
 
 
 def test_the_claim_of_a_new_run_forgets_state_result_and_error_but_keeps_the_outbox(store: DynamoDBStore) -> None:
-    store.commit(claimed(store), commit(status=Status.FAILED, error=FirstError("Reject", "no", NOW), result="1"))
+    store.commit(claimed(store), commit(status=Status.FAILED, error=ErrorNote("Reject", "no", NOW), result="1"))
     claim = claimed(store, (501, "request-n"))
     item = stored(store)
     assert (item.state, item.result, item.error) == (None, None, None)
@@ -160,7 +160,7 @@ def test_an_old_worker_stays_fenced_when_the_item_expired_and_its_epoch_came_rou
 def test_a_worker_that_finds_its_own_commit_of_another_ending_has_finished_before(store: DynamoDBStore) -> None:
     claim = claimed(store)
     store.commit(claim, commit())
-    failed = commit(status=Status.FAILED, error=FirstError("Reject", "no", NOW))
+    failed = commit(status=Status.FAILED, error=ErrorNote("Reject", "no", NOW))
     assert fenced(store.commit(claim, failed)) is FencedBy.FINISHED
     assert stored(store).status is Status.RUNNING
 

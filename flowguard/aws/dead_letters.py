@@ -1,0 +1,192 @@
+"""A queue of dead letters: read page by page, given back untouched, deleted.
+
+SQS shows messages only to those who receive them. So whoever looks holds them for a while, hides them from others, and
+adds one to their receive count; :class:`Reading` ends that as soon as it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from flowguard.aws.faults import error_code
+from flowguard.aws.sender import MOST_ENTRIES, AWSSender
+from flowguard.clock import Clock, SystemClock
+from flowguard.dead_letters import Letter
+from flowguard.errors import FlowguardError
+from flowguard.flow import AnyFlow
+
+if TYPE_CHECKING:
+    from flowguard.aws.clients import Clients
+
+
+class Unusable(FlowguardError):
+    """A queue, table or account cannot be used as asked: ``what``, the ``problem``, and its likely ``cure``."""
+
+    def __init__(self, what: str, problem: str, cure: str = "") -> None:
+        super().__init__(what, problem, cure)
+        self.what = what
+        self.problem = problem
+        self.cure = cure
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.problem}" + (f"; {self.cure}" if self.cure else "")
+
+
+@dataclass(frozen=True)
+class DeadLetterQueue:
+    """Where the letters lie. ``count`` is SQS's guess at how many."""
+
+    name: str
+    url: str
+    arn: str
+    count: int
+
+    @classmethod
+    def find(cls, clients: Clients, name: str) -> DeadLetterQueue:
+        """By name, URL or ARN. Raises :class:`Unusable`."""
+        with explained(f"queue {name!r}"):
+            url = AWSSender(clients).queue_url(name)
+            answer = clients.sqs.get_queue_attributes(
+                QueueUrl=url, AttributeNames=["QueueArn", "ApproximateNumberOfMessages"]
+            )["Attributes"]
+        return cls(name, url, answer["QueueArn"], int(answer["ApproximateNumberOfMessages"]))
+
+
+class Reading:
+    """One pass over the queue. When the block ends, every letter that was not deleted is visible again.
+
+    ``visibility`` seconds is how long a letter stays hidden if this process dies; ``wait`` seconds is how long the
+    queue must give nothing to count as empty (with 0, SQS asks only some of its servers).
+    """
+
+    def __init__(
+        self,
+        clients: Clients,
+        queue: DeadLetterQueue,
+        *,
+        flow: AnyFlow | None = None,
+        visibility: int = 300,
+        wait: int = 1,
+        clock: Clock | None = None,
+    ) -> None:
+        self.queue = queue
+        self.warnings: list[str] = []
+        self._sqs = clients.sqs
+        self._flow = flow
+        self._visibility = visibility
+        self._wait = wait
+        self._clock = clock if clock is not None else SystemClock()
+        self._receipts: dict[str, str] = {}
+        self._seen: set[str] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._give_back()
+
+    def pages(self) -> Iterator[list[Letter]]:
+        """Up to ten letters at a time, each once. Those of a FIFO group come only after the ones before are deleted."""
+        while received := self._receive():
+            new = [message for message in received if message["MessageId"] not in self._seen]
+            self._receipts.update({message["MessageId"]: message["ReceiptHandle"] for message in received})
+            self._seen.update(message["MessageId"] for message in new)
+            if not new:
+                self.warnings.append(
+                    f"stopped early: letters came round again after {self._visibility} s; give a longer --visibility"
+                )
+                return
+            yield [Letter.read(message, now=self._clock.now(), flow=self._flow) for message in new]
+
+    def delete(self, letters: Sequence[Letter]) -> Mapping[str, str]:
+        """Answers why, by message id, for those that could not be deleted."""
+        failures: dict[str, str] = {}
+        for batch in _tens([letter.message_id for letter in letters]):
+            entries: Any = [{"Id": str(i), "ReceiptHandle": self._receipts[name]} for i, name in enumerate(batch)]
+            with explained(f"queue {self.queue.name!r}"):
+                answer = self._sqs.delete_message_batch(QueueUrl=self.queue.url, Entries=entries)
+            refused = {batch[int(e["Id"])]: f"{e['Code']}: {e.get('Message', '')}" for e in answer.get("Failed", [])}
+            failures.update(refused)
+            for name in batch:
+                if name not in refused:
+                    del self._receipts[name]
+        return failures
+
+    def _receive(self) -> Any:
+        with explained(f"queue {self.queue.name!r}"):
+            return self._sqs.receive_message(
+                QueueUrl=self.queue.url,
+                MaxNumberOfMessages=MOST_ENTRIES,
+                VisibilityTimeout=self._visibility,
+                WaitTimeSeconds=self._wait,
+                MessageAttributeNames=["All"],
+                MessageSystemAttributeNames=["All"],
+            ).get("Messages")
+
+    def _give_back(self) -> None:
+        """What cannot be given back comes back by itself, so it is a warning and hides no other error."""
+        for batch in _tens(list(self._receipts.values())):
+            entries: Any = [
+                {"Id": str(i), "ReceiptHandle": receipt, "VisibilityTimeout": 0} for i, receipt in enumerate(batch)
+            ]
+            try:
+                self._sqs.change_message_visibility_batch(QueueUrl=self.queue.url, Entries=entries)
+            except (ClientError, BotoCoreError) as error:
+                self.warnings.append(f"letters stay hidden for up to {self._visibility} s: {error}")
+        self._receipts.clear()
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """AWS's errors as :class:`Unusable`, with what to put right."""
+    try:
+        yield
+    except (ClientError, BotoCoreError) as error:
+        raise Unusable(what, *_explanation(error)) from error
+
+
+_MISSING_QUEUE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
+_DENIED = frozenset({"AccessDenied", "AccessDeniedException", "AuthorizationError", "KMS.AccessDeniedException"})
+_STRANGERS = frozenset(
+    {
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidClientTokenId",
+        "InvalidAccessKeyId",
+        "UnrecognizedClientException",
+    }
+)
+
+
+def _explanation(error: ClientError | BotoCoreError) -> tuple[str, str]:
+    if not isinstance(error, ClientError):
+        match type(error).__name__:
+            case "NoRegionError":
+                return "no region is known", "give --region, or set AWS_REGION"
+            case "NoCredentialsError":
+                return "there are no credentials", "sign in, or choose a profile with AWS_PROFILE"
+            case _:
+                return str(error).rstrip("."), "is --endpoint-url right, and can it be reached?"
+    code, said = error_code(error), str(error.response.get("Error", {}).get("Message", ""))
+    if code in _MISSING_QUEUE:
+        return "does not exist", "check its name, the region and the account; its ARN or URL names all three"
+    if code == "ResourceNotFoundException":
+        return "does not exist", "name the flows' table with --table or FLOWGUARD_TABLE, and check the region"
+    if code in _DENIED:
+        return f"{error.operation_name} is denied ({said})", f"allow it to whoever runs this: {error.operation_name}"
+    if code in _STRANGERS:
+        return f"the credentials are not accepted ({code})", "sign in again"
+    return f"{code}: {said}", ""
+
+
+def _tens(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(names), MOST_ENTRIES):
+        yield names[start : start + MOST_ENTRIES]

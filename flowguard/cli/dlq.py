@@ -1,0 +1,202 @@
+"""``flowguard dlq``: look at dead letters, send them back, or drop them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import boto3
+import click
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.dead_letters import DeadLetterQueue, Reading, Unusable, explained
+from flowguard.aws.redrive import Redriver
+from flowguard.cli.letters import Filters, Seconds, Telling, show_letter, show_letters
+from flowguard.clock import SystemClock
+from flowguard.dead_letters import Letter
+from flowguard.errors import SettingsError
+from flowguard.local.loading import NoSuchFlow, load_flows
+from flowguard.settings import Settings
+
+FAILED: Final = 1  # the exit code where a letter is not as it was asked for
+LISTED: Final = 100
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_OPTIONS: Final = (
+    click.argument("queue"),
+    click.option("--endpoint-url", metavar="URL", help="Where SQS and DynamoDB are, if not at AWS."),
+    click.option("--dynamodb-endpoint-url", metavar="URL", help="Where DynamoDB is, if not there."),
+    click.option("--region", metavar="NAME", help="AWS's region; the environment's or the profile's by default."),
+    click.option("--table", metavar="NAME", help="The table of the run items; FLOWGUARD_TABLE by default."),
+    click.option("--flow-class", metavar="MODULE:FLOW", help="A flow's class: it knows its queues and objects."),
+    click.option("--flow", metavar="NAME", help="Only letters of this flow."),
+    click.option("--stage", metavar="NAME", help="Only letters of this stage."),
+    click.option("--error", metavar="TEXT", help="Only letters whose error has this type, or this in its text."),
+    click.option("--request-id", metavar="ID", help="Only letters of this request."),
+    click.option("--older-than", metavar="TIME", type=Seconds(), help="Only those sent longer ago: 90s, 15m, 1h."),
+    click.option("--limit", metavar="N", type=click.IntRange(1), help="Stop after so many letters."),
+    click.option("--visibility", metavar="SECONDS", type=click.IntRange(5, 43_200), default=300, show_default=True,
+                 help="How long letters stay hidden if this command dies; as long as it may take."),
+    click.option("--wait", metavar="SECONDS", type=click.IntRange(0, 3), default=1, show_default=True,
+                 help="How long the queue must give nothing to count as empty."),
+    click.option("--json", "as_json", is_flag=True, help="A line of JSON for each letter."),
+)  # fmt: skip
+
+
+def _common(command: Command) -> Command:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.group()
+def dlq() -> None:
+    """Look at the dead letters of QUEUE (its name, URL or ARN), send them back to their stages, or drop them.
+
+    QUEUE is a flow's queue of dead letters, or one to which SQS itself moves what was received too often. Letters
+    that are only looked at stay; SQS counts them as received once more. Exit codes: 0 all is done, 1 something
+    failed and is named, 2 the command is not well formed.
+    """
+
+
+@dlq.command("list")
+@_common
+@click.option("--payload", is_flag=True, help="Show the beginning of each payload.")
+def list_(*, limit: int | None, as_json: bool, payload: bool, **options: Any) -> None:
+    """List the letters, 100 of them unless --limit says otherwise. Payloads are not shown unless asked for."""
+    most = limit or LISTED
+    with _reading(options) as reading:
+        letters = [letter for page in _pages(reading, Filters.of(options), (), most) for letter in page]
+    show_letters(letters, SystemClock().now(), as_json=as_json, payload=payload)
+    if len(letters) == most:
+        click.echo(f"stopped at {most}; there may be more, see --limit", err=True)
+
+
+@dlq.command()
+@_common
+@click.argument("message_id", metavar="ID")
+@click.option("--payload", is_flag=True, help="Show the payload too.")
+def show(*, message_id: str, limit: int | None, as_json: bool, payload: bool, **options: Any) -> None:
+    """Show all that one letter says, its payload only if asked for."""
+    with _reading(options) as reading:
+        found = [letter for page in _pages(reading, Filters.of(options), (message_id,), limit) for letter in page]
+    for letter in found:
+        show_letter(letter, SystemClock().now(), as_json=as_json, payload=payload)
+    sys.exit(FAILED if _missing((message_id,), found) else 0)
+
+
+@dlq.command()
+@_common
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="All letters that pass the filters.")
+@click.option("--to", metavar="QUEUE", help="Send all of them there; without it each goes to its stage's queue.")
+@click.option("--drop-obsolete", is_flag=True, help="Delete those that are not sent: superseded, completed, expired.")
+def redrive(
+    *,
+    ids: tuple[str, ...],
+    every: bool,
+    to: str | None,
+    drop_obsolete: bool,
+    limit: int | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Send letters back to their stages, and say for each what becomes of it: REDRIVEN, SUPERSEDED, COMPLETED, EXPIRED.
+
+    Only REDRIVEN ones are sent. Each is sent first and deleted after that, so whatever stops this loses nothing, and
+    it can be run again.
+    """
+    _check_choice(ids, every)
+    table = options["table"] or _settings().table
+    done: list[Letter] = []
+    with _reading(options) as reading, Telling(reading.queue.count, as_json=as_json) as telling:
+        redriver = Redriver(_clients(options), table, reading, to=to, drop_obsolete=drop_obsolete)
+        for page in _pages(reading, Filters.of(options), ids, limit):
+            telling.redriven(redriver.redrive(page))
+            done += page
+        telling.summary()
+    sys.exit(FAILED if _missing(ids, done) or telling.failed else 0)
+
+
+@dlq.command()
+@_common
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="All letters that pass the filters.")
+@click.option("--yes", is_flag=True, help="Really delete them.")
+def drop(*, ids: tuple[str, ...], every: bool, yes: bool, limit: int | None, as_json: bool, **options: Any) -> None:
+    """Delete letters for good. Without --yes, only say which."""
+    _check_choice(ids, every)
+    done: list[Letter] = []
+    with _reading(options) as reading, Telling(reading.queue.count, as_json=as_json) as telling:
+        for page in _pages(reading, Filters.of(options), ids, limit):
+            telling.dropped(page, reading.delete(page) if yes else {}, really=yes)
+            done += page
+        telling.summary()
+    sys.exit(FAILED if _missing(ids, done) or telling.failed else 0)
+
+
+# -- what the four have in common
+
+
+@contextmanager
+def _reading(options: dict[str, Any]) -> Iterator[Reading]:
+    """The queue, open. Errors of AWS become the command's own."""
+    try:
+        flow = load_flows([options["flow_class"]])[0] if options["flow_class"] else None
+    except NoSuchFlow as error:
+        raise click.BadParameter(str(error), param_hint="--flow-class") from None
+    try:
+        clients = _clients(options)
+        queue = DeadLetterQueue.find(clients, options["queue"])
+        reading = Reading(clients, queue, flow=flow, visibility=options["visibility"], wait=options["wait"])
+        with reading:
+            yield reading
+        for warning in reading.warnings:
+            click.echo(f"warning: {warning}", err=True)
+    except (Unusable, SettingsError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _clients(options: dict[str, Any]) -> Clients:
+    with explained("AWS"):
+        session = boto3.session.Session(region_name=options["region"])
+    urls = {"sqs": options["endpoint_url"], "dynamodb": options["dynamodb_endpoint_url"] or options["endpoint_url"]}
+    return Clients(session, {service: url for service, url in urls.items() if url})
+
+
+def _settings() -> Settings:
+    try:
+        return Settings.from_environment(os.environ)
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _pages(reading: Reading, filters: Filters, ids: tuple[str, ...], most: int | None) -> Iterator[list[Letter]]:
+    """Those that were asked for, page by page; no further than needed."""
+    missing, left = set(ids), most
+    now = SystemClock().now()
+    for page in reading.pages():
+        found = [one for one in page if (not ids or one.message_id in missing) and filters.pass_(one, now)][:left]
+        if found:
+            yield found
+        missing -= {letter.message_id for letter in found}
+        left = None if left is None else left - len(found)
+        if left == 0 or (ids and not missing):
+            return
+
+
+def _check_choice(ids: tuple[str, ...], every: bool) -> None:
+    if bool(ids) is every:
+        raise click.UsageError("name the letters by their message ids, or say --all" + (", not both" if ids else ""))
+
+
+def _missing(ids: tuple[str, ...], found: list[Letter]) -> bool:
+    """Names those that were asked for and not seen."""
+    missing = [name for name in ids if name not in {letter.message_id for letter in found}]
+    for name in missing:
+        click.echo(f"{name}: no such letter is visible now; is it gone, filtered out, or held by a reader?", err=True)
+    return bool(missing)

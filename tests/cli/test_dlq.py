@@ -1,0 +1,285 @@
+"""``flowguard dlq``, as it is typed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from click.testing import CliRunner, Result
+
+from flowguard.attributes import Attribute, attributes_to
+from flowguard.cli import main
+from flowguard.cli.letters import duration
+from flowguard.errors import Reject
+from flowguard.local.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.step import Step
+from tests.scene import OrderState, Scene, scene
+
+TARIFF = "no such tariff"
+
+
+@pytest.fixture
+def at() -> Iterator[Scene]:
+    """Three letters of three objects."""
+    with scene() as found:
+        found.script.pricing = reject
+        found.deliver(*(found.message(object_id=f"o{i}", request_id=f"run-{i}") for i in range(1, 4)))
+        found.script.pricing = lambda step: None
+        yield found
+
+
+def reject(step: Step[OrderState]) -> None:
+    raise Reject(TARIFF)
+
+
+def dlq(command: str, *arguments: str, queue: str = "dead") -> Result:
+    return CliRunner().invoke(main, ["dlq", command, queue, *arguments, "--wait", "0"])
+
+
+def rows(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def listed(*arguments: str) -> list[dict[str, Any]]:
+    result = dlq("list", "--json", *arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return rows(result)
+
+
+def ids() -> dict[str, str]:
+    """Message ids by object."""
+    return {row["object_id"]: row["message_id"] for row in listed()}
+
+
+# -- list, show
+
+
+def test_a_list_is_a_table_without_payloads(at: Scene) -> None:
+    result = dlq("list")
+    assert (result.exit_code, result.stderr) == (0, "")
+    heading, *lines, count = result.stdout.splitlines()
+    assert heading.split() == ["id", "stage", "object", "hop", "redrive", "error", "age", "seen"]
+    assert count == "3 dead letters"
+    assert all("orders/price-order" in line and TARIFF in line for line in lines)
+    assert "order_id" not in result.stdout
+    assert "order_id" in dlq("list", "--payload").stdout
+
+
+def test_an_empty_queue_is_said_to_be(at: Scene) -> None:
+    assert dlq("list", queue="emails").stdout == "0 dead letters\n"
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        ((), ["o1", "o2", "o3"]),
+        (("--flow", "orders"), ["o1", "o2", "o3"]),
+        (("--flow", "carts"), []),
+        (("--stage", "price-order", "--request-id", "run-2"), ["o2"]),
+        (("--stage", "close-order"), []),
+        (("--error", "Reject"), ["o1", "o2", "o3"]),
+        (("--error", "NO SUCH"), ["o1", "o2", "o3"]),
+        (("--error", "Rej"), []),
+        (("--older-than", "1h"), []),
+        (("--older-than", "0s", "--limit", "5"), ["o1", "o2", "o3"]),
+    ],
+)
+def test_filters_narrow_the_list(at: Scene, filters: tuple[str, ...], found: list[str]) -> None:
+    at.aws.client("sqs")  # the letters were sent by the system's clock, some milliseconds ago
+    assert sorted(row["object_id"] for row in listed(*filters)) == found
+
+
+def test_a_list_that_stopped_says_so(at: Scene) -> None:
+    result = dlq("list", "--limit", "2", "--json")
+    assert len(rows(result)) == 2
+    assert result.stderr == "stopped at 2; there may be more, see --limit\n"
+
+
+def test_one_letter_is_shown_whole_its_payload_only_if_asked_for(at: Scene) -> None:
+    name = ids()["o2"]
+    shown = dlq("show", name)
+    assert shown.exit_code == 0
+    assert "request id     run-2\n" in shown.stdout
+    assert f"error          Reject: {TARIFF}\n" in shown.stdout
+    assert "payload" not in shown.stdout
+    [row] = rows(dlq("show", name, "--payload", "--json"))
+    assert row["payload"] == '{"order_id":"o1"}'
+
+
+def test_a_letter_that_is_not_there_is_named(at: Scene) -> None:
+    result = dlq("show", "nobody")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("nobody: no such letter is visible now")
+
+
+def test_looking_consumes_nothing(at: Scene) -> None:
+    for _ in range(3):
+        assert len(listed()) == 3
+        dlq("show", "nobody")
+        dlq("drop", "--all")
+
+
+# -- redrive
+
+
+def test_all_letters_go_back_and_it_is_said_of_each(at: Scene) -> None:
+    result = dlq("redrive", "--all")
+    assert (result.exit_code, result.stderr) == (0, "")
+    *lines, summary = result.stdout.splitlines()
+    assert summary == "3 REDRIVEN"
+    assert all(line.startswith("REDRIVEN    ") and "→ arn:aws:sqs:" in line for line in lines)
+    assert (len(at.sent("price-order")), at.sent("dead")) == (3, [])
+
+
+def test_only_those_named_go_and_one_that_is_missing_is_a_failure(at: Scene) -> None:
+    result = dlq("redrive", ids()["o3"], "nobody", "--json")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("nobody: no such letter")
+    [row] = rows(result)
+    assert (row["verdict"], row["object_id"], row["deleted"], row["failed"]) == ("REDRIVEN", "o3", True, None)
+    assert sorted(ids()) == ["o1", "o2"]
+
+
+def test_each_letter_costs_one_read_and_ten_share_the_rest(at: Scene) -> None:
+    with intercept(Recorder()) as calls:
+        dlq("redrive", "--all")
+    assert calls.count("dynamodb") == calls.count("dynamodb", "GetItem") == 3
+    assert calls.count("sqs", "SendMessageBatch") == calls.count("sqs", "DeleteMessageBatch") == 1
+
+
+def test_obsolete_letters_stay_unless_they_are_to_be_dropped(at: Scene) -> None:
+    at.deliver(at.newer(object_id="o1"))
+    first = dlq("redrive", "--all", "--request-id", "run-1")
+    assert first.exit_code == 0
+    assert "SUPERSEDED" in first.stdout
+    assert "request run-2 holds the object" in first.stdout
+    assert "o1" in ids()
+    second = dlq("redrive", "--all", "--request-id", "run-1", "--drop-obsolete")
+    assert "(deleted)" in second.stdout
+    assert sorted(ids()) == ["o2", "o3"]
+
+
+def test_what_could_not_be_sent_is_named_and_stays(at: Scene) -> None:
+    def refuse(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "SendMessageBatch":
+            raise ClientError({"Error": {"Code": "KMS.Disabled", "Message": "the key"}}, call.operation)
+        return proceed()
+
+    with intercept(refuse):
+        result = dlq("redrive", "--all", "--to", "price-order")
+    assert (result.exit_code, result.stdout) == (1, "3 FAILED\n")
+    assert result.stderr.count("KMS.Disabled") == 3
+    assert len(ids()) == 3
+
+
+def test_a_flows_class_knows_the_queues_of_its_stages_and_the_objects_of_strangers(at: Scene) -> None:
+    at.aws.create_queue("given-up")
+    attributes: Any = attributes_to(Attribute.to_sqs_api, {"source": Attribute.string("shop")})
+    at.aws.client("sqs").send_message(
+        QueueUrl=at.aws.client("sqs").get_queue_url(QueueName="given-up")["QueueUrl"],
+        MessageBody='{"order_id":"o9"}',
+        MessageAttributes=attributes,
+    )
+    result = dlq("redrive", "--all", "--flow-class", "tests.scene:Orders", "--json", queue="given-up")
+    [row] = rows(result)
+    assert (row["to"], row["object_id"], row["why"]) == ("price-order", "o9", "no run item: the run starts with it")
+
+
+# -- drop
+
+
+def test_a_drop_only_says_what_it_would_do_until_it_is_told_yes(at: Scene) -> None:
+    dry = dlq("drop", "--all")
+    assert (dry.exit_code, dry.stdout.splitlines()[-1]) == (0, "3 WOULD DROP")
+    assert len(ids()) == 3
+    real = dlq("drop", ids()["o1"], "--yes")
+    assert (real.exit_code, real.stdout.splitlines()[-1]) == (0, "1 DROPPED")
+    assert f"orders/price-order o1: Reject: {TARIFF}" in real.stdout
+    assert sorted(ids()) == ["o2", "o3"]
+
+
+def test_nothing_to_do_is_no_failure(at: Scene) -> None:
+    result = dlq("drop", "--all", "--yes", "--flow", "carts")
+    assert (result.exit_code, result.stdout) == (0, "nothing to do: no letter was found\n")
+
+
+# -- how it is called
+
+
+@pytest.mark.parametrize("command", ["redrive", "drop"])
+def test_one_must_say_which_letters(command: str) -> None:
+    for arguments in ((), ("m-1", "--all")):
+        result = dlq(command, *arguments)
+        assert result.exit_code == 2
+        assert "--all" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--older-than", "soon"), "'soon' is no time; write 90s, 15m, 1h or 2d"),
+        (("--flow-class", "tests.scene:Nothing"), "has no 'Nothing'; its flows: "),
+        (("--flow-class", "nowhere"), "write MODULE:FLOW"),
+        (("--visibility", "1"), "1 is not in the range"),
+    ],
+)
+def test_a_wrong_option_says_what_is_right(arguments: tuple[str, ...], told: str) -> None:
+    result = dlq("list", *arguments)
+    assert result.exit_code == 2
+    assert told in " ".join(result.stderr.split())
+
+
+def test_a_queue_that_does_not_exist_is_an_error_with_its_cure(at: Scene) -> None:
+    result = dlq("list", queue="daed")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        "Error: queue 'daed': does not exist; "
+        "check its name, the region and the account; its ARN or URL names all three\n"
+    )
+
+
+def test_a_table_that_does_not_exist_is_an_error_and_nothing_is_sent(at: Scene) -> None:
+    result = dlq("redrive", "--all", "--table", "runs")
+    assert result.exit_code == 1
+    assert "table 'runs': does not exist" in result.stderr
+    assert (len(ids()), at.sent("price-order")) == (3, [])
+
+
+def test_each_service_is_looked_for_where_it_was_said_to_be(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, str] = {}
+
+    def look(call: ApiCall, proceed: Proceed) -> Response:
+        seen[call.service] = f"{call.client.meta.endpoint_url} {call.client.meta.region_name}"
+        raise ClientError({"Error": {"Code": "Seen"}}, call.operation)
+
+    urls = ("--endpoint-url", "http://sqs:1", "--dynamodb-endpoint-url", "http://db:2", "--region", "eu-west-1")
+    with intercept(look):
+        assert "Seen" in dlq("list", *urls).stderr
+    assert seen == {"sqs": "http://sqs:1 eu-west-1"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (59, "59 s"), (60, "1 min"), (7_199, "1 h"), (86_400, "1 d"), (10**7, "115 d")]
+)
+def test_an_age_is_told_in_its_largest_unit(seconds: int, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_the_progress_of_a_redrive_is_seen_on_a_terminal_only(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "letters" not in dlq("redrive", ids()["o1"]).stdout
+    monkeypatch.setattr("flowguard.cli.letters.is_terminal", lambda: True)
+    assert "━" in dlq("redrive", "--all").stdout
+
+
+def test_as_a_process_it_needs_a_region() -> None:
+    code = "from flowguard.cli import main; main(prog_name='flowguard')"
+    environment = {"AWS_CONFIG_FILE": "/dev/null", "AWS_EC2_METADATA_DISABLED": "true"}
+    command = [sys.executable, "-c", code, "dlq", "list", "dead"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "Error: queue 'dead': no region is known; give --region, or set AWS_REGION\n"
