@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check lint types engines bench format changelog lock clean
+.PHONY: help demo test check lint types engines bench soak format changelog lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -12,6 +12,7 @@ CONSTRAINTS := .ci/constraints.txt
 DYNAMODB_LOCAL := .engines/dynamodb-local/ready
 ELASTICMQ := .engines/elasticmq/ready
 MINISTACK := .engines/ministack/ready
+ENGINES := $(DYNAMODB_LOCAL) $(ELASTICMQ) $(MINISTACK)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,7 +21,7 @@ demo: $(VENV) ## watch the shipped flows survive duplicates, disorder and crashe
 	@$(BIN)/flowguard demo
 
 test: $(VENV) ## run the tests (PYTEST="-k claim" passes arguments on)
-	@$(MAKE) --no-print-directory $(DYNAMODB_LOCAL) || test -z "$$CI"
+	@$(MAKE) --no-print-directory --keep-going $(ENGINES) || test -z "$$CI"
 	$(BIN)/python -m pytest $(PYTEST)
 
 check: lint types test ## the one gate: lint, format, types, tests
@@ -32,10 +33,13 @@ lint: $(VENV) ## ruff: rules and format
 types: $(VENV) ## mypy strict over package, flows and tests
 	$(BIN)/mypy
 
-engines: $(DYNAMODB_LOCAL) $(ELASTICMQ) $(MINISTACK) ## fetch DynamoDB Local, ElasticMQ (Maven, Java 17) and MiniStack
+engines: $(ENGINES) ## fetch DynamoDB Local, ElasticMQ (Maven, Java 17) and MiniStack
 
 bench: $(VENV) $(DYNAMODB_LOCAL) ## print the costs of a stage as ratios
 	@$(BIN)/python -m tests.bench
+
+soak: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## kill workers over 2,000 messages and reconcile (SOAK="--messages 150 --seed 7")
+	@$(BIN)/python -m tests.soak $(SOAK)
 
 format: $(VENV) ## put code into the one format, mend what ruff can mend
 	$(BIN)/ruff check --fix .

@@ -100,6 +100,10 @@ class Message:
         """The same message, now that its payload has told what the run is for."""
         return replace(self, object_id=object_id)
 
+    def at_retry(self, retry: int) -> Message:
+        """The same message as the attempt that its run item says it is."""
+        return replace(self, retry=retry)
+
     def next(self, stage: str, body: str) -> Message:
         """The message of the next hop of the same run."""
         return replace(self, stage=stage, body=body, hop=self.hop + 1, retry=0, redrive=0, first_error=None)

@@ -21,6 +21,13 @@ class Store(Protocol):
 
     def claim(self, request: ClaimRequest) -> Claim | Refused: ...
 
+    def release(self, claim: Claim) -> None:
+        """Ends the lease of a failed attempt whose record stays in its queue, and counts the attempt in the item.
+
+        Writes nothing where another owns the hop by now.
+        """
+        ...
+
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
         """Raises :class:`flowguard.errors.ConditionFailed` for a condition of the caller's own, and
         :class:`flowguard.errors.TooLarge` before anything is written."""

@@ -94,7 +94,7 @@ class Routes:
             requested_at=requested_at,
             body=envelope.message,
             hop=place.hop,
-            retry=_retry(envelope, place),
+            retry=place.retry,
             redrive=place.redrive,
             reply_to=place.reply_to,
             first_error=place.first_error if place.retry else None,
@@ -190,8 +190,3 @@ class Routes:
 
 def _shown(target: object) -> str:
     return target.__name__ if isinstance(target, type) else repr(target)
-
-
-def _retry(envelope: Envelope, place: Place) -> int:
-    """A FIFO queue delivers the same message again instead of a copy that could say its number: its count says it."""
-    return max(place.retry, envelope.receive_count - 1) if envelope.is_fifo else place.retry

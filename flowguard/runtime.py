@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, assert_never
 
@@ -38,7 +39,7 @@ class Runtime:
         """One message's way. The ending says what is still to be sent, and whether to ack after that."""
         if not arrival.message.object_id:
             return self._dead(arrival, arrival.problem or RunFailed("the message names no object"), None)
-        claim = self.services.store.claim(self._claim_request(arrival, budget))
+        arrival, claim = self._claim(arrival, budget)
         if isinstance(claim, Refused):
             return self._refused(arrival, claim)
         self._teller.claimed(arrival, claim)
@@ -56,6 +57,14 @@ class Runtime:
         return self._answered(arrival, commit, answer)
 
     # -- the steps
+
+    def _claim(self, arrival: Arrival, budget: Budget) -> tuple[Arrival, Claim | Refused]:
+        """One call; for a FIFO record a second one, as the attempt that the item has come to: itself it cannot say."""
+        claim = self.services.store.claim(self._claim_request(arrival, budget))
+        if arrival.envelope.is_fifo and (retry := _retry_in_item(arrival, claim)) is not None:
+            arrival = replace(arrival, message=arrival.message.at_retry(retry))
+            claim = self.services.store.claim(self._claim_request(arrival, budget))
+        return arrival, claim
 
     def _claim_request(self, arrival: Arrival, budget: Budget) -> ClaimRequest:
         now, left, flow = self.services.clock.now(), budget.remaining(), arrival.flow
@@ -139,7 +148,7 @@ class Runtime:
         note = ErrorNote.of(error, now)
         policy = arrival.stage.retry if arrival.stage is not None else RetryPolicy()
         attempt = Attempt(
-            retry=_retry(arrival, claim),
+            retry=message.retry,
             age=timedelta(milliseconds=now - message.requested_at),
             longest_delay=_longest_delay(arrival),
         )
@@ -149,14 +158,15 @@ class Runtime:
                 commit = self._planner(arrival, claim).failed(last, arrival.envelope, claim.item.state)
                 return self._answered(arrival, commit, self.services.store.commit(claim, commit))
             case Again(delay):
-                ending = self._again(arrival, note, delay)
+                ending = self._again(arrival, claim, note, delay)
                 self._teller.tell(Event.RETRIED, arrival, error=note.type, delay=delay)
                 return ending
 
-    def _again(self, arrival: Arrival, note: ErrorNote, delay: int) -> Ending:
+    def _again(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> Ending:
         """A new message for the same attempt plus one; from a FIFO queue the record itself, for order's sake."""
         envelope = arrival.envelope
         if envelope.is_fifo:
+            self.services.store.release(claim)
             self.services.sender.postpone(envelope, delay)
         if envelope.is_fifo or envelope.queue_arn is None:
             return kept(arrival, Verdict.CLAIMED, str(note))
@@ -174,11 +184,12 @@ class Runtime:
         return Planner(flow=arrival.flow, message=arrival.message, moment=moment)
 
 
-def _retry(arrival: Arrival, claim: Claim) -> int:
-    """How many attempts went before. A FIFO record that was only delivered behind a failing one was never begun."""
-    before, item = claim.before, claim.item
-    begun = before is not None and (before.request_id, before.hop) == (item.request_id, item.hop)
-    return claim.message.retry if begun or not arrival.envelope.is_fifo else 0
+def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
+    """The attempt that the item has come to at this very hop, where the record was taken for an earlier one."""
+    if not isinstance(claim, Refused) or claim.verdict is not Verdict.DUPLICATE or claim.item is None:
+        return None
+    item, m = claim.item, arrival.message
+    return item.retry if (item.hop, item.redrive) == (m.hop, m.redrive) else None
 
 
 def _longest_delay(arrival: Arrival) -> timedelta:

@@ -81,14 +81,15 @@ def test_a_fifo_record_that_comes_back_is_the_next_attempt_although_no_lease_has
     at.script.pricing = fail_for("o0")
     deliver_fifo(at, fifo_record(order(at, 0), 0, "red"))
     at.script.pricing = lambda step: None
-    assert deliver_fifo(at, fifo_record(order(at, 0), 0, "red", receives=2)) == ([], [])
+    assert deliver_fifo(at, fifo_record(order(at, 0), 0, "red")) == ([], [])
     assert [attempt for _, _, attempt in at.script.handled] == [1, 2]
 
 
 def test_the_last_attempt_of_a_fifo_record_ends_its_run_and_frees_its_group(at: Scene) -> None:
     at.script.pricing = fail_for("o0")
-    deliver_fifo(at, fifo_record(order(at, 0), 0, "red", receives=2))
-    records = [fifo_record(order(at, 0), 0, "red", receives=3), fifo_record(order(at, 2), 1, "red")]
+    for _ in range(2):
+        assert deliver_fifo(at, fifo_record(order(at, 0), 0, "red")) == ([0], [20])
+    records = [fifo_record(order(at, 0), 0, "red"), fifo_record(order(at, 2), 1, "red")]
     assert deliver_fifo(at, *records) == ([], [])
     item = at.item("o0")
     assert item is not None
@@ -96,10 +97,33 @@ def test_the_last_attempt_of_a_fifo_record_ends_its_run_and_frees_its_group(at: 
     assert at.item("o2") is not None
 
 
-def test_a_fifo_record_that_was_only_delivered_behind_a_failing_one_still_has_its_first_attempt(at: Scene) -> None:
+@pytest.mark.parametrize("receives", [1, 9])
+def test_how_often_a_fifo_record_was_delivered_says_nothing_about_its_attempts(at: Scene, receives: int) -> None:
+    """It counts waiting behind a failing record too, and begins anew when the record is moved."""
     at.script.pricing = fail_for("o2")
-    assert deliver_fifo(at, fifo_record(order(at, 2), 0, "red", receives=3)) == ([0], [20])
-    assert at.sent("dead") == []
+    for attempt in (1, 2):
+        assert deliver_fifo(at, fifo_record(order(at, 2), 0, "red", receives=receives)) == ([0], [20])
+        assert at.script.handled[-1] == ("price-order", "run-o2", attempt)
+    at.script.pricing = lambda step: None
+    assert deliver_fifo(at, fifo_record(order(at, 2), 0, "red")) == ([], [])
+    assert (at.sent("dead"), at.script.handled[-1][2]) == ([], 3)
+
+
+def test_a_fifo_record_whose_worker_died_is_the_same_attempt_once_its_lease_is_over(at: Scene) -> None:
+    at.script.pricing = fail_for("o0")
+    deliver_fifo(at, fifo_record(order(at, 0), 0, "red"))
+    at.script.pricing = die
+    with pytest.raises(KeyboardInterrupt):
+        deliver_fifo(at, fifo_record(order(at, 0), 0, "red"))
+    at.script.pricing = lambda step: None
+    assert deliver_fifo(at, fifo_record(order(at, 0), 0, "red")) == ([0], [30])
+    at.clock.advance(seconds=30)
+    assert deliver_fifo(at, fifo_record(order(at, 0), 0, "red")) == ([], [])
+    assert [attempt for _, _, attempt in at.script.handled] == [1, 2, 2]
+
+
+def die(step: Step[OrderState]) -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_fifo_records_messages_are_sent_before_the_next_record_is_begun(at: Scene) -> None:

@@ -51,7 +51,8 @@ class Schedules:
         queue: Any = getattr(send.to, "name", "")
         if not queue.startswith("arn:"):
             raise ValueError(f"a delay above 15 minutes needs the queue's ARN, and {send.to} is none")
-        due = datetime.fromtimestamp(self._clock.now() / 1000, UTC) + timedelta(seconds=send.delay)
+        begun = datetime.fromtimestamp(-(-self._clock.now() // 1000), UTC)  # whole seconds, and never early
+        due = begun + timedelta(seconds=send.delay)
         self._clients.scheduler.create_schedule(
             Name=schedule_name(send),
             GroupName=self._group,

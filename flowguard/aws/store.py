@@ -121,6 +121,32 @@ class DynamoDBStore:
             item = self._with_result(item, found)
         return Refused(verdict, item)
 
+    # -- release
+
+    def release(self, claim: Claim) -> None:
+        """One UpdateItem under the commit's own fence. Repeated after a lost answer it writes the same again."""
+        item = claim.item
+        call: Any = {
+            "TableName": self._table,
+            "Key": run_key(claim.message.flow, claim.message.object_id),
+            "UpdateExpression": "SET retry = :retry, lease_until = :over",
+            "ConditionExpression": expressions.COMMIT,
+            "ExpressionAttributeNames": {"#owner": "owner"},
+            "ExpressionAttributeValues": {
+                ":request_id": {"S": item.request_id},
+                ":epoch": number(item.epoch),
+                ":owner": {"S": item.owner},
+                ":no": _NO,
+                ":retry": number(item.retry + 1),
+                ":over": number(0),
+            },
+        }
+        try:
+            patiently(lambda: self._client.update_item(**call), self._pause)
+        except ClientError as error:
+            if error_code(error) != "ConditionalCheckFailedException":
+                raise
+
     # -- commit
 
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:

@@ -54,6 +54,9 @@ class _Store:
         self._passing(Point.AFTER_CLAIM, request.message)
         return answer
 
+    def release(self, claim: Claim) -> None:
+        self._store.release(claim)
+
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
         self._passing(Point.BEFORE_COMMIT, claim.message)
         answer = self._store.commit(claim, commit)

@@ -209,6 +209,31 @@ def test_a_hop_is_committed_once(store: DynamoDBStore) -> None:
     assert stored(store).state == '{"total":3}'
 
 
+# -- release
+
+
+def test_a_release_ends_the_lease_and_counts_the_attempt(store: DynamoDBStore) -> None:
+    claim = claimed(store)
+    store.release(claim)
+    item = stored(store)
+    assert (item.retry, item.lease_until, item.done, item.epoch) == (1, 0, False, 1)
+    assert claimed(store, attempt=(0, 1), owner="next").item.epoch == 2
+
+
+def test_a_release_whose_answer_was_lost_counts_once(store: DynamoDBStore) -> None:
+    claim = claimed(store)
+    with intercept(answer_lost):
+        store.release(claim)
+    assert stored(store).retry == 1
+
+
+def test_a_release_of_another_workers_hop_writes_nothing(store: DynamoDBStore) -> None:
+    old = claimed(store)
+    new = claimed(store, (501, "request-n"))
+    store.release(old)
+    assert stored(store) == new.item
+
+
 # -- lost answers
 
 

@@ -7,12 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.engines.polling import comes_true
 from tests.engines.process import LOOPBACK, EngineFailed, EngineMissing, engine_home, free_port, running
 
 ROOT = Path(__file__).parents[2]
@@ -31,15 +30,6 @@ def answers(port: int) -> bool:
         return False
     finally:
         connection.close()
-    return True
-
-
-def comes_true(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 10
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
     return True
 
 

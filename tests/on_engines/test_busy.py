@@ -1,0 +1,51 @@
+"""Many copies of one slow message: they wait for its lease to end, and do not wear out their receive counts."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+from flowguard import Done, Flow, Outcome, Stage, Step, lambda_handler
+from flowguard.events import Event, Tally
+from tests.engines.polling import comes_true
+from tests.soak.ground import Ground
+from tests.soak.mapping import Mapping
+
+COPIES = 50
+LEASE = timedelta(seconds=4)
+SLOW = 3.5
+"""Seconds. Copies that came back at their queue's pace, one second, would be received a fourth time within these."""
+
+
+class TakeTime(Stage[dict[str, Any]], name="take-time"):
+    def handle(self, payload: dict[str, Any], step: Step) -> Outcome:
+        began = time.monotonic()
+        assert comes_true(lambda: time.monotonic() > began + SLOW)
+        step.update("slow-effects", {"id": "s1"}, "ADD applied :one", values={":one": 1})
+        return Done()
+
+
+class Slow(Flow, name="slow", object_id="id"):
+    stages = (TakeTime,)
+
+
+def test_of_fifty_copies_of_a_slow_message_none_is_given_up_and_one_is_executed(ground: Ground) -> None:
+    ground.create_tables("slow-effects")
+    ground.create_queue("slow-given-up")
+    url = ground.create_queue("slow", visibility=1, given_up_to="slow-given-up", max_receives=3)
+    tally = Tally()
+    handler = lambda_handler(Slow).using(ground.services(tally))
+    for _ in range(COPIES):
+        ground.client.start(Slow, {"id": "s1"}, request_id="request-slow", requested_at=1_700_000_000_000)
+    with ThreadPoolExecutor(1) as other:
+        slow = Mapping(ground.clients.sqs, url, handler, LEASE, batch=1)
+        first = other.submit(slow.once)
+        assert comes_true(lambda: tally.count(Event.CLAIMED) == 1)
+        busy = Mapping(ground.clients.sqs, url, handler, LEASE)
+        assert comes_true(lambda: busy.once() == 0 and ground.waiting("slow") == 0, seconds=15)
+        first.result()
+    assert (tally.count(Event.CLAIMED), tally.count(Event.BUSY)) == (1, COPIES)
+    assert ground.rows("slow-effects")["s1"]["applied"] == 1
+    assert ground.waiting("slow-given-up") == 0

@@ -1,0 +1,33 @@
+"""What workers did, a line each in a file that outlives them: a line once written is there however its writer dies."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from flowguard.events import Happening
+
+Line = dict[str, Any]
+
+
+class Journal:
+    """One file for all workers. Each line goes out in one unbuffered write at the file's end."""
+
+    def __init__(self, path: Path, worker: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._worker = worker
+
+    def write(self, what: str, **facts: Any) -> None:
+        line = {"what": what, "worker": self._worker, **facts}
+        os.write(self._file, json.dumps(line, default=str).encode() + b"\n")
+
+    def happened(self, happening: Happening) -> None:
+        """An observer of flowguard."""
+        fields = happening.fields()
+        self.write(fields.pop("event"), **fields)
+
+
+def read_journal(path: Path) -> list[Line]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
