@@ -91,10 +91,15 @@ def test_a_message_whose_work_is_in_progress_elsewhere_comes_back_when_the_lease
             return {}
         return proceed()
 
-    at.script.pricing = lambda _: acked.extend(at.deliver(at.message()))
+    def duplicate(step: Step[OrderState]) -> None:
+        acked.extend(at.deliver(at.message()))
+        calls.extend(at.calls)
+
+    calls: list[str] = []
+    at.script.pricing = duplicate
     with intercept(watch):
         at.deliver(at.message())
-    assert (acked, waits, at.told(Event.BUSY)) == ([False], [30], 1)
+    assert (acked, waits, calls, at.told(Event.BUSY)) == ([False], [30], ["UpdateItem"], 1)
     assert len(at.script.handled) == 1
 
 
@@ -540,6 +545,73 @@ def test_a_caller_condition_that_fails_is_tried_again_and_nothing_is_applied(at:
     at.script.pricing = lambda step: step.put("orders", {"id": "o2"}, condition="attribute_exists(id)")
     assert at.deliver(at.message()) == [True]
     assert (at.told(Event.RETRIED), at.priced()) == (1, 0)
+
+
+# -- failures inside the failure path
+
+
+def drop_queue(at: Scene, name: str) -> None:
+    sqs = at.aws.client("sqs")
+    sqs.delete_queue(QueueUrl=sqs.get_queue_url(QueueName=name)["QueueUrl"])
+
+
+def test_a_missing_dead_letter_queue_loses_nothing_and_is_named_until_it_is_there(at: Scene) -> None:
+    at.script.pricing = lambda step: reject_once(at)
+    drop_queue(at, "dead")
+    assert at.deliver(at.message()) == [False]
+    [told] = [h for h in at.tally.happenings if h.event is Event.NOT_SENT]
+    assert (told.facts["to"], "dead" in told.facts["why"] or "exist" in told.facts["why"]) == ("sqs:dead", True)
+    assert at.deliver(at.message()) == [False]
+    at.aws.create_queue("dead")
+    assert at.deliver(at.message()) == [True]
+    assert (len(at.sent("dead")), len(at.script.handled)) == (1, 1), "the stage is not run again for it"
+
+
+def test_a_dead_letter_queue_that_denies_is_named_with_the_services_own_words(at: Scene) -> None:
+    def denied(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "SendMessageBatch" and call.params["QueueUrl"].endswith("/dead"):
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "not allowed"}}, call.operation)
+        return proceed()
+
+    at.script.pricing = lambda step: reject_once(at)
+    with intercept(denied):
+        assert at.deliver(at.message()) == [False]
+    [told] = [h for h in at.tally.happenings if h.event is Event.NOT_SENT]
+    assert "AccessDenied" in told.facts["why"]
+
+
+def test_the_end_of_a_run_that_was_replaced_meanwhile_is_fenced_like_any_commit(at: Scene) -> None:
+    def replaced_then_rejected(step: Step[OrderState]) -> None:
+        supersede(at)
+        raise Reject("too late to say so")
+
+    at.script.pricing = replaced_then_rejected
+    assert at.deliver(at.message()) == [True]
+    item = at.item()
+    assert item is not None
+    assert (item.request_id, item.status, at.sent("dead")) == ("run-2", Status.RUNNING, [])
+
+
+def test_a_database_that_fails_while_a_run_is_ended_leaves_the_record_in_its_queue(at: Scene) -> None:
+    def down_for_commits(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "UpdateItem" and "if_not_exists" not in call.params["UpdateExpression"]:
+            raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow down"}}, call.operation)
+        return proceed()
+
+    at.script.pricing = lambda step: reject_once(at)
+    with intercept(down_for_commits):
+        assert at.deliver(at.message()) == [False]
+    assert (at.told(Event.BROKEN), at.sent("dead")) == (1, [])
+    at.clock.advance(seconds=31)
+    assert at.deliver(at.message()) == [True]
+    assert at.priced() == 1
+
+
+def test_a_retry_that_cannot_be_sent_leaves_the_record_to_sqs(at: Scene) -> None:
+    at.script.pricing = boom
+    drop_queue(at, "price-order")
+    assert at.deliver(at.message()) == [False]
+    assert at.told(Event.NOT_SENT) == 1
 
 
 # -- batches, events without partial answers, time
