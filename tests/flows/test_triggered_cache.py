@@ -7,13 +7,13 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from flowguard.testing import step_for
 
 from flowguard import Done, Reject
 from flowguard.events import Event
 from flowguard.local.calls import intercept
 from flowguard.local.embedded import EmbeddedAWS
 from flowguard.run import Status
+from flowguard.testing import step_for
 from flowguard.writes import Put, Update
 from flows.triggered_cache import handlers
 from flows.triggered_cache.flow import QUEUES, TABLES, BuildEntry, CollectParts, PublishEntry, TriggeredCache
