@@ -22,7 +22,7 @@ demo: $(VENV) ## watch the shipped flows survive duplicates, disorder and crashe
 
 test: $(VENV) ## run the tests (PYTEST="-k claim" passes arguments on)
 	@$(MAKE) --no-print-directory --keep-going $(ENGINES) || test -z "$$CI"
-	$(BIN)/python -m pytest $(PYTEST)
+	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal $(PYTEST)
 
 check: lint types test ## the one gate: lint, format, types, tests
 

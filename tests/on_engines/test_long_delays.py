@@ -81,7 +81,7 @@ def test_a_retry_in_twenty_minutes_is_one_schedule_however_often_it_is_asked_for
     assert desk.schedules() == [name]
 
     found = desk.clients.scheduler.get_schedule(Name=name)
-    due = datetime.fromtimestamp((clock.now() - 60_000) / 1000, UTC) + WAIT
+    due = datetime.fromtimestamp(-((60_000 - clock.now()) // 1000), UTC) + WAIT  # a schedule has no milliseconds
     assert found["ScheduleExpression"] == f"at({due:%Y-%m-%dT%H:%M:%S})"
     assert (found["ActionAfterCompletion"], found["FlexibleTimeWindow"]) == ("DELETE", {"Mode": "OFF"})
     assert (found["Target"]["Arn"], found["Target"]["RoleArn"]) == (desk.arn("late"), ROLE)
