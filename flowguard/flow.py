@@ -103,7 +103,7 @@ class Flow:
         cls.carry, cls.max_hops = carry, max_hops
         cls.retention, cls.abandoned_after, cls.long_delays = retention, abandoned_after, long_delays
         if problems := [*_option_problems(cls), *_stage_problems(cls)]:
-            raise DefinitionError(f"flow {cls.__qualname__}", tuple(problems))
+            raise DefinitionError(f"flow {cls.__qualname__}", tuple(dict.fromkeys(problems)))
 
     @classmethod
     def entry(cls) -> AnyStage:
