@@ -101,7 +101,8 @@ def refused_commit(claim: Claim, wanted: Status, item: RunItem | None) -> Commit
     if item is None:
         return Fenced(FencedBy.EXPIRED, None)
     if item.request_id != mine.request_id:
-        return Fenced(FencedBy.NEWER_RUN, item)
+        older = (item.requested_at, item.request_id) < (mine.requested_at, mine.request_id)
+        return Fenced(FencedBy.EXPIRED if older else FencedBy.NEWER_RUN, item)
     if item.epoch == mine.epoch and item.owner == mine.owner and item.status is wanted:
         return Committed()
     finished = item.hop > mine.hop or item.done

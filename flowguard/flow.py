@@ -274,7 +274,12 @@ def _state_problems(stages: tuple[AnyStage, ...]) -> list[str]:
 
 def _delay_problems(flow: AnyFlow, stages: tuple[AnyStage, ...]) -> list[str]:
     if flow.long_delays:
-        return []
+        return [
+            f"stage {stage.name!r} may delay a retry by {stage.retry.longest_delay}, and after {flow.abandoned_after} "
+            f"the run is taken for abandoned; lower its max_delay, or raise abandoned_after"
+            for stage in stages
+            if flow.on_conflict is OnConflict.IGNORE and stage.retry.longest_delay > flow.abandoned_after
+        ]
     return [
         f"stage {stage.name!r} may delay a retry by {stage.retry.longest_delay}, and SQS delays by at most "
         f"{LONGEST_SQS_DELAY}; lower its max_delay, or say long_delays=True (EventBridge Scheduler)"

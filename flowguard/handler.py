@@ -87,7 +87,8 @@ def dlq_handler(*flows: AnyFlow) -> LambdaHandler:
     """The function of the dead-letter queue that SQS moves records to when their function was killed too often.
 
     It ends each run FAILED, tells whoever waits, and parks the message among the flow's dead letters, where a redrive
-    finds it. A run that went on or ended meanwhile is left as it is.
+    finds it. A run whose hop was committed meanwhile is left as it is. One whose attempt failed, and whose retry is
+    still on its way, is ended all the same: SQS gave up the record of that attempt.
     """
     return LambdaHandler(Routes(flows), given_up=True)
 

@@ -21,8 +21,8 @@ class Store(Protocol):
 
     def claim(self, request: ClaimRequest) -> Claim | Refused: ...
 
-    def release(self, claim: Claim) -> None:
-        """Ends the lease of a failed attempt whose record stays in its queue, and counts the attempt in the item.
+    def release(self, claim: Claim, now: int) -> None:
+        """Ends the lease (``now``, ms) of a failed attempt whose record stays in its queue, and counts it in the item.
 
         Writes nothing where another owns the hop by now.
         """

@@ -123,7 +123,7 @@ class FencedBy(StrEnum):
     FINISHED = "finished"
     """Another attempt, which finished the hop. It may die before it has sent anything: send its outbox, then ack."""
     EXPIRED = "expired"
-    """Nobody; the item is gone: not acked."""
+    """Nobody, or an older request: the item had gone. This one has still to be carried out: not acked."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from flowguard.ending import Ending, acked, kept
 from flowguard.errors import ConditionFailed, Reject, RunFailed, SendFailed
 from flowguard.events import Event
 from flowguard.failure import Again, Attempt, Never, after_failure
+from flowguard.flow import OnConflict
 from flowguard.ids import Owner
 from flowguard.message import ErrorNote
 from flowguard.payloads import decode
@@ -166,7 +167,7 @@ class Runtime:
         """A new message for the same attempt plus one; from a FIFO queue the record itself, for order's sake."""
         envelope = arrival.envelope
         if envelope.is_fifo:
-            self.services.store.release(claim)
+            self.services.store.release(claim, self.services.clock.now())
             self.services.sender.postpone(envelope, delay)
         if envelope.is_fifo or envelope.queue_arn is None:
             return kept(arrival, Verdict.CLAIMED, str(note))
@@ -193,9 +194,12 @@ def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
 
 
 def _longest_delay(arrival: Arrival) -> timedelta:
+    """What the queue can make, and what a flow waits for before it takes the run for abandoned."""
+    flow = arrival.flow
+    longest = LONGEST_DELAY if flow.long_delays else LONGEST_SQS_DELAY
     if arrival.envelope.is_fifo:
-        return LONGEST_VISIBILITY
-    return LONGEST_DELAY if arrival.flow.long_delays else LONGEST_SQS_DELAY
+        longest = LONGEST_VISIBILITY
+    return min(longest, flow.abandoned_after) if flow.on_conflict is OnConflict.IGNORE else longest
 
 
 def _ms(span: timedelta) -> int:

@@ -205,6 +205,13 @@ def test_a_wrong_list_of_stages_is_told_with_its_cure(listed: Any, told: str) ->
     assert told in problem
 
 
+def test_a_run_that_waits_for_its_retry_must_not_be_taken_for_abandoned() -> None:
+    with pytest.raises(DefinitionError, match="after 1 day, 0:00:00 the run is taken for abandoned"):
+
+        class Hasty(Flow, name="hasty", object_id="cart_id", on_conflict=IGNORE, long_delays=True):
+            stages = (stage("price", then=(), retry=RetryPolicy(max_delay=timedelta(days=2))),)
+
+
 def test_stages_that_only_lead_to_each_other_are_not_reached() -> None:
     island = (stage("ebb", then="flood"), stage("flood", then="ebb"))
     assert len(problems(PRICE, CONFIRM, *island)) == 2

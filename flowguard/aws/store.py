@@ -123,7 +123,7 @@ class DynamoDBStore:
 
     # -- release
 
-    def release(self, claim: Claim) -> None:
+    def release(self, claim: Claim, now: int) -> None:
         """One UpdateItem under the commit's own fence. Repeated after a lost answer it writes the same again."""
         item = claim.item
         call: Any = {
@@ -138,7 +138,7 @@ class DynamoDBStore:
                 ":owner": {"S": item.owner},
                 ":no": _NO,
                 ":retry": number(item.retry + 1),
-                ":over": number(0),
+                ":over": number(now),
             },
         }
         try:

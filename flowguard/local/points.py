@@ -54,8 +54,8 @@ class _Store:
         self._passing(Point.AFTER_CLAIM, request.message)
         return answer
 
-    def release(self, claim: Claim) -> None:
-        self._store.release(claim)
+    def release(self, claim: Claim, now: int) -> None:
+        self._store.release(claim, now)
 
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
         self._passing(Point.BEFORE_COMMIT, claim.message)

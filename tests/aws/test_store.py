@@ -15,12 +15,14 @@ from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.destinations import Queue
 from flowguard.errors import ConditionFailed, TooLarge, WriteInvalid
+from flowguard.flow import OnConflict
 from flowguard.ids import RequestId
 from flowguard.local.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.message import ErrorNote
 from flowguard.outbox import Kind, Outbox, Send
-from flowguard.run import Claim, Commit, Committed, Fenced, FencedBy, RunItem, Status
+from flowguard.run import Claim, Commit, Committed, Fenced, FencedBy, Refused, RunItem, Status
 from flowguard.settings import Settings
+from flowguard.verdicts import Verdict
 from flowguard.writes import Condition, Delete, Put, Update, Write
 from tests.aws.engines import on_moto
 from tests.aws.states import NOW, STORED, request
@@ -146,6 +148,15 @@ def test_an_item_that_has_expired_fences_a_commit(clients: Clients, store: Dynam
     assert store.read("flow", "object") is None
 
 
+def test_a_newer_request_is_not_taken_for_done_because_an_older_one_came_after_its_item_had_expired(
+    clients: Clients, store: DynamoDBStore
+) -> None:
+    stalled = claimed(store, (501, "request-n"))
+    clients.dynamodb.delete_item(TableName="flowguard", Key={"pk": {"S": "run#flow#object"}, "sk": {"S": "run"}})
+    claimed(store)
+    assert fenced(store.commit(stalled, commit())) is FencedBy.EXPIRED
+
+
 def test_an_old_worker_stays_fenced_when_the_item_expired_and_its_epoch_came_round_again(
     clients: Clients, store: DynamoDBStore
 ) -> None:
@@ -214,23 +225,30 @@ def test_a_hop_is_committed_once(store: DynamoDBStore) -> None:
 
 def test_a_release_ends_the_lease_and_counts_the_attempt(store: DynamoDBStore) -> None:
     claim = claimed(store)
-    store.release(claim)
+    store.release(claim, NOW + 5)
     item = stored(store)
-    assert (item.retry, item.lease_until, item.done, item.epoch) == (1, 0, False, 1)
-    assert claimed(store, attempt=(0, 1), owner="next").item.epoch == 2
+    assert (item.retry, item.lease_until, item.done, item.epoch) == (1, NOW + 5, False, 1)
+    assert claimed(store, attempt=(0, 1), owner="next", now=NOW + 5).item.epoch == 2
+
+
+def test_a_released_run_still_keeps_its_object_from_others(store: DynamoDBStore) -> None:
+    store.release(claimed(store, policy=OnConflict.IGNORE), NOW + 5)
+    refused = store.claim(request((501, "request-n"), policy=OnConflict.IGNORE, now=NOW + 10))
+    assert isinstance(refused, Refused)
+    assert refused.verdict is Verdict.IGNORED
 
 
 def test_a_release_whose_answer_was_lost_counts_once(store: DynamoDBStore) -> None:
     claim = claimed(store)
     with intercept(answer_lost):
-        store.release(claim)
+        store.release(claim, NOW)
     assert stored(store).retry == 1
 
 
 def test_a_release_of_another_workers_hop_writes_nothing(store: DynamoDBStore) -> None:
     old = claimed(store)
     new = claimed(store, (501, "request-n"))
-    store.release(old)
+    store.release(old, NOW)
     assert stored(store) == new.item
 
 

@@ -1,0 +1,1 @@
+"""An exhaustive search over small worlds: real decisions, real workers, a modelled environment. See docs/model.md."""
