@@ -225,6 +225,8 @@ class DynamoDBStore:
                     return self._fenced(claim, commit, reasons[0].get("Item"))
                 if failure := condition_failure(commit.writes, reasons[1:]):
                     raise failure from None
+                if invalid := [r.get("Message", "") for r in reasons if r.get("Code") == "ValidationError"]:
+                    raise WriteInvalid(f"DynamoDB refuses a recorded write: {invalid[0]}") from None
                 raise error
             case "ValidationException" if commit.writes:
                 raise WriteInvalid(f"DynamoDB refuses the recorded writes: {_message(error)}") from None

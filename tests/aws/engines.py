@@ -1,4 +1,4 @@
-"""The store on each engine: one contract, judged by moto and by AWS's own implementation."""
+"""The store on each engine: one contract, judged by moto, by the AWS in memory and by AWS's own implementation."""
 
 from __future__ import annotations
 
@@ -10,19 +10,31 @@ import boto3
 
 from flowguard.aws.clients import Clients
 from flowguard.local.embedded import EmbeddedAWS
+from flowguard.local.memory.aws import MemoryAWS
 
-ENGINES = ("moto", "dynamodb-local")
+ENGINES = ("moto", "memory", "dynamodb-local")
 
 
 @contextmanager
 def on_moto() -> Iterator[Clients]:
     """Clients of an empty embedded AWS with the table ``flowguard`` and the users' table ``carts`` (key ``id``)."""
     with EmbeddedAWS() as aws:
-        clients = Clients()
-        aws.create_table("flowguard")
-        _create_carts(clients)
-        aws.client("s3").create_bucket(Bucket="long-texts")
-        yield clients
+        yield _set_up(aws)
+
+
+@contextmanager
+def on_memory() -> Iterator[Clients]:
+    """The same on the AWS in memory."""
+    with MemoryAWS() as aws:
+        yield _set_up(aws)
+
+
+def _set_up(aws: EmbeddedAWS) -> Clients:
+    clients = Clients()
+    aws.create_table("flowguard")
+    _create_carts(clients)
+    aws.client("s3").create_bucket(Bucket="long-texts")
+    return clients
 
 
 def on_dynamodb_local(url: str) -> Clients:

@@ -357,6 +357,14 @@ def test_a_malformed_write_is_named_and_nothing_is_written(store: DynamoDBStore)
     assert not stored(store).done
 
 
+def test_a_write_that_cannot_be_applied_is_named_however_the_engine_says_so(store: DynamoDBStore) -> None:
+    """AWS cancels the transaction with ValidationError for that action; DynamoDB Local refuses the whole request."""
+    update = Update("carts", {"id": "c1"}, Condition("SET total = missing + :one", {}, {":one": 1}))
+    with pytest.raises(WriteInvalid, match="DynamoDB refuses"):
+        store.commit(claimed(store), commit(update))
+    assert not stored(store).done
+
+
 # -- long texts
 
 

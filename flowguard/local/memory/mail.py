@@ -1,0 +1,104 @@
+"""What SQS asks of messages and batches, and how it shows a message to whoever receives it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from flowguard.local.calls import Response
+from flowguard.local.memory.faults import Fault
+from flowguard.local.memory.queues import Message, Queue
+from flowguard.local.memory.service import Params
+
+MOST_ENTRIES: Final = 10
+
+
+def wrong(message: str) -> Fault:
+    return Fault("InvalidParameterValue", message)
+
+
+def md5(body: str) -> str:
+    return hashlib.md5(body.encode(), usedforsecurity=False).hexdigest()
+
+
+def sequence(message: Message) -> str:
+    return f"{message.number:020d}"
+
+
+def size_of(body: str, attributes: Mapping[str, Any]) -> int:
+    """Bytes of body and attributes: names, types and values."""
+    size = len(body.encode())
+    for name, value in attributes.items():
+        content = value.get("StringValue", value.get("BinaryValue", b""))
+        size += len(name.encode()) + len(value["DataType"])
+        size += len(content.encode() if isinstance(content, str) else content)
+    return size
+
+
+def fifo_ids(queue: Queue, entry: Params) -> tuple[str | None, str | None]:
+    group, deduplication = entry.get("MessageGroupId"), entry.get("MessageDeduplicationId")
+    if not queue.fifo:
+        return group, None
+    if group is None:
+        raise Fault("MissingParameter", "The request must contain the parameter MessageGroupId.")
+    if deduplication is None:
+        if queue.attributes.get("ContentBasedDeduplication") != "true":
+            raise wrong(
+                "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided"
+            )
+        deduplication = hashlib.sha256(entry["MessageBody"].encode()).hexdigest()
+    return group, deduplication
+
+
+def check_batch(entries: list[Mapping[str, Any]]) -> None:
+    prefix = "AWS.SimpleQueueService."
+    if not entries:
+        raise Fault(f"{prefix}EmptyBatchRequest", "There should be at least one entry.", shape="EmptyBatchRequest")
+    if len(entries) > MOST_ENTRIES:
+        name = "TooManyEntriesInBatchRequest"
+        raise Fault(
+            prefix + name, f"Maximum number of entries per request are 10. You have sent {len(entries)}.", shape=name
+        )
+    if len({entry["Id"] for entry in entries}) < len(entries):
+        name = "BatchEntryIdsNotDistinct"
+        raise Fault(prefix + name, "Two or more batch entries in the request have the same Id.", shape=name)
+
+
+def shown(message: Message, params: Params) -> Response:
+    """The message as a receive answers it, with the attributes that were asked for."""
+    shown: Response = {
+        "MessageId": message.message_id,
+        "ReceiptHandle": message.receipt,
+        "MD5OfBody": md5(message.body),
+        "Body": message.body,
+    }
+    wanted = {*params.get("AttributeNames", ()), *params.get("MessageSystemAttributeNames", ())}
+    system = {name: value for name, value in _system(message).items() if name in wanted or "All" in wanted}
+    names = params.get("MessageAttributeNames", ())
+    own = {name: dict(value) for name, value in message.attributes.items() if _asked(name, names)}
+    return {**shown, **({"Attributes": system} if system else {}), **({"MessageAttributes": own} if own else {})}
+
+
+def _system(message: Message) -> dict[str, str]:
+    said = {
+        "SenderId": "AIDAMEMORY",
+        "SentTimestamp": str(message.sent_at),
+        "ApproximateReceiveCount": str(message.receives),
+        "ApproximateFirstReceiveTimestamp": str(message.first_received_at),
+        "MessageGroupId": message.group,
+        "MessageDeduplicationId": message.deduplication,
+        "SequenceNumber": sequence(message) if message.deduplication is not None else None,
+        "DeadLetterQueueSourceArn": message.dead_letter_source,
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _asked(name: str, wanted: list[str]) -> bool:
+    return any(one in ("All", ".*", name) or (one.endswith(".*") and name.startswith(one[:-2])) for one in wanted)
+
+
+def essence(message: Message, now: int) -> Any:
+    attributes = tuple(sorted((name, repr(sorted(value.items()))) for name, value in message.attributes.items()))
+    left = max(0, message.visible_at - now)
+    return message.body, attributes, message.group, message.receives, left, message.dead_letter_source

@@ -1,0 +1,157 @@
+"""SNS in memory: topics, and the queues that subscribe to them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from flowguard.local.calls import Response
+from flowguard.local.memory.faults import Fault, NotInMemory
+from flowguard.local.memory.mail import size_of
+from flowguard.local.memory.service import Operation, Params, Surroundings, operation
+from flowguard.local.memory.sqs import SQS
+
+LARGEST: Final = 262_144
+_MESSAGE: Final = "Message Subject MessageAttributes MessageGroupId MessageDeduplicationId"
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A queue that gets what is published: as it is, or as a notification."""
+
+    arn: str
+    topic: str
+    endpoint: str
+    raw: bool
+
+
+class SNS:
+    """Topics that deliver to queues at once, in the order of subscription."""
+
+    def __init__(self, around: Surroundings, sqs: SQS) -> None:
+        self._around = around
+        self._sqs = sqs
+        self._topics: dict[str, tuple[Subscription, ...]] = {}
+        self.operations: Mapping[str, Operation] = {
+            "CreateTopic": operation(self._create, "Name Attributes Tags"),
+            "DeleteTopic": operation(self._delete, "TopicArn"),
+            "ListTopics": operation(lambda params: {"Topics": [{"TopicArn": arn} for arn in self._topics]}),
+            "Subscribe": operation(self._subscribe, "TopicArn Protocol Endpoint Attributes ReturnSubscriptionArn"),
+            "Unsubscribe": operation(self._unsubscribe, "SubscriptionArn"),
+            "Publish": operation(self._publish, f"TopicArn TargetArn {_MESSAGE}"),
+            "PublishBatch": operation(self._publish_batch, "TopicArn PublishBatchRequestEntries"),
+        }
+
+    def _create(self, params: Params) -> Response:
+        arn = self._around.arn("sns", params["Name"])
+        self._topics.setdefault(arn, ())
+        return {"TopicArn": arn}
+
+    def _delete(self, params: Params) -> Response:
+        self._topics.pop(params["TopicArn"], None)
+        return {}
+
+    def _topic(self, arn: str) -> str:
+        if arn not in self._topics:
+            raise Fault("NotFound", "Topic does not exist")
+        return arn
+
+    def _subscribe(self, params: Params) -> Response:
+        topic, attributes = self._topic(params["TopicArn"]), params.get("Attributes", {})
+        if params["Protocol"] != "sqs":
+            raise NotInMemory(f"a subscription by {params['Protocol']}", ["sqs"])
+        if unknown := attributes.keys() - {"RawMessageDelivery"}:
+            raise NotInMemory(f"a subscription with {', '.join(sorted(unknown))}", ["RawMessageDelivery"])
+        raw = attributes.get("RawMessageDelivery", "false").lower() == "true"
+        for known in self._topics[topic]:
+            if known.endpoint == params["Endpoint"]:
+                return {"SubscriptionArn": known.arn}
+        made = Subscription(f"{topic}:{self._around.new_id()}", topic, params["Endpoint"], raw)
+        self._topics[topic] = (*self._topics[topic], made)
+        return {"SubscriptionArn": made.arn}
+
+    def _unsubscribe(self, params: Params) -> Response:
+        arn = params["SubscriptionArn"]
+        self._topics = {topic: tuple(s for s in found if s.arn != arn) for topic, found in self._topics.items()}
+        return {}
+
+    # -- publishing
+
+    def _publish(self, params: Params) -> Response:
+        return self._published(self._topic(params.get("TopicArn") or params["TargetArn"]), params)
+
+    def _publish_batch(self, params: Params) -> Response:
+        topic, entries = self._topic(params["TopicArn"]), params["PublishBatchRequestEntries"]
+        if not 0 < len(entries) <= 10:
+            raise Fault("TooManyEntriesInBatchRequest", f"A batch has 1 to 10 entries; there are {len(entries)}")
+        if sum(_size(entry) for entry in entries) > LARGEST:
+            raise Fault("BatchRequestTooLong", "The length of all the messages put together is more than the limit")
+        answer: Response = {"Successful": [], "Failed": []}
+        for entry in entries:
+            try:
+                answer["Successful"].append({"Id": entry["Id"], **self._published(topic, entry)})
+            except Fault as fault:
+                failed = {"Id": entry["Id"], "SenderFault": True, "Code": fault.code, "Message": fault.message}
+                answer["Failed"].append(failed)
+        return answer
+
+    def _published(self, topic: str, entry: Params) -> Response:
+        if not entry["Message"]:
+            raise Fault("InvalidParameter", "Invalid parameter: Empty message")
+        if _size(entry) > LARGEST:
+            raise Fault("InvalidParameter", "Invalid parameter: Message too long")
+        if topic.endswith(".fifo") and "MessageGroupId" not in entry:
+            raise Fault(
+                "InvalidParameter", "Invalid parameter: The MessageGroupId parameter is required for FIFO topics"
+            )
+        message_id = self._around.new_id()
+        for subscription in self._topics[topic]:
+            self._sqs.deliver(subscription.endpoint, self._delivery(subscription, message_id, entry))
+        return {"MessageId": message_id}
+
+    def _delivery(self, to: Subscription, message_id: str, entry: Params) -> dict[str, Any]:
+        fifo = {name: entry[name] for name in ("MessageGroupId", "MessageDeduplicationId") if name in entry}
+        if to.raw:
+            return {"MessageBody": entry["Message"], "MessageAttributes": entry.get("MessageAttributes", {}), **fifo}
+        return {"MessageBody": json.dumps(self._notification(to, message_id, entry), indent=2), **fifo}
+
+    def _notification(self, to: Subscription, message_id: str, entry: Params) -> dict[str, Any]:
+        sent = datetime.fromtimestamp(self._around.now() / 1000, UTC)
+        where = f"https://sns.{self._around.region}.amazonaws.com/"
+        attributes = {name: _attribute(value) for name, value in entry.get("MessageAttributes", {}).items()}
+        return {
+            "Type": "Notification",
+            "MessageId": message_id,
+            "TopicArn": to.topic,
+            **({"Subject": entry["Subject"]} if "Subject" in entry else {}),
+            "Message": entry["Message"],
+            "Timestamp": f"{sent:%Y-%m-%dT%H:%M:%S}.{sent.microsecond // 1000:03d}Z",
+            "SignatureVersion": "1",
+            "Signature": "bWVtb3J5",
+            "SigningCertURL": f"{where}SimpleNotificationService-memory.pem",
+            "UnsubscribeURL": f"{where}?Action=Unsubscribe&SubscriptionArn={to.arn}",
+            **({"MessageAttributes": attributes} if attributes else {}),
+        }
+
+    # -- state
+
+    def state(self) -> Any:
+        return dict(self._topics)
+
+    def put_back(self, state: Any) -> None:
+        self._topics = dict(state)
+
+
+def _attribute(value: Mapping[str, Any]) -> dict[str, str]:
+    content = value.get("StringValue")
+    if content is None:
+        content = base64.b64encode(value["BinaryValue"]).decode()
+    return {"Type": value["DataType"], "Value": content}
+
+
+def _size(entry: Params) -> int:
+    return size_of(entry["Message"], entry.get("MessageAttributes", {}))

@@ -1,0 +1,104 @@
+"""TransactWriteItems: all of it or nothing, and why not, by action."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from flowguard.local.calls import Response
+from flowguard.local.memory.faults import Fault, invalid
+from flowguard.local.memory.service import Params, Surroundings
+from flowguard.local.memory.tables import Table
+from flowguard.local.memory.values import Item
+from flowguard.local.memory.writing import Kind, Planned, planned
+
+MOST_ACTIONS: Final = 100
+REMEMBERED: Final = 10 * 60 * 1000
+"""How long a ClientRequestToken makes a repeated call harmless, ms."""
+
+_KINDS: Final = frozenset({"Put", "Update", "Delete", "ConditionCheck"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    until: int
+    actions: str
+
+
+class Transactions:
+    """``tokens`` are those of the transactions that were applied of late; the mapping is replaced, never changed."""
+
+    def __init__(self, around: Surroundings, table: Callable[[Params], Table]) -> None:
+        self.tokens: Mapping[str, _Remembered] = {}
+        self._around = around
+        self._table = table
+
+    def write(self, params: Params) -> Response:
+        actions = params["TransactItems"]
+        if not 0 < len(actions) <= MOST_ACTIONS:
+            raise invalid(f"Member must have length less than or equal to {MOST_ACTIONS}; there are {len(actions)}")
+        writes = [self._planned(action) for action in actions]
+        if len({(write.table.name, write.key) for write in writes}) < len(writes):
+            raise invalid("Transaction request cannot include multiple operations on one item")
+        if self._repeated(params.get("ClientRequestToken"), actions):
+            return {}
+        reasons, news = _judged(writes)
+        if any(reason["Code"] != "None" for reason in reasons):
+            codes = ", ".join(reason["Code"] for reason in reasons)
+            raise Fault(
+                "TransactionCanceledException",
+                f"Transaction cancelled, please refer cancellation reasons for specific reasons [{codes}]",
+                CancellationReasons=reasons,
+            )
+        for write, new in zip(writes, news, strict=True):
+            write.table.store(write.key, new)
+        self._remember(params.get("ClientRequestToken"), actions)
+        return {}
+
+    def _planned(self, action: Mapping[str, Any]) -> Planned:
+        if len(action) != 1 or not action.keys() <= _KINDS:
+            raise invalid("TransactItems can only contain one of Check, Put, Update or Delete")
+        ((kind, params),) = action.items()
+        return planned(cast("Kind", kind), self._table(params), params)
+
+    def _repeated(self, token: str | None, actions: list[Any]) -> bool:
+        known = self.tokens.get(token) if token is not None else None
+        if known is None or known.until <= self._around.now():
+            return False
+        if known.actions != _text(actions):
+            raise Fault(
+                "IdempotentParameterMismatchException",
+                "The request uses the same client token as a previous, but non-identical request",
+            )
+        return True
+
+    def _remember(self, token: str | None, actions: list[Any]) -> None:
+        if token is not None:
+            now = self._around.now()
+            fresh = {name: one for name, one in self.tokens.items() if one.until > now}
+            self.tokens = {**fresh, token: _Remembered(now + REMEMBERED, _text(actions))}
+
+
+def _text(actions: list[Any]) -> str:
+    return json.dumps(actions, sort_keys=True, default=repr)
+
+
+def _judged(writes: list[Planned]) -> tuple[list[dict[str, Any]], list[Item | None]]:
+    """What each action says, and what each item would become."""
+    reasons: list[dict[str, Any]] = []
+    news: list[Item | None] = []
+    for write in writes:
+        reason, new = {"Code": "None"}, None
+        if not write.holds():
+            failed = {"Code": "ConditionalCheckFailed", "Message": "The conditional request failed"}
+            reason = {**failed, **write.shown_on_failure()}
+        else:
+            try:
+                new = write.new()
+            except Fault as fault:
+                reason = {"Code": "ValidationError", "Message": fault.message}
+        reasons.append(reason)
+        news.append(new)
+    return reasons, news

@@ -1,0 +1,87 @@
+"""One write to one item: put, update, delete or check, the same alone and in a transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from flowguard.local.memory.faults import invalid
+from flowguard.local.memory.keys import Key
+from flowguard.local.memory.paths import projected
+from flowguard.local.memory.requests import Bound, bind
+from flowguard.local.memory.service import Params
+from flowguard.local.memory.tables import Table
+from flowguard.local.memory.values import Item, shown_item, stored_item
+
+Kind: TypeAlias = Literal["Put", "Update", "Delete", "ConditionCheck"]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A write that is right in itself. ``given`` is the item to be put, or the key."""
+
+    kind: Kind
+    table: Table
+    key: Key
+    given: Item
+    bound: Bound
+    params: Params
+
+    @property
+    def old(self) -> Item | None:
+        row = self.table.rows.get(self.key)
+        return row.item if row is not None else None
+
+    def holds(self) -> bool:
+        return self.bound.holds(self.old)
+
+    def new(self) -> Item | None:
+        """The item as the write leaves it; nothing, where it deletes. Raises a Fault if it cannot be applied."""
+        match self.kind:
+            case "Put":
+                return self.table.check(self.given)
+            case "Update":
+                base = self.old or self.given
+                update = self.bound.update
+                return self.table.check(update.applied(base, self.bound.values) if update else dict(base))
+            case "Delete":
+                return None
+            case _:
+                return self.old
+
+    def shown_on_failure(self) -> dict[str, Any]:
+        """What a failed condition tells beside its code."""
+        old = self.old
+        if old is None or self.params.get("ReturnValuesOnConditionCheckFailure") != "ALL_OLD":
+            return {}
+        return {"Item": shown_item(old)}
+
+    def answer(self, old: Item | None, new: Item | None) -> dict[str, Any]:
+        wanted = self.params.get("ReturnValues", "NONE")
+        item = new if wanted.endswith("NEW") else old
+        if wanted == "NONE" or item is None:
+            return {}
+        if wanted.startswith("UPDATED"):
+            touched = self.bound.update.touched if self.bound.update else ()
+            item = projected(item, {path[:1] for path in touched})
+        return {"Attributes": shown_item(item)} if item else {}
+
+
+def planned(kind: Kind, table: Table, params: Params) -> Planned:
+    """Raises a ValidationException for what is wrong whatever the table holds."""
+    bound = bind(params)
+    if kind == "Put":
+        given = stored_item(params["Item"])
+        table.schema.check(given)
+    else:
+        given = table.schema.given(params["Key"])
+    if bound.update is not None:
+        for name in table.schema.names:
+            if any(path[0] == name for path in bound.update.touched):
+                raise invalid(
+                    f"One or more parameter values were invalid: Cannot update attribute {name}. "
+                    "This attribute is part of the key"
+                )
+    if kind != "Update" and params.get("ReturnValues", "NONE") not in ("NONE", "ALL_OLD"):
+        raise invalid("ReturnValues can only be ALL_OLD or NONE")
+    return Planned(kind, table, table.schema.of(given), given, bound, params)
