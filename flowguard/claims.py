@@ -33,7 +33,8 @@ def _another_run(item: RunItem, request: ClaimRequest) -> Verdict:
         return Verdict.SUPERSEDED
     if (m.requested_at, m.request_id) < (item.requested_at, item.request_id):
         return Verdict.STALE
-    if request.on_conflict is OnConflict.SUPERSEDE or item.status in ENDED or is_abandoned(item, request):
+    ended_before = item.status in ENDED and item.committed_at < m.requested_at
+    if request.on_conflict is OnConflict.SUPERSEDE or ended_before or is_abandoned(item, request):
         return Verdict.CLAIMED
     return Verdict.IGNORED
 

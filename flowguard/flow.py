@@ -25,7 +25,7 @@ class OnConflict(StrEnum):
     SUPERSEDE = "supersede"
     """The newest wins; the old run is fenced from that instant."""
     IGNORE = "ignore"
-    """The first keeps the object until it has ended; whoever comes meanwhile is turned away."""
+    """The first keeps the object until it has ended; what is asked for meanwhile is turned away for good."""
 
 
 class _PerRequest(Enum):

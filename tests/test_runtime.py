@@ -178,7 +178,9 @@ def test_a_flow_may_let_the_first_request_keep_the_object() -> None:
         assert (at.calls, at.told(Event.IGNORED), at.priced()) == (["UpdateItem"], 1, 1)
         at.deliver(at.second(flow="patient"))
         assert at.deliver(at.newer(flow="patient")) == [True]
-        assert at.priced() == 2, "once the first has ended, the object is free"
+        assert at.priced() == 1, "what was asked for meanwhile stays turned away, however late it is delivered again"
+        at.deliver(at.newer(flow="patient", requested_at=at.clock.now() + 1_000))
+        assert at.priced() == 2, "what is asked for after the first has ended finds the object free"
 
 
 def test_a_run_that_nobody_works_on_any_more_is_taken_over_with_a_warning() -> None:

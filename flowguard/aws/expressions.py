@@ -24,8 +24,9 @@ _NEWER: Final = (
     "(requested_at < :requested_at OR (requested_at = :requested_at AND request_id < :request_id)))"
 )
 
-# the object is free for another request: its run has ended, or nobody has worked on it for long
-_FREE: Final = "(#status IN (:completed, :failed) OR lease_until < :abandoned_before)"
+# the object is free for another request: its run had ended when that was asked for, or nobody has worked on it for long
+_ENDED: Final = "(#status IN (:completed, :failed) AND committed_at < :requested_at)"
+_FREE: Final = f"({_ENDED} OR lease_until < :abandoned_before)"
 
 # the same attempt once more: its worker's lease is over, or it was this very call, repeated after a lost answer
 _SAME_ATTEMPT: Final = "(retry = :retry AND (lease_until <= :now OR #owner = :owner))"

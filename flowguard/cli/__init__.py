@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "normalize": "Print the records of events in the one shape.",
     "replay": "Run recorded envelopes through the flows, without AWS.",
     "demo": "Watch the shipped flows survive duplicates, disorder and death.",
+    "explore": "Find the crash, duplicate or delay that breaks a flow.",
     "dlq": "List, show, redrive or drop dead letters.",
 }
 

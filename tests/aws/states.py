@@ -96,6 +96,7 @@ def item(hop: int, state: str, attempt: tuple[int, int], lease: str, owner: str)
         "done": {"BOOL": done},
         "stages": {"M": {f"stage-{hop}": {"S": STORED[1]}}},
         "ttl": number(5_000),
+        **({"committed_at": number(STORED[0])} if done else {}),
     }
 
 

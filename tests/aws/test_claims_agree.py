@@ -71,6 +71,7 @@ MUTANTS = {
     "a request of one moment never wins": ("requested_at = :requested_at AND request_id < :request_id", NEVER),
     "the first does not keep the object": (expressions._FREE, ALWAYS),
     "an ended run is not free": ("#status IN (:completed, :failed)", NEVER),
+    "a request that was asked for before the run ended is let in after all": ("committed_at < :requested_at", ALWAYS),
     "a failed run is not free": ("#status IN (:completed, :failed)", "#status = :completed"),
     "a completed run is not free": ("#status IN (:completed, :failed)", "#status = :failed"),
     "an abandoned run is not free": ("lease_until < :abandoned_before", NEVER),

@@ -432,7 +432,7 @@ def test_a_redrive_of_what_a_newer_request_has_replaced_changes_nothing(shop: Sh
     repair()
     attributes = event["Records"][0]["messageAttributes"]
     attributes["uniquerequestid"]["stringValue"] = "pay-3003-request-2"
-    attributes["requestedat"]["stringValue"] = str(int(attributes["requestedat"]["stringValue"]) + 30_000)
+    attributes["requestedat"]["stringValue"] = str(int(attributes["requestedat"]["stringValue"]) + 60_000)
     shop.world.enter(event)
     shop.world.work()
     before = shop.world.run("pay-3003"), shop.world.item("payments", "pay-3003"), shop.balance()

@@ -57,7 +57,8 @@ def conflict_fault(scenario: Scenario, verdict: Verdict, before: RunItem | None,
         return _redrive_fault(verdict, before, message)
     if verdict is Verdict.STALE and before.requested_at < message.requested_at:
         return "a newer request is taken for an older one"
-    is_free = before.status in ENDED or before.lease_until == LONG_OVER
+    ended_before = before.status in ENDED and before.committed_at < message.requested_at
+    is_free = ended_before or before.lease_until == LONG_OVER
     if verdict is Verdict.IGNORED and (is_free or scenario.on_conflict is not OnConflict.IGNORE):
         return "a request is turned away although the object is free"
     if verdict is Verdict.CLAIMED and not is_free and scenario.on_conflict is OnConflict.IGNORE:

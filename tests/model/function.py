@@ -182,6 +182,7 @@ class Function:
 
     def __init__(self, scenario: Scenario, shelf: Shelf) -> None:
         self._shelf = shelf
+        self._apart = scenario.apart
         self.flow = make_flow(scenario)
         self._routes = Routes([self.flow])
         self._calls: dict[tuple[int, bool, int, tuple[int, ...]], Call] = {}
@@ -227,7 +228,7 @@ class Function:
             version=1,
             object_id=ObjectId("c"),
             request_id=run_name(run),
-            requested_at=NOW - 1_000 + run,
+            requested_at=NOW - 1_000 + run + (run - 1) * self._apart,
             body='{"cart":"c"}',
         )
         return self._envelope(message.body, message.attributes())

@@ -24,6 +24,8 @@ class Scenario(NamedTuple):
     on_conflict: OnConflict = OnConflict.SUPERSEDE
     receives: int = 0
     is_fifo: bool = False
+    apart: int = 0
+    """ms between one request and the next: 0 where all are asked for before the first commit."""
     is_long: bool = False
 
     @property
@@ -49,6 +51,15 @@ SCENARIOS = (
         (1, 2),
         hops=1,
         on_conflict=_IGNORE,
+    ),
+    Scenario(
+        "ignore-later",
+        "the same, and the second request is asked for after the first run's commits",
+        Budget(crashes=1, rejects=1, doubles=1, abandoned=1),
+        (1, 2),
+        hops=1,
+        on_conflict=_IGNORE,
+        apart=60_000,
     ),
     Scenario("retry", "failing attempts and their copies", Budget(2, 2, 0, 1, 1), hops=1, attempts=3, is_long=True),
     Scenario("exhausted", "failing more often than the policy allows", Budget(1, 3, 0, 1, 1), hops=1),

@@ -1,0 +1,92 @@
+"""Runs your flow under every fault there is, and says which line of yours does not survive it.
+
+    report = explore(PlaceOrder, [OrderPlaced(order_id="o1")], tables={"orders": "order_id"})
+    assert report.ok, str(report)
+
+The real handlers run, with real boto3 calls, on an AWS inside the process and a virtual time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from flowguard.flow import AnyFlow
+from flowguard.testing.explore.engine import Engine as Engine
+from flowguard.testing.explore.engine import EngineFor, in_memory
+from flowguard.testing.explore.engine import on_moto as on_moto
+from flowguard.testing.explore.equivalence import Free
+from flowguard.testing.explore.ground import Ground
+from flowguard.testing.explore.inbox import Given
+from flowguard.testing.explore.invariants import Invariant as Invariant
+from flowguard.testing.explore.invariants import invariant as invariant
+from flowguard.testing.explore.report import Report as Report
+from flowguard.testing.explore.report import Violation as Violation
+from flowguard.testing.explore.schedule import NoSuchSchedule as NoSuchSchedule
+from flowguard.testing.explore.schedule import Schedule as Schedule
+from flowguard.testing.explore.search import Budget, Search
+from flowguard.testing.explore.timeline import timeline
+from flowguard.testing.explore.view import View as View
+
+BOUND = 300
+WALKS = 200
+MOST = 20
+
+
+def explore(  # noqa: PLR0913 - everything but the first two has a default
+    flows: AnyFlow | Sequence[AnyFlow],
+    messages: Sequence[Given],
+    *,
+    tables: Mapping[str, str] | None = None,
+    invariants: Sequence[Invariant] = (),
+    free: Free | None = None,
+    bound: int = BOUND,
+    walks: int = WALKS,
+    most: int = MOST,
+    seed: int = 0,
+    engine: EngineFor = in_memory,
+) -> Report:
+    """Every single fault at every AWS call, then ``bound`` schedules of two faults, then ``walks`` of more.
+
+    ``messages`` start it: payloads of a flow's first stage, or recorded events in any shape. ``tables`` are those that
+    the flows write to, each with the name of its hash key; what a flow's module says in ``TABLES`` goes without saying.
+    ``free`` says what may differ from the undisturbed end: ``{"orders": ["updated_at"]}``. Equal arguments give equal
+    reports. The search ends at ``most`` different violations. One at a time in a process.
+    """
+    ground = _ground(flows, messages, tables, seed, engine)
+    began = time.perf_counter()
+    with ground:
+        report = Search(ground, invariants, free or {}).all(Budget(bound, walks, seed, most))
+    return replace(report, seconds=time.perf_counter() - began)
+
+
+def replay(
+    flows: AnyFlow | Sequence[AnyFlow],
+    messages: Sequence[Given],
+    schedule: str,
+    *,
+    tables: Mapping[str, str] | None = None,
+    invariants: Sequence[Invariant] = (),
+    free: Free | None = None,
+    seed: int = 0,
+    engine: EngineFor = in_memory,
+) -> tuple[tuple[str, ...], tuple[Violation, ...]]:
+    """Exactly one schedule, by its id: its time line, and what is wrong after it."""
+    wanted = Schedule.parse(schedule)
+    with _ground(flows, messages, tables, seed, engine) as ground:
+        search = Search(ground, invariants, free or {})
+        search.references()
+        history, found = search.check(wanted)
+        return timeline(history), tuple(found.values())
+
+
+def _ground(
+    flows: AnyFlow | Sequence[AnyFlow],
+    messages: Sequence[Given],
+    tables: Mapping[str, str] | None,
+    seed: int,
+    engine: EngineFor,
+) -> Ground:
+    several = [flows] if isinstance(flows, type) else list(flows)
+    return Ground(several, messages, tables or {}, engine, seed)

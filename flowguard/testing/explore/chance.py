@@ -1,0 +1,53 @@
+"""Randomness that is the same in each run: ``random``, ``uuid4``, ``secrets`` and ``os.urandom`` of user code."""
+
+from __future__ import annotations
+
+import os
+import random
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class Chance:
+    """Seeded anew for each attempt, so that an attempt draws the same whatever happened before it."""
+
+    def __init__(self) -> None:
+        self._source = random.Random(0)  # noqa: S311 - repeatable on purpose
+
+    def seed(self, *facts: object) -> None:
+        text = repr(facts)
+        self._source.seed(text)
+        random.seed(text)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """What is drawn within, by boto3 for its own ends, takes nothing from what follows."""
+        own, shared = self._source.getstate(), random.getstate()
+        try:
+            yield
+        finally:
+            self._source.setstate(own)
+            random.setstate(shared)
+
+    def urandom(self, size: int) -> bytes:
+        return self._source.randbytes(size)
+
+
+@contextmanager
+def repeatable(chance: Chance) -> Iterator[None]:
+    """While the block runs the process draws from it. Where modules keep ``urandom`` under a name, that is replaced."""
+    places: list[tuple[Any, str]] = [(os, "urandom"), (random, "_urandom")]
+    if getattr(uuid, "_generate_time_safe", None) is not None:  # libuuid's own, which reads no Python
+        places.append((uuid, "_generate_time_safe"))
+    before = [getattr(module, name) for module, name in places]
+    state = random.getstate()
+    try:
+        for module, name in places:
+            setattr(module, name, chance.urandom if "urandom" in name else None)
+        yield
+    finally:
+        for (module, name), value in zip(places, before, strict=True):
+            setattr(module, name, value)
+        random.setstate(state)

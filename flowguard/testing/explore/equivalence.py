@@ -1,0 +1,129 @@
+"""Is the end the same as if nothing had gone wrong? Tables item by item, messages by their ids.
+
+With several requests for one object there is more than one right end. Then the end must be that of *some* order of
+deliveries in which each record is handled once, undisturbed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from flowguard.message import FLOW_STAGE
+from flowguard.run import Status
+from flowguard.testing.explore.history import History
+from flowguard.testing.explore.posted import Posted
+from flowguard.testing.explore.problem import EQUIVALENCE, Problem
+from flowguard.testing.explore.view import body_of
+
+Free: TypeAlias = Mapping[str, Sequence[str]]
+"""What may differ: attributes by table, and by queue the fields of bodies. ``{"orders": ["updated_at"]}``"""
+
+
+@dataclass(frozen=True)
+class End:
+    """What a schedule left behind. Two ends with equal ``digest`` are equal."""
+
+    tables: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
+    messages: Mapping[tuple[str, str], str]
+    anonymous: Mapping[tuple[str, str], int]
+    failed: frozenset[str]
+    digest: str = field(compare=False, default="")
+
+
+def end_of(history: History, keys: Mapping[str, str], free: Free) -> End:
+    """``keys`` maps tables to the names of their hash keys."""
+    tables = {
+        table: _by_key(items, keys.get(table, ""), frozenset(free.get(table, ())))
+        for table, items in history.tables.items()
+    }
+    sent = [one for one in history.posted if not _is_inner(one)]
+    named: dict[tuple[str, str], str] = {}
+    for one in sent:
+        if one.id is not None:
+            own, body = (one.to, f"{one.id}{_redriven(one)}"), _body(one, free)
+            named[own] = body if named.get(own, body) == body else f"{named[own]} | {body}"
+    anonymous = Counter((one.to, _body(one, free)) for one in sent if one.id is None)
+    failed = frozenset(key for key, item in history.latest().items() if item.status is Status.FAILED)
+    digest = repr((tables, sorted(named.items()), sorted(anonymous.items()), sorted(failed)))
+    return End(tables, named, dict(anonymous), failed, digest)
+
+
+def differences(end: End, expected: End) -> list[Problem]:
+    """Everything in which an end differs from an undisturbed one."""
+    found = [problem for table in end.tables for problem in _table(table, end, expected)]
+    for own in sorted(expected.messages.keys() | end.messages.keys()):
+        should, is_ = expected.messages.get(own), end.messages.get(own)
+        if should != is_:
+            found.append(Problem(EQUIVALENCE, own[0], f"message {own[1]}", should, is_))
+    for own in sorted(expected.anonymous.keys() | end.anonymous.keys()):
+        times, was = expected.anonymous.get(own, 0), end.anonymous.get(own, 0)
+        if times != was:
+            found.append(Problem(EQUIVALENCE, own[0], f"times sent without an id: {_short(own[1])}", times, was))
+    found += [
+        Problem("I14", key, "the run failed, and only answers were lost", "COMPLETED", "FAILED")
+        for key in sorted(end.failed - expected.failed)
+    ]
+    return found
+
+
+def nearest(end: End, references: Iterable[End]) -> list[Problem]:
+    """The differences from the undisturbed end that is most like it; none where it equals one."""
+    return min((differences(end, reference) for reference in references), key=len, default=[])
+
+
+def _table(table: str, end: End, expected: End) -> Iterator[Problem]:
+    found, wanted = end.tables[table], expected.tables.get(table, {})
+    for key in sorted(found.keys() | wanted.keys()):
+        ours, theirs = found.get(key, ()), wanted.get(key, ())
+        if len(ours) == len(theirs) == 1:
+            yield from _attributes(table, key, ours[0], theirs[0])
+        elif ours != theirs:
+            yield Problem(EQUIVALENCE, table, key, _items(theirs), _items(ours))
+
+
+def _items(items: Sequence[Mapping[str, Any]]) -> str:
+    return f"{len(items)} items" if len(items) > 1 else "an item" if items else "no item"
+
+
+def _attributes(table: str, key: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[Problem]:
+    for name in sorted(ours.keys() | theirs.keys()):
+        if ours.get(name) != theirs.get(name):
+            yield Problem(EQUIVALENCE, table, f"{key}: {name}", theirs.get(name), ours.get(name))
+
+
+def _by_key(
+    items: Sequence[Mapping[str, Any]], key: str, free: frozenset[str]
+) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for item in items:
+        kept = {name: value for name, value in sorted(item.items()) if name not in free}
+        name = f"{key} {kept[key]}" if key in kept else f"with {_short(json.dumps(kept, sort_keys=True, default=str))}"
+        found.setdefault(name, []).append(kept)
+    return found
+
+
+def _is_inner(message: Posted) -> bool:
+    """The flows' own wiring: later hops and retries. A dead letter is none."""
+    place = message.place
+    return FLOW_STAGE in message.attributes and place.redrive == 0 and (place.hop > 1 or place.retry > 0)
+
+
+def _redriven(message: Posted) -> str:
+    return f" (dead letter of hop {message.place.hop})" if message.place.redrive else ""
+
+
+def _body(message: Posted, free: Free) -> str:
+    if message.place.redrive:
+        return ""  # tells when it failed, too
+    body = body_of(message)
+    if isinstance(body, dict):
+        body = {name: value for name, value in body.items() if name not in free.get(message.name, ())}
+    return json.dumps(body, sort_keys=True)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:59]}…"

@@ -1,0 +1,22 @@
+"""What a check finds: one thing that is wrong at the end of a schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """``rule`` is the invariant's name, or ``equivalence``. ``where`` is the table, queue or run item that it is about;
+    two problems with equal rule and ``where`` are one problem met twice."""
+
+    rule: str
+    where: str
+    text: str
+    expected: Any = None
+    found: Any = None
+
+
+EQUIVALENCE = "equivalence"
+EXPLODED = "does not come to rest"

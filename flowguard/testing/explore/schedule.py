@@ -1,0 +1,115 @@
+"""A schedule: what goes wrong, and when, as a short id that says it all: ``d3.l7``.
+
+A number counts the AWS calls of the whole run from 1, in the order in which they are made; with ``x`` and ``o`` it
+counts deliveries. Calls that only look a name up, such as ``GetQueueUrl``, are not counted: whether they are made
+depends on how warm a function is.
+
+========  ====================================================================================================
+``d3``    the worker dies before call 3
+``a3``    the worker dies after call 3: applied, and nobody has read the answer
+``e3``    call 3 is answered with a server error, and not applied
+``t3``    call 3 is throttled, and not applied
+``l3``    the answer to call 3 is lost; botocore makes the call once more
+``v3``    before call 3 the record is visible too early: a second worker gets it while the first is held up
+``z3``    before call 3 the worker is held up until its record's visibility timeout is over and a second worker,
+          who gets it then, has come to his end; then it goes on. ``z3-4``: until others have made 4 calls
+``x2``    delivery 2 happens twice. ``x2-1``: the second time long afterwards
+``o2-1``  at delivery 2 the first of the others that wait goes before
+========  ====================================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from flowguard.errors import FlowguardError
+
+
+class Kind(StrEnum):
+    """What goes wrong. The value is its letter in an id."""
+
+    DIES_BEFORE = "d"
+    DIES_AFTER = "a"
+    ERROR = "e"
+    THROTTLED = "t"
+    LOST = "l"
+    SEEN_EARLY = "v"
+    HELD_UP = "z"
+    DUPLICATED = "x"
+    REORDERED = "o"
+
+
+HOLDS: Final = frozenset({Kind.SEEN_EARLY, Kind.HELD_UP})
+OF_DELIVERIES: Final = frozenset({Kind.DUPLICATED, Kind.REORDERED})
+DEATHS: Final = frozenset({Kind.DIES_BEFORE, Kind.DIES_AFTER})
+ERRORS: Final = frozenset({Kind.ERROR, Kind.THROTTLED})
+NOTHING: Final = "none"
+"""The id of the schedule in which nothing goes wrong."""
+
+_CHOICE = re.compile(r"([a-z])([1-9][0-9]{0,5})(?:-([1-9][0-9]{0,5}))?")
+
+
+class NoSuchSchedule(FlowguardError):
+    """The id cannot be read. Says which part of it."""
+
+    def __init__(self, text: str, part: str) -> None:
+        super().__init__(text, part)
+        self.text = text
+        self.part = part
+
+    def __str__(self) -> str:
+        letters = ", ".join(Kind)
+        return f"{self.text!r} is no schedule: {self.part!r} is not one of {letters} with a number, such as d3.l7"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Choice:
+    """One thing that goes wrong. ``at`` is a call's number or a delivery's, from 1; ``more`` depends on the kind."""
+
+    at: int
+    kind: Kind
+    more: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind}{self.at}" + (f"-{self.more}" if self.more else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Equal schedules of equal flows and messages give equal runs."""
+
+    choices: tuple[Choice, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return ".".join(map(str, self.choices)) or NOTHING
+
+    @classmethod
+    def parse(cls, text: str) -> Schedule:
+        """Raises :class:`NoSuchSchedule`."""
+        if text == NOTHING:
+            return cls()
+        return cls(tuple(_choice(text, part) for part in text.split(".")))
+
+    def and_then(self, choice: Choice) -> Schedule:
+        return Schedule((*self.choices, choice))
+
+    def without(self, place: int) -> Schedule:
+        return Schedule(self.choices[:place] + self.choices[place + 1 :])
+
+    def find(self, at: int, kinds: frozenset[Kind]) -> list[Choice]:
+        """What goes wrong at this call or delivery."""
+        return [choice for choice in self.choices if choice.at == at and choice.kind in kinds]
+
+    def has(self, kinds: frozenset[Kind]) -> bool:
+        return any(choice.kind in kinds for choice in self.choices)
+
+
+def _choice(text: str, part: str) -> Choice:
+    found = _CHOICE.fullmatch(part)
+    if found is None or found[1] not in set(Kind):
+        raise NoSuchSchedule(text, part)
+    return Choice(int(found[2]), Kind(found[1]), int(found[3] or 0))

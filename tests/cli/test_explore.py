@@ -1,0 +1,121 @@
+"""``flowguard explore``: what it prints and with which code it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flowguard.cli import main
+
+ROOT = Path(__file__).parents[2]
+CART = "samples/validate_cart/01-request.json"
+BUGGY = "buggy_totals:CountOrders"
+SOURCE = """
+import boto3
+from pydantic import BaseModel
+from flowguard import Done, Flow, Outcome, Stage, Step
+from flowguard.testing.explore import View, invariant
+
+TABLES = {"totals": "day"}
+FREE = {"totals": ["seen"]}
+
+
+class Order(BaseModel):
+    order_id: str
+
+
+class Count(Stage[Order], name="count", inbox="orders"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        boto3.client("dynamodb").update_item(
+            TableName="totals",
+            Key={"day": {"S": "monday"}},
+            UpdateExpression="ADD orders :one",
+            ExpressionAttributeValues={":one": {"N": "1"}},
+        )
+        return Done()
+
+
+class CountOrders(Flow, name="count-orders", object_id="order_id"):
+    stages = (Count,)
+
+
+@invariant
+def one_order_is_one(view: View) -> None:
+    item = view.item("totals", day="monday")
+    if item is not None and item["orders"] > 1:
+        raise AssertionError("one order was counted twice")
+"""
+
+
+@pytest.fixture(autouse=True)
+def in_the_clone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.fixture
+def buggy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The file of a message for a flow that counts twice."""
+    (tmp_path / "buggy_totals.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    message = tmp_path / "order.json"
+    message.write_text('{"order_id": "o1"}')
+    return str(message)
+
+
+def explore(*arguments: str) -> Result:
+    result = CliRunner().invoke(main, ["explore", *arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def test_a_flow_that_holds_ends_with_0() -> None:
+    result = explore("flows.validate_cart.flow:ValidateCart", "--messages", CART, "--bound", "5", "--walks", "5")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "0 violations" in result.stdout.splitlines()[-1]
+
+
+def test_a_flow_with_a_bug_ends_with_1_and_names_the_line(buggy: str) -> None:
+    result = explore(BUGGY, "--messages", buggy, "--bound", "0", "--walks", "0")
+    assert result.exit_code == 1
+    assert "buggy_totals.py:17: boto3.client" in result.stdout
+    assert "record it with step.update, or make it conditional" in result.stdout
+    assert "one_order_is_one, schedule a2" in result.stdout
+
+
+def test_json_is_one_object(buggy: str) -> None:
+    result = explore(BUGGY, "--messages", buggy, "--bound", "0", "--walks", "0", "--json")
+    found = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert {violation["schedule"] for violation in found["violations"]} == {"a2"}
+
+
+def test_one_schedule_is_run_by_its_id(buggy: str) -> None:
+    result = explore(BUGGY, "--messages", buggy, "--schedule", "a2")
+    assert result.exit_code == 1
+    assert "╳ dies after it (applied)" in result.stdout
+    assert explore(BUGGY, "--messages", buggy, "--schedule", "none").exit_code == 0
+    shown = json.loads(explore(BUGGY, "--messages", buggy, "--schedule", "a2", "--json").stdout)
+    assert (shown["schedule"], len(shown["violations"])) == ("a2", 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("flows.validate_cart.flow:Nothing", "--messages", CART), "its flows: ValidateCart"),
+        (("flows.validate_cart.flow:ValidateCart", "--messages", "nowhere.json"), "nowhere.json: No such file"),
+        (("flows.validate_cart.flow:ValidateCart", "--messages", CART, "--schedule", "q1"), "'q1' is no schedule"),
+        (("flows.validate_cart.flow:ValidateCart", "--messages", CART, "--table", "orders"), "write NAME=VALUE"),
+    ],
+)
+def test_what_cannot_be_used_is_named_and_ends_with_2(arguments: tuple[str, ...], why: str) -> None:
+    result = explore(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert why in result.stderr
+
+
+def test_what_may_differ_is_said_by_option(buggy: str) -> None:
+    result = explore(BUGGY, "--messages", buggy, "--bound", "0", "--walks", "0", "--free", "totals.orders", "--json")
+    assert [one["problems"][0]["rule"] for one in json.loads(result.stdout)["violations"]] == ["one_order_is_one"]
