@@ -312,7 +312,7 @@ MUTANTS = (
         "ignore-ended",
         "with IGNORE a run that has ended keeps the object",
         (_told(Verdict.CLAIMED, Verdict.IGNORED, _both(_IGNORES, _has_ended)),),
-        caught_by="ignore",
+        caught_by="ignore-later",
     ),
     Mutant(
         "ignore-abandoned",
