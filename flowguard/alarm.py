@@ -35,7 +35,7 @@ class ThreadAlarm:
             self._set[key] = due, ring
             if self._looks_at is None:
                 self._looks_at = due
-                threading.Thread(target=self._watch, name="flowguard-alarm", daemon=True).start()
+                threading.Thread(target=self._watch, args=(due,), name="flowguard-alarm", daemon=True).start()
             elif due < self._looks_at:
                 self._wake.set()
 
@@ -44,8 +44,10 @@ class ThreadAlarm:
 
         return call_off
 
-    def _watch(self) -> None:
-        while (until := self._next()) is not None:
+    def _watch(self, first: float) -> None:
+        """Sleeps until the first alarm's time even when that is called off: else each message would start a thread."""
+        until: float | None = first
+        while until is not None:
             self._wake.wait(max(until - time.monotonic(), 0))
             self._wake.clear()
             now = time.monotonic()
@@ -53,6 +55,7 @@ class ThreadAlarm:
                 if due <= now and self._set.pop(key, None) is not None:
                     with suppress(Exception):  # whoever is called must not end the thread that calls the others
                         ring()
+            until = self._next()
 
     def _next(self) -> float | None:
         """When to look again; the thread ends when nothing is set."""

@@ -55,3 +55,10 @@ def test_a_thread_is_started_again_after_it_had_nothing_left_to_do() -> None:
         rung = threading.Event()
         alarm(1, rung.set)
         assert rung.wait(LONG)
+
+
+def test_alarms_that_are_called_off_at_once_share_a_thread() -> None:
+    alarm, before = ThreadAlarm(), threading.active_count()
+    for _ in range(50):
+        alarm(60_000, lambda: None)()
+    assert threading.active_count() == before + 1
