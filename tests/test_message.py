@@ -35,7 +35,7 @@ def message(**changes: object) -> Message:
         "requested_at": 1_000,
         "body": "{}",
     }
-    return Message(**{**given, **changes})  # type: ignore[arg-type]
+    return Message(**{**given, **changes})  # type: ignore[arg-type]  # a dict of mixed values
 
 
 # -- what travels -----------------------------------------------------------------------------------------------------

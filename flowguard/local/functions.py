@@ -92,7 +92,7 @@ def _fits(flow: AnyFlow, envelope: Envelope) -> bool:
     """Whether its first stage can read the message and finds its object there."""
     try:
         payload = decode(flow.entry().payload, envelope.message, what="the payload")
-        flow.object_of(payload, "")  # type: ignore[arg-type]
+        flow.object_of(payload, "")  # type: ignore[arg-type]  # any id will do to ask
     except RunFailed:
         return False
     return True

@@ -92,7 +92,7 @@ def an_event(queue: str, body: str, attributes: dict[str, Any], *, message_id: s
         "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{queue}",
         "awsRegion": "us-east-1",
     }
-    return json.loads(json.dumps({"Records": [record]}))  # type: ignore[no-any-return]
+    return json.loads(json.dumps({"Records": [record]}))  # type: ignore[no-any-return]  # plain JSON
 
 
 class Context:

@@ -21,7 +21,7 @@ _PASSED_BY: Final = (Event.STALE, Event.SUPERSEDED, Event.IGNORED, Event.DONE, E
 
 def invariant(function: Invariant) -> Invariant:
     """Marks a function beside a flow as one that ``flowguard explore`` checks."""
-    function.__flowguard_invariant__ = True  # type: ignore[attr-defined]
+    function.__flowguard_invariant__ = True  # type: ignore[attr-defined]  # a mark
     return function
 
 
