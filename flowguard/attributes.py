@@ -20,15 +20,13 @@ import re
 from base64 import b64encode
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from flowguard.errors import EnvelopeError
 
 
-@dataclass(frozen=True)
-class Attribute:
+class Attribute(NamedTuple):
     """``value`` is text as it is on the wire: a number in digits, bytes in base64, an array in JSON."""
 
     type: str

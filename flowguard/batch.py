@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 
 from flowguard.dispatch import dispatch
@@ -56,7 +55,7 @@ class Batch:
                 ending = self._ending(envelope, first=not endings)
                 if group is not None:
                     [ending] = dispatch(self._services.sender, [ending], self._teller.sent)
-                    ending = replace(ending, sends=())
+                    ending = ending._replace(sends=())
                     held.update(() if ending.ack else {group})
                 endings.append(ending)
             return dispatch(self._services.sender, endings, self._teller.sent)
@@ -80,7 +79,7 @@ class Batch:
             self._teller.tell(Event.WEAK_ID, arrival)
         if self._given_up and arrival.problem is None:
             why = "SQS gave the message up: its function was killed, or could not answer, each time it was delivered"
-            return replace(arrival, problem=RunFailed(why))
+            return arrival._replace(problem=RunFailed(why))
         return arrival
 
     def _has_time(self, arrival: Arrival) -> bool:

@@ -89,7 +89,7 @@ class Letter:
         """The message as it is sent back. Raises ValueError where it cannot be read."""
         if self.message is None:
             raise ValueError(self.problem or "it cannot be read")
-        return self.message if self.is_parked else replace(self.message, redrive=self.message.redrive + 1, retry=0)
+        return self.message if self.is_parked else self.message._replace(redrive=self.message.redrive + 1, retry=0)
 
     def resent(self) -> tuple[str, dict[str, Attribute]]:
         """Body and attributes with which it is sent back: a parked one as it is, a raw one as the next redrive."""

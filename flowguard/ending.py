@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from flowguard.envelope import Envelope
 from flowguard.outbox import Send
@@ -10,8 +10,7 @@ from flowguard.routing import Arrival
 from flowguard.verdicts import Verdict
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ending:
+class Ending(NamedTuple):
     """``result`` is JSON text, of a completed run. ``why`` says what is the matter where the record is not acked."""
 
     envelope: Envelope
@@ -24,7 +23,7 @@ class Ending:
 
     def kept(self, why: str) -> Ending:
         """The same record, now to be delivered again."""
-        return replace(self, ack=False, why=why)
+        return self._replace(ack=False, why=why)
 
 
 def acked(arrival: Arrival, verdict: Verdict | None, sends: tuple[Send, ...] = (), result: str | None = None) -> Ending:

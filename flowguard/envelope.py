@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from flowguard.attributes import Attribute, attributes_to, json_kind, read_attributes
 from flowguard.errors import EnvelopeError
@@ -41,8 +41,7 @@ class Source(StrEnum):
     INVOCATION = "lambda"
 
 
-@dataclass(frozen=True)
-class Envelope:
+class Envelope(NamedTuple):
     """A message that can be read. ``message`` is the sender's text, ``attributes`` are the sender's and a retry's."""
 
     received: dict[str, Any]  # the record of SQS, its body not yet wrapped

@@ -6,9 +6,8 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from flowguard.message import Message
 
@@ -69,13 +68,12 @@ _WARNINGS = frozenset(
 _ERRORS = frozenset({Event.FAILED, Event.UNREADABLE, Event.UNROUTABLE, Event.BROKEN})
 
 
-@dataclass(frozen=True)
-class Happening:
+class Happening(NamedTuple):
     """An event and its facts: ids and counts, never a payload. ``message`` is None where none could be read."""
 
     event: Event
     message: Message | None
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = {}
 
     def fields(self) -> dict[str, Any]:
         """What a log line or a metric may show."""

@@ -17,29 +17,26 @@ any other                                              again, after the policy's
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 
 from flowguard.errors import Reject, Retry
 from flowguard.retry import LONGEST_SQS_DELAY, RetryPolicy
 
 
-@dataclass(frozen=True)
-class Again:
+class Again(NamedTuple):
     """The same message is sent once more, ``delay`` whole seconds later."""
 
     delay: int
 
 
-@dataclass(frozen=True)
-class Never:
+class Never(NamedTuple):
     """The run ends FAILED. ``why`` is added to the error where the error alone does not say it."""
 
     why: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Attempt:
+class Attempt(NamedTuple):
     """What the decision depends on, beside the error.
 
     ``age`` is how long ago the run was asked for, ``longest_delay`` what the message's queue can make.

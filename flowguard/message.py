@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from flowguard.attributes import Attribute
 from flowguard.destinations import parse_destination
@@ -30,8 +29,7 @@ MOST_CARRIED = 10 - len(OWN_ATTRIBUTES)
 _LONGEST_ERROR = 500
 
 
-@dataclass(frozen=True)
-class ErrorNote:
+class ErrorNote(NamedTuple):
     """What went wrong, and when (ms since 1970)."""
 
     type: str
@@ -48,7 +46,7 @@ class ErrorNote:
 
     def because(self, why: str) -> ErrorNote:
         """The same error, with why it was the last."""
-        return replace(self, text=f"{self.text} ({why})") if why else self
+        return self._replace(text=f"{self.text} ({why})") if why else self
 
     def as_json(self) -> list[Any]:
         return [self.type, self.text, self.at]
@@ -57,8 +55,7 @@ class ErrorNote:
         return f"{self.type}: {self.text}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Message:
+class Message(NamedTuple):
     """One stage's work, addressed.
 
     ``body`` is the payload's text (JSON for models and dicts). ``carried`` are the attributes that the flow passes on
@@ -81,7 +78,7 @@ class Message:
     first_error: ErrorNote | None = None
     last_error: ErrorNote | None = None
     attempts: int | None = None
-    carried: Mapping[str, Attribute] = field(default_factory=dict)
+    carried: Mapping[str, Attribute] = {}
 
     @property
     def attempt(self) -> tuple[int, int]:
@@ -98,24 +95,23 @@ class Message:
 
     def for_object(self, object_id: ObjectId) -> Message:
         """The same message, now that its payload has told what the run is for."""
-        return replace(self, object_id=object_id)
+        return self._replace(object_id=object_id)
 
     def at_retry(self, retry: int) -> Message:
         """The same message as the attempt that its run item says it is."""
-        return replace(self, retry=retry)
+        return self._replace(retry=retry)
 
     def next(self, stage: str, body: str) -> Message:
         """The message of the next hop of the same run."""
-        return replace(self, stage=stage, body=body, hop=self.hop + 1, retry=0, redrive=0, first_error=None)
+        return self._replace(stage=stage, body=body, hop=self.hop + 1, retry=0, redrive=0, first_error=None)
 
     def again(self, error: ErrorNote) -> Message:
         """The same message, one attempt later. The first error stays the first."""
-        return replace(self, retry=self.retry + 1, first_error=self.first_error or error)
+        return self._replace(retry=self.retry + 1, first_error=self.first_error or error)
 
     def redriven(self, error: ErrorNote) -> Message:
         """The same message as a dead letter carries it: whoever sends it back needs to change nothing."""
-        return replace(
-            self,
+        return self._replace(
             redrive=self.redrive + 1,
             retry=0,
             first_error=self.first_error or error,
@@ -152,8 +148,7 @@ class Message:
         }
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """What the ``flowguard`` attribute says, checked."""
 
     object_id: ObjectId | None = None

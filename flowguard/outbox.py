@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from flowguard.attributes import Attribute
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic, parse_destination
@@ -88,8 +88,7 @@ class Send:
         )
 
 
-@dataclass(frozen=True)
-class Outbox:
+class Outbox(NamedTuple):
     """The sends of one commit, in order, and which run and moment they belong to (ms since 1970)."""
 
     request_id: RequestId

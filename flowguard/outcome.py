@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from flowguard.payloads import Payload
 
 
-@dataclass(frozen=True)
-class Next:
+class Next(NamedTuple):
     """Go on with another stage. Made by ``SomeStage.message(payload)``, which checks the payload's type."""
 
     stage: str
     payload: Payload
 
 
-@dataclass(frozen=True)
-class Done:
+class Done(NamedTuple):
     """The run is complete. ``result`` is kept for late duplicates and told to whoever asked; keep it small.
 
     Anything JSON can hold, or a pydantic model.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 LONGEST_SQS_DELAY = timedelta(seconds=900)
 """What SQS can delay a message by. A longer delay needs a flow that says ``long_delays=True``."""
@@ -26,8 +25,7 @@ class Backoff(Protocol):
     def seconds(self, retry: int) -> float: ...
 
 
-@dataclass(frozen=True)
-class Fixed:
+class Fixed(NamedTuple):
     """The same delay every time."""
 
     delay: float = 10
@@ -36,8 +34,7 @@ class Fixed:
         return self.delay
 
 
-@dataclass(frozen=True)
-class Linear:
+class Linear(NamedTuple):
     """Grows by ``step`` seconds with each retry."""
 
     first: float = 10
@@ -47,8 +44,7 @@ class Linear:
         return self.first + self.step * (retry - 1)
 
 
-@dataclass(frozen=True)
-class Exponential:
+class Exponential(NamedTuple):
     """Grows ``factor``-fold with each retry, starting at ``first`` seconds."""
 
     first: float = 5
@@ -58,8 +54,7 @@ class Exponential:
         return float(self.first * self.factor ** (retry - 1))
 
 
-@dataclass(frozen=True)
-class RetryPolicy:
+class RetryPolicy(NamedTuple):
     """How often and how far apart.
 
     ``attempts`` counts the first one. ``jitter`` is the share of a delay that is drawn at random: with 0.2 a delay of
@@ -70,11 +65,11 @@ class RetryPolicy:
     """
 
     attempts: int = 5
-    backoff: Backoff = field(default_factory=Exponential)
+    backoff: Backoff = Exponential()
     jitter: float = 0.2
     max_delay: timedelta = LONGEST_SQS_DELAY
     give_up_after: timedelta | None = None
-    for_errors: Mapping[type[Exception], RetryPolicy] = field(default_factory=dict)
+    for_errors: Mapping[type[Exception], RetryPolicy] = {}
 
     def problems(self) -> list[str]:
         """What is wrong with this policy, a sentence each."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from flowguard.destinations import Queue
 from flowguard.envelope import Envelope
@@ -29,8 +28,7 @@ class Unroutable(FlowguardError):
     """A message that is for no stage of this function. It stays in its queue, which is wired to the wrong function."""
 
 
-@dataclass(frozen=True)
-class Arrival:
+class Arrival(NamedTuple):
     """A message that found its stage.
 
     ``payload`` is decoded where that was needed to find the object; ``problem`` is why the message can never work.

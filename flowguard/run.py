@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from flowguard.flow import OnConflict
 from flowguard.ids import Owner, RequestId
@@ -24,8 +26,7 @@ class Status(StrEnum):
 ENDED = frozenset({Status.COMPLETED, Status.FAILED})
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunItem:
+class RunItem(NamedTuple):
     """The item as it is stored. Times are ms since 1970; ``state`` and ``result`` are JSON text.
 
     ``epoch`` grows by one with every claim and never goes back. ``done`` says that the current hop is committed.
@@ -49,7 +50,7 @@ class RunItem:
     state: str | None = None
     result: str | None = None
     error: str | None = None
-    stages: dict[str, RequestId] = field(default_factory=dict)
+    stages: Mapping[str, RequestId] = {}
     ttl: int = 0
 
     def unsent_at(self, hop: int) -> tuple[Send, ...]:
@@ -57,8 +58,7 @@ class RunItem:
         return self.outbox.sends if self.outbox is not None and self.hop == hop else ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClaimRequest:
+class ClaimRequest(NamedTuple):
     """What a worker asks for: this message's hop, until ``lease_until``, under a nonce of its own. Times in ms."""
 
     message: Message
@@ -72,8 +72,7 @@ class ClaimRequest:
     """When the item may be removed."""
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(NamedTuple):
     """Ownership of one hop, immutable from claim to commit.
 
     ``item`` is the run item as the claim left it. Its ``outbox`` is what is still there of an earlier commit: of this
@@ -86,16 +85,14 @@ class Claim:
     before: RunItem | None
 
 
-@dataclass(frozen=True)
-class Refused:
+class Refused(NamedTuple):
     """The claim was not given. ``item`` is what stood in its way, None where there was nothing."""
 
     verdict: Verdict
     item: RunItem | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Commit:
+class Commit(NamedTuple):
     """Everything that one hop changes, to be written at once or not at all. Times in ms."""
 
     status: Status
@@ -126,8 +123,7 @@ class FencedBy(StrEnum):
     """Nobody, or an older request: the item had gone. This one has still to be carried out: not acked."""
 
 
-@dataclass(frozen=True)
-class Fenced:
+class Fenced(NamedTuple):
     """The commit was refused because this worker no longer owns the hop. Nothing was written."""
 
     by: FencedBy

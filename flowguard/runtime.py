@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, assert_never
 
@@ -63,7 +62,7 @@ class Runtime:
         """One call; for a FIFO record a second one, as the attempt that the item has come to: itself it cannot say."""
         claim = self.services.store.claim(self._claim_request(arrival, budget))
         if arrival.envelope.is_fifo and (retry := _retry_in_item(arrival, claim)) is not None:
-            arrival = replace(arrival, message=arrival.message.at_retry(retry))
+            arrival = arrival._replace(message=arrival.message.at_retry(retry))
             claim = self.services.store.claim(self._claim_request(arrival, budget))
         return arrival, claim
 

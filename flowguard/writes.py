@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 MOST_WRITES = 99
 """A DynamoDB transaction holds a hundred actions; one of them is the run item's own."""
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(NamedTuple):
     """A condition as DynamoDB writes it, with its ``#names`` and ``:values``."""
 
     expression: str
-    names: Mapping[str, str] = field(default_factory=dict)
-    values: Mapping[str, Any] = field(default_factory=dict)
+    names: Mapping[str, str] = {}
+    values: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,7 @@ class Put:
     condition: Condition | None = None
 
 
-@dataclass(frozen=True)
-class Update:
+class Update(NamedTuple):
     """The item under ``key`` is changed by an update expression; an accumulating one is applied exactly once."""
 
     table: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel
@@ -108,7 +108,7 @@ class Scene:
             requested_at=START - 1_000,
             body='{"order_id":"o1"}',
         )
-        return replace(first, **changes)
+        return first._replace(**changes)
 
     def newer(self, **changes: Any) -> Message:
         """A newer request for the same object."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,7 +33,7 @@ def message(**changes: Any) -> Message:
         requested_at=START,
         body='{"order_id":"o1"}',
     )
-    return replace(first, **changes)
+    return first._replace(**changes)
 
 
 def received(body: str, attributes: dict[str, Attribute], **by_sqs: str) -> dict[str, Any]:
@@ -75,7 +74,7 @@ def run(m: Message, **changes: Any) -> RunItem:
         done=False,
         committed_at=0,
     )
-    return replace(item, **changes)
+    return item._replace(**changes)
 
 
 # -- reading

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -89,7 +88,7 @@ MESSAGE = Message(
 
 
 def planner(flow: type[Flow] = PriceCart, **changes: Any) -> Planner:
-    return Planner(flow=flow, message=replace(MESSAGE, flow=flow.name, **changes), moment=MOMENT)
+    return Planner(flow=flow, message=MESSAGE._replace(flow=flow.name, **changes), moment=MOMENT)
 
 
 def ended(outcome: Any, flow: type[Flow] = PriceCart, step: Step[Any] | None = None, **changes: Any) -> Commit:
@@ -253,7 +252,7 @@ def again(send: Send, queue: str = "carts") -> Envelope:
     "received", [RECEIVED, envelope(sns_to_sqs_event("carts", Cart(cart_id="c-1"), attributes={"colour": "red"}))]
 )
 def test_a_dead_letter_is_the_original_ready_to_be_sent_back(received: Envelope) -> None:
-    message = replace(MESSAGE, hop=2, retry=4, redrive=1)
+    message = MESSAGE._replace(hop=2, retry=4, redrive=1)
     letter = dead_letter(PriceCart, message, ERROR, received)
     assert (letter.kind, letter.to, letter.id) == (Kind.DEAD, Queue("price-cart-dead-letters"), "r-1.2r1.dead")
     back = again(letter)
@@ -267,7 +266,7 @@ def test_a_dead_letter_is_the_original_ready_to_be_sent_back(received: Envelope)
 
 @pytest.mark.parametrize(("object_id", "group"), [("c-1", "c-1"), ("", "r-1")])
 def test_a_dead_letter_keeps_the_order_of_its_object(object_id: str, group: str) -> None:
-    message = replace(MESSAGE, object_id=ObjectId(object_id))
+    message = MESSAGE._replace(object_id=ObjectId(object_id))
     assert dead_letter(PriceCart, message, ERROR, RECEIVED).group == group
 
 

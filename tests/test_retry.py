@@ -60,6 +60,8 @@ policies = st.builds(
     | st.builds(Exponential, st.integers(0, 100), st.integers(1, 10)),
     jitter=st.floats(0, 1),
     max_delay=st.timedeltas(timedelta(0), timedelta(minutes=15)),
+    give_up_after=st.none(),
+    for_errors=st.just({}),
 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -705,7 +704,7 @@ def test_the_stages_passed_keep_their_request_id_until_the_run_is_complete(at: S
     assert item is not None
     assert item.stages == {"price-order": "run-1", "close-order": "run-1"}
     at.script.closing = lambda step: None
-    at.deliver(replace(at.second(), retry=1))
+    at.deliver(at.second()._replace(retry=1))
     item = at.item()
     assert item is not None
     assert item.stages == {}

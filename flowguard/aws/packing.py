@@ -7,8 +7,7 @@ the item, and what is in the outbox twice: by the commit, and by the claim that 
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flowguard.errors import SettingsError
 
@@ -21,8 +20,7 @@ SHORT = 200
 """Texts up to this many characters are left as they are: compressing them costs more than it saves."""
 
 
-@dataclass(frozen=True)
-class Packed:
+class Packed(NamedTuple):
     """A text in the form in which it is stored, and how many bytes of the item that takes."""
 
     value: dict[str, Any]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -111,7 +110,7 @@ class DynamoDBStore:
         item = read_item(found)
         if request.message.hop == 1:
             return self._with_outbox(item, found)
-        return replace(item, state=self._packing.unpack(found["state"])) if "state" in found else item
+        return item._replace(state=self._packing.unpack(found["state"])) if "state" in found else item
 
     def _refused(self, request: ClaimRequest, found: Any) -> Refused:
         item = read_item(found) if found else None
@@ -245,10 +244,10 @@ class DynamoDBStore:
     def _with_outbox(self, item: RunItem, found: Any) -> RunItem:
         if "outbox" not in found:
             return item
-        return replace(item, outbox=Outbox.from_text(self._packing.unpack(found["outbox"])))
+        return item._replace(outbox=Outbox.from_text(self._packing.unpack(found["outbox"])))
 
     def _with_result(self, item: RunItem, found: Any) -> RunItem:
-        return replace(item, result=self._packing.unpack(found["result"])) if "result" in found else item
+        return item._replace(result=self._packing.unpack(found["result"])) if "result" in found else item
 
     # -- for people and tests: not on a message's way
 
@@ -261,7 +260,7 @@ class DynamoDBStore:
     def whole(self, found: Item) -> RunItem:
         """Everything an item holds, its long texts too."""
         item = self._with_result(self._with_outbox(read_item(found), found), found)
-        return replace(item, state=self._packing.unpack(found["state"])) if "state" in found else item
+        return item._replace(state=self._packing.unpack(found["state"])) if "state" in found else item
 
 
 def _message(error: ClientError) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -192,7 +191,7 @@ COMMIT_PARTS: dict[str, tuple[str, dict[str, Any]]] = {
 def test_each_part_of_the_fence_refuses_by_itself(store: DynamoDBStore, part: str) -> None:
     claim = claimed(store)
     _, wrong = COMMIT_PARTS[part]
-    stranger = Claim(claim.message, replace(claim.item, **wrong), None)
+    stranger = Claim(claim.message, claim.item._replace(**wrong), None)
     assert isinstance(store.commit(stranger, commit()), Fenced)
     assert not stored(store).done
 
@@ -205,7 +204,7 @@ def test_without_that_part_a_stranger_would_write(part: str, monkeypatch: pytest
         store = aws_store(Settings(), clients)
         claim = claimed(store)
         monkeypatch.setattr(expressions, "COMMIT", expressions.COMMIT.replace(text, ""))
-        call = store._commit_call(Claim(claim.message, replace(claim.item, **wrong), None), commit())
+        call = store._commit_call(Claim(claim.message, claim.item._replace(**wrong), None), commit())
         used = call["ConditionExpression"] + call["UpdateExpression"]
         for kind in ("ExpressionAttributeValues", "ExpressionAttributeNames"):
             call[kind] = {name: value for name, value in call[kind].items() if name in used}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
@@ -280,8 +280,7 @@ class Actions:
         ]
         ended = [("ended", message.request_id)] if commit.status is not Status.RUNNING else []
         fault = checks.write_fault(world, found, owner_name(worker.owner), fact)
-        after = replace(
-            found or claim.item,
+        after = (found or claim.item)._replace(
             status=commit.status,
             done=True,
             committed_at=commit.committed_at,
@@ -356,10 +355,10 @@ class Actions:
         """The lease of a dead worker ends by itself; that of a living one only with bad luck."""
         alive = any(owner_name(worker.owner) == item.owner for worker in world.workers)
         if not item.done and item.lease_until > NOW and (world.budget.lapses or not alive):
-            over = world._replace(item=self.shelf.put(replace(item, lease_until=NOW)))
+            over = world._replace(item=self.shelf.put(item._replace(lease_until=NOW)))
             yield "the lease ends", over.spend("lapses") if alive else over
         if world.budget.abandoned and not item.done and item.lease_until == NOW:
-            long_over = self.shelf.put(replace(item, lease_until=checks.LONG_OVER))
+            long_over = self.shelf.put(item._replace(lease_until=checks.LONG_OVER))
             yield "a day passes", world.spend("abandoned", item=long_over)
 
     def _expired(self, world: World) -> World:
@@ -408,8 +407,8 @@ def _essence(item: RunItem | None) -> RunItem | None:
     """All of it that a worker looks at: which run's which hop it was. Keeps the number of workers small."""
     if item is None:
         return None
-    return replace(
-        item, epoch=0, outbox=None, state=None, result=None, committed_at=0, owner=Owner(""), lease_until=0, retry=0
+    return item._replace(
+        epoch=0, outbox=None, state=None, result=None, committed_at=0, owner=Owner(""), lease_until=0, retry=0
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
@@ -119,11 +119,11 @@ def _left_as(change: Callable[[RunItem | None, ClaimRequest, RunItem], RunItem])
 
 
 def _old_outbox(item: RunItem | None, request: ClaimRequest, after: RunItem) -> RunItem:
-    return replace(after, outbox=item.outbox if item is not None else None)
+    return after._replace(outbox=item.outbox if item is not None else None)
 
 
 def _old_state(item: RunItem | None, request: ClaimRequest, after: RunItem) -> RunItem:
-    return replace(after, state=item.state if item is not None else None)
+    return after._replace(state=item.state if item is not None else None)
 
 
 # -- the commit -----------------------------------------------------------------------------------------------------
@@ -154,11 +154,11 @@ def _fence(*parts: str) -> Environment:
 
 
 def _once_more(error: BaseException, policy: Any, attempt: Any, draw: Any) -> Again | Never:
-    return after_failure(error, policy, replace(attempt, retry=attempt.retry - 1), draw)
+    return after_failure(error, policy, attempt._replace(retry=attempt.retry - 1), draw)
 
 
 def _once_less(error: BaseException, policy: Any, attempt: Any, draw: Any) -> Again | Never:
-    return after_failure(error, policy, replace(attempt, retry=attempt.retry + 1), draw)
+    return after_failure(error, policy, attempt._replace(retry=attempt.retry + 1), draw)
 
 
 def _rejects_again(error: BaseException, policy: Any, attempt: Any, draw: Any) -> Again | Never:
@@ -166,11 +166,11 @@ def _rejects_again(error: BaseException, policy: Any, attempt: Any, draw: Any) -
 
 
 def _same_retry(self: Message, error: Any) -> Message:
-    return replace(self, first_error=error)
+    return self._replace(first_error=error)
 
 
 def _same_redrive_letter(self: Message, error: Any) -> Message:
-    return replace(self, retry=0, first_error=error)
+    return self._replace(retry=0, first_error=error)
 
 
 def _own_too(self: Outbox, request_id: Any, not_before: int) -> Any:
@@ -225,13 +225,13 @@ MUTANTS = (
     Mutant(
         "release-lost",
         "a failed attempt of a FIFO record is not counted",
-        ((actions, "released", lambda item, claim, now: replace(item, lease_until=now)),),
+        ((actions, "released", lambda item, claim, now: item._replace(lease_until=now)),),
         caught_by="fifo-used-up",
     ),
     Mutant(
         "release-at-zero",
         "a release ends the lease at the beginning of time, so that the run looks abandoned",
-        ((actions, "released", lambda item, claim, now: replace(item, retry=claim.item.retry + 1, lease_until=0)),),
+        ((actions, "released", lambda item, claim, now: item._replace(retry=claim.item.retry + 1, lease_until=0)),),
         caught_by="fifo-ignore",
     ),
     Mutant(
@@ -341,13 +341,13 @@ MUTANTS = (
     Mutant(
         "outbox-dropped",
         "a takeover drops the outbox",
-        (_left_as(lambda item, request, after: replace(after, outbox=None)),),
+        (_left_as(lambda item, request, after: after._replace(outbox=None)),),
         caught_by="newer-fails",
     ),
     Mutant(
         "epoch-back",
         "a claim begins the epoch anew",
-        (_left_as(lambda item, request, after: replace(after, epoch=1)),),
+        (_left_as(lambda item, request, after: after._replace(epoch=1)),),
         caught_by="chain",
     ),
     Mutant(
@@ -356,13 +356,13 @@ MUTANTS = (
     Mutant(
         "state-lost",
         "a later hop begins with an empty state",
-        (_left_as(lambda item, request, after: replace(after, state=None)),),
+        (_left_as(lambda item, request, after: after._replace(state=None)),),
         caught_by="calm",
     ),
     Mutant(
         "done-kept",
         "a later hop begins as done",
-        (_left_as(lambda item, request, after: replace(after, done=bool(item and item.done))),),
+        (_left_as(lambda item, request, after: after._replace(done=bool(item and item.done))),),
         caught_by="calm",
     ),
     Mutant(

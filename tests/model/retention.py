@@ -7,7 +7,6 @@ may be read for as long as a queue and its dead-letter queue keep it. The receiv
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ClassVar, NamedTuple
 
@@ -112,7 +111,7 @@ class Retention:
     def _item(self, days: Days, request: ClaimRequest) -> RunItem | None:
         if days.forgotten is None or days.day >= days.forgotten:
             return None
-        return replace(claims.taken(None, request), done=True, status=Status.COMPLETED)
+        return claims.taken(None, request)._replace(done=True, status=Status.COMPLETED)
 
 
 def _moment(days: Days) -> int:

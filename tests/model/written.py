@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from flowguard.aws.store import DynamoDBStore
@@ -27,4 +26,4 @@ def released(item: RunItem, claim: Claim, now: int) -> RunItem:
     changes = client.call["UpdateExpression"].removeprefix("SET ").split(", ")
     written = dict(change.split(" = ") for change in changes)
     values: Any = {name: int(client.call["ExpressionAttributeValues"][value]["N"]) for name, value in written.items()}
-    return replace(item, **values)
+    return item._replace(**values)
