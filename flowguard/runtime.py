@@ -59,9 +59,12 @@ class Runtime:
     # -- the steps
 
     def _claim(self, arrival: Arrival, budget: Budget) -> tuple[Arrival, Claim | Refused]:
-        """One call; for a FIFO record a second one, as the attempt that the item has come to: itself it cannot say."""
+        """One call; for a FIFO record further ones, as the attempt that the item has come to: itself it cannot say.
+
+        More than one more only where an attempt fails between two of them: each answer shows a later attempt.
+        """
         claim = self.services.store.claim(self._claim_request(arrival, budget))
-        if arrival.envelope.is_fifo and (retry := _retry_in_item(arrival, claim)) is not None:
+        while arrival.envelope.is_fifo and (retry := _retry_in_item(arrival, claim)) is not None:
             arrival = arrival._replace(message=arrival.message.at_retry(retry))
             claim = self.services.store.claim(self._claim_request(arrival, budget))
         return arrival, claim

@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 
+from flowguard.aws.clients import Clients
+from flowguard.aws.services import aws_store
 from flowguard.events import Event
-from flowguard.flow import Flow
+from flowguard.flow import Flow, OnConflict
 from flowguard.handler import dlq_handler
-from flowguard.ids import ObjectId, RequestId
+from flowguard.ids import ObjectId, Owner, RequestId
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from flowguard.message import Message
 from flowguard.outcome import Done, Outcome
-from flowguard.run import Status
+from flowguard.run import Claim, ClaimRequest, Status
+from flowguard.settings import Settings
 from flowguard.stage import Stage
 from flowguard.step import Step
 from tests.scene import Order, OrderState, Scene, message_id, record, scene
@@ -120,6 +123,44 @@ def test_a_fifo_record_whose_worker_died_is_the_same_attempt_once_its_lease_is_o
     at.clock.advance(seconds=30)
     assert deliver_fifo(at, fifo_record(order(at, 0), 0, "red")) == ([], [])
     assert [attempt for _, _, attempt in at.script.handled] == [1, 2, 2]
+
+
+def test_a_fifo_record_whose_attempt_fails_between_its_two_claims_is_not_acknowledged(at: Scene) -> None:
+    """A second worker has the record too early. It is told DUPLICATE, asks as the attempt that is at work, and by then
+    that one has failed."""
+    store = aws_store(Settings(), Clients())
+    at.script.pricing = fail_for("o0")
+    deliver_fifo(at, fifo_record(order(at, 0), 0, "red"))
+    at.script.pricing = lambda step: None
+    at_work = store.claim(claim_request(order(at, 0).at_retry(1), at.clock.now()))
+    assert isinstance(at_work, Claim)
+    claims = 0
+
+    def fails_between(call: ApiCall, proceed: Proceed) -> Response:
+        nonlocal claims
+        claims += call.operation == "UpdateItem"
+        if claims == 2:
+            claims += 1
+            store.release(at_work, at.clock.now())
+        return proceed()
+
+    with intercept(fails_between):
+        assert deliver_fifo(at, fifo_record(order(at, 0), 0, "red")) == ([], [])
+    item = at.item("o0")
+    assert item is not None
+    assert (item.done, item.retry, at.script.handled[-1][2]) == (True, 2, 3)
+
+
+def claim_request(message: Message, now: int) -> ClaimRequest:
+    return ClaimRequest(
+        message=message,
+        owner=Owner("at-work"),
+        now=now,
+        lease_until=now + 30_000,
+        on_conflict=OnConflict.SUPERSEDE,
+        abandoned_before=0,
+        expires_at=2 * now,
+    )
 
 
 def die(step: Step[OrderState]) -> None:

@@ -39,7 +39,7 @@ def scenario_lines(names: Sequence[str]) -> Iterator[Line]:
 
 def mutant_lines(names: Sequence[str]) -> Iterator[Line]:
     for mutant in MUTANTS:
-        ordered = sorted(names, key=lambda name, mutant=mutant: name != mutant.caught_by)  # type: ignore[misc]
+        ordered = sorted(names, key=mutant.caught_by.__ne__)  # the one that is to catch it first
         caught = catch(mutant, ordered)
         good = bool(caught) != bool(mutant.harmless)
         yield Line(mutant.name, mutant.about, good, caught and caught[1], caught[0] if caught else mutant.harmless)

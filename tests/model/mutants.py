@@ -220,6 +220,14 @@ def _one_retention(flow: Any, moment: int) -> int:
     return moment + int(flow.retention.total_seconds() * 1000)
 
 
+def _asking_once_more(self: Any, arrival: Any, budget: Any) -> Any:
+    claim = self.services.store.claim(self._claim_request(arrival, budget))
+    if arrival.envelope.is_fifo and (retry := runtime._retry_in_item(arrival, claim)) is not None:
+        arrival = arrival._replace(message=arrival.message.at_retry(retry))
+        claim = self.services.store.claim(self._claim_request(arrival, budget))
+    return arrival, claim
+
+
 _RUNTIME = runtime.Runtime
 MUTANTS = (
     Mutant(
@@ -239,6 +247,12 @@ MUTANTS = (
         "a FIFO record does not ask as the attempt that the item has come to",
         ((runtime, "_retry_in_item", lambda arrival, claim: None),),
         caught_by="fifo",
+    ),
+    Mutant(
+        "fifo-once-more",
+        "a FIFO record asks only once more, whatever fails meanwhile",
+        ((_RUNTIME, "_claim", _asking_once_more),),
+        caught_by="fifo-again",
     ),
     Mutant(
         "older-wins",

@@ -72,6 +72,14 @@ SCENARIOS = (
         is_fifo=True,
     ),
     Scenario("fifo", "failing attempts on a FIFO queue", Budget(1, 3, 0, 1, 1), hops=1, attempts=2, is_fifo=True),
+    Scenario(
+        "fifo-again",
+        "an attempt on a FIFO queue fails while another worker asks for it",
+        Budget(failures=2, doubles=1),
+        hops=1,
+        attempts=3,
+        is_fifo=True,
+    ),
     Scenario("fifo-redrive", "dead letters of a FIFO queue moved back", Budget(0, 1, 1, 1, redrives=1), is_fifo=True),
     Scenario(
         "fifo-ignore",
