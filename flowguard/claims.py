@@ -40,8 +40,8 @@ def _another_run(item: RunItem, request: ClaimRequest) -> Verdict:
 
 
 def is_abandoned(item: RunItem, request: ClaimRequest) -> bool:
-    """Whether nobody has worked on the run for longer than its flow allows."""
-    return item.lease_until < request.abandoned_before
+    """Whether the run has not ended, and nobody has worked on it for longer than its flow allows."""
+    return item.status is Status.RUNNING and item.lease_until < request.abandoned_before
 
 
 def _same_hop(item: RunItem, request: ClaimRequest) -> Verdict:

@@ -26,7 +26,8 @@ _NEWER: Final = (
 
 # the object is free for another request: its run had ended when that was asked for, or nobody has worked on it for long
 _ENDED: Final = "(#status IN (:completed, :failed) AND committed_at < :requested_at)"
-_FREE: Final = f"({_ENDED} OR lease_until < :abandoned_before)"
+_ABANDONED: Final = "(#status = :running AND lease_until < :abandoned_before)"
+_FREE: Final = f"({_ENDED} OR {_ABANDONED})"
 
 # the same attempt once more: its worker's lease is over, or it was this very call, repeated after a lost answer
 _SAME_ATTEMPT: Final = "(retry = :retry AND (lease_until <= :now OR #owner = :owner))"

@@ -357,7 +357,7 @@ class Actions:
         if not item.done and item.lease_until > NOW and (world.budget.lapses or not alive):
             over = world._replace(item=self.shelf.put(item._replace(lease_until=NOW)))
             yield "the lease ends", over.spend("lapses") if alive else over
-        if world.budget.abandoned and not item.done and item.lease_until == NOW:
+        if world.budget.abandoned and (item.done or item.lease_until == NOW):
             long_over = self.shelf.put(item._replace(lease_until=checks.LONG_OVER))
             yield "a day passes", world.spend("abandoned", item=long_over)
 

@@ -58,11 +58,11 @@ def conflict_fault(scenario: Scenario, verdict: Verdict, before: RunItem | None,
     if verdict is Verdict.STALE and before.requested_at < message.requested_at:
         return "a newer request is taken for an older one"
     ended_before = before.status in ENDED and before.committed_at < message.requested_at
-    is_free = ended_before or before.lease_until == LONG_OVER
+    is_free = ended_before or (before.status is Status.RUNNING and before.lease_until == LONG_OVER)
     if verdict is Verdict.IGNORED and (is_free or scenario.on_conflict is not OnConflict.IGNORE):
         return "a request is turned away although the object is free"
     if verdict is Verdict.CLAIMED and not is_free and scenario.on_conflict is OnConflict.IGNORE:
-        return "the object is taken from a run at work"
+        return "the object is taken from a run that keeps it"
     return ""
 
 

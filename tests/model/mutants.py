@@ -335,6 +335,12 @@ MUTANTS = (
         caught_by="ignore",
     ),
     Mutant(
+        "ignore-ended-abandoned",
+        "with IGNORE a run that has ended long ago is taken for abandoned",
+        ((claims, "is_abandoned", lambda item, request: item.lease_until < request.abandoned_before),),
+        caught_by="ignore",
+    ),
+    Mutant(
         "no-supersede",
         "a newer request is dropped",
         (_told(Verdict.CLAIMED, Verdict.STALE, _is_another),),
