@@ -18,8 +18,9 @@ from flowguard.events import Event, Tally
 from flowguard.flow import Flow
 from flowguard.handler import LambdaHandler, lambda_handler
 from flowguard.ids import ObjectId, RequestId, SeededIds
+from flowguard.local.account import ACCOUNT_ID, REGION
 from flowguard.local.calls import Recorder, intercept
-from flowguard.local.embedded import ACCOUNT_ID, REGION, EmbeddedAWS
+from flowguard.local.embedded import EmbeddedAWS
 from flowguard.message import Message
 from flowguard.outcome import Done, Outcome
 from flowguard.retry import Fixed, RetryPolicy

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from flowguard.cli.recordings import Unreadable, read_files
 from flowguard.errors import DefinitionError, EnvelopeError, SettingsError
-from flowguard.flow import AnyFlow
-from flowguard.local.loading import NoSuchFlow, load_flows
-from flowguard.testing.explore import BOUND, WALKS, Invariant, NoSuchSchedule, Violation
+from flowguard.local.loading import NoSuchFlow
+from flowguard.testing.explore import BOUND, WALKS, Explored, Invariant, NoSuchSchedule, Violation
 from flowguard.testing.explore import explore as explored
-from flowguard.testing.explore import replay as replayed
+from flowguard.testing.explore import trace as traced
+from flowguard.testing.explore.beginning import items_of
 from flowguard.testing.explore.invariants import is_invariant
+from flowguard.testing.explore.loading import load_explored, modules_of
+from flowguard.testing.explore.page import page, page_of_schedule
 from flowguard.testing.explore.report import show, violation_as_json
 
 FOUND: Final = 1
@@ -24,10 +27,17 @@ UNUSABLE: Final = 2
 
 
 @click.command()
-@click.argument("flows", metavar="MODULE:FLOW...", nargs=-1, required=True)
+@click.argument("flows", metavar="MODULE:NAME...", nargs=-1, required=True)
 @click.option("--messages", "files", metavar="FILE", multiple=True, required=True, help="What starts it; repeat it.")
 @click.option(
     "--table", "tables", metavar="NAME=KEY", multiple=True, help="A table of yours and its hash key; repeat it."
+)
+@click.option("--queue", "queues", metavar="NAME", multiple=True, help="What a plain handler reads; one for each.")
+@click.option(
+    "--visibility", metavar="SECONDS", type=click.IntRange(1), default=30, help="Of those queues; 30 by default."
+)
+@click.option(
+    "--timeout", metavar="SECONDS", type=click.IntRange(1), help="Of plain handlers; by default the visibility timeout."
 )
 @click.option("--free", metavar="TABLE.ATTRIBUTE", multiple=True, help="May differ at the end; repeat it.")
 @click.option(
@@ -39,37 +49,48 @@ UNUSABLE: Final = 2
 )
 @click.option("--schedule", metavar="ID", help="Run exactly this schedule, and show its time line.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
+@click.option("--html", metavar="FILE", help="Write the report to this file too, as a page.")
 def explore(  # noqa: PLR0913 - the options of a command
     flows: tuple[str, ...],
     files: tuple[str, ...],
     tables: tuple[str, ...],
+    queues: tuple[str, ...],
     free: tuple[str, ...],
     *,
+    visibility: int,
+    timeout: int | None,
     bound: int,
     walks: int,
     seed: int,
     schedule: str | None,
     as_json: bool,
+    html: str | None,
 ) -> None:
     """Run a flow under faults at every AWS call it makes, and name the line of yours that does not survive one.
 
-    A FILE is what 'flowguard normalize' takes. The flow's module says in TABLES which tables it writes to, in FREE what
-    may differ from the undisturbed end; its functions under @invariant are checked after each schedule.
+    A NAME is that of a flow, or of a plain handler(event, context) with the --queue that it reads.
+
+    A FILE is what 'flowguard normalize' takes. The flow's module says in TABLES which tables it writes to, in ITEMS
+    what lies in them at the beginning, in FREE what may differ from the undisturbed end; its functions under @invariant
+    are checked after each schedule.
 
     The exit code is 0 where nothing was found, 1 where something was, 2 where something cannot be used.
     """
     try:
-        found = load_flows(flows)
+        found = load_explored(flows, queues, visibility=visibility, timeout=timeout)
         about: dict[str, Any] = {
             "tables": dict(_pair(one, "=") for one in tables),
+            "items": items_of(modules_of(found)),
             "invariants": _invariants(found),
             "free": _free(found, free),
             "seed": seed,
         }
         messages = _messages(files)
+        _write(html, "")  # before the minutes that an exploration may take
         if schedule is not None:
-            sys.exit(_one(found, messages, schedule, about, as_json=as_json))
+            sys.exit(_one(found, messages, schedule, about, as_json=as_json, html=html))
         report = explored(found, messages, bound=bound, walks=walks, **about)
+        _write(html, page(report) if html else "")
     except (NoSuchFlow, NoSuchSchedule, DefinitionError, SettingsError, EnvelopeError, TypeError) as error:
         click.echo(str(error), err=True)
         sys.exit(UNUSABLE)
@@ -77,14 +98,34 @@ def explore(  # noqa: PLR0913 - the options of a command
     sys.exit(0 if report.ok else FOUND)
 
 
-def _one(flows: list[AnyFlow], messages: list[Any], schedule: str, about: dict[str, Any], *, as_json: bool) -> int:
-    timeline, violations = replayed(flows, messages, schedule, **about)
+def _one(
+    flows: list[Explored],
+    messages: list[Any],
+    schedule: str,
+    about: dict[str, Any],
+    *,
+    as_json: bool,
+    html: str | None,
+) -> int:
+    one = traced(flows, messages, schedule, **about)
+    _write(html, page_of_schedule(one) if html else "")
     if as_json:
-        found = [violation_as_json(violation) for violation in violations]
-        click.echo(json.dumps({"schedule": schedule, "timeline": timeline, "violations": found}, ensure_ascii=False))
+        found = [violation_as_json(violation) for violation in one.violations]
+        shown = {"schedule": schedule, "timeline": one.timeline, "violations": found}
+        click.echo(json.dumps(shown, ensure_ascii=False))
     else:
-        click.echo("\n".join([*timeline, *_shown(violations)]))
-    return FOUND if violations else 0
+        click.echo("\n".join([*one.timeline, *_shown(one.violations)]))
+    return FOUND if one.violations else 0
+
+
+def _write(file: str | None, text: str) -> None:
+    """Nothing where no file was named."""
+    if file is None:
+        return
+    try:
+        Path(file).write_bytes(text.encode())
+    except OSError as error:
+        raise SettingsError("--html", f"{file}: {error.strerror}") from None
 
 
 def _shown(violations: Iterable[Violation]) -> list[str]:
@@ -100,16 +141,15 @@ def _messages(files: Iterable[str]) -> list[Any]:
     return found
 
 
-def _invariants(flows: Iterable[AnyFlow]) -> list[Invariant]:
+def _invariants(flows: Iterable[Explored]) -> list[Invariant]:
     """Those of the modules of the flows."""
-    modules = dict.fromkeys(sys.modules[flow.__module__] for flow in flows)
-    return [one for module in modules for one in vars(module).values() if is_invariant(one)]
+    return [one for module in modules_of(flows) for one in vars(module).values() if is_invariant(one)]
 
 
-def _free(flows: Iterable[AnyFlow], given: Iterable[str]) -> dict[str, list[str]]:
+def _free(flows: Iterable[Explored], given: Iterable[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for flow in flows:
-        for table, names in getattr(sys.modules[flow.__module__], "FREE", {}).items():
+    for module in modules_of(flows):
+        for table, names in getattr(module, "FREE", {}).items():
             found.setdefault(table, []).extend(names)
     for one in given:
         table, name = _pair(one, ".")

@@ -6,23 +6,20 @@ account that does not exist: nothing can reach a real one. Calls are made one at
 
 from __future__ import annotations
 
-import functools
 import json
-import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 from weakref import WeakSet
 
-import boto3
-import botocore.session
 from botocore.client import BaseClient
-from botocore.loaders import Loader, create_loader
 
 from flowguard.errors import SettingsError
+from flowguard.local.account import REGION, environment, isolated, new_session, only_one
 from flowguard.local.calls import ApiCall, Interceptor, Proceed, Response, intercept, one_at_a_time
+from flowguard.local.keyed import create_run_table
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -31,9 +28,6 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sns import SNSClient
     from mypy_boto3_sqs import SQSClient
-
-ACCOUNT_ID = "123456789012"
-REGION = "us-east-1"
 
 
 class EmbeddedAWS:
@@ -53,12 +47,12 @@ class EmbeddedAWS:
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
-            opened.enter_context(_only_one(self._open))
-            opened.enter_context(_environment(_isolated(self.region)))
+            opened.enter_context(only_one(self._open))
+            opened.enter_context(environment(isolated(self.region)))
             opened.enter_context(_moto(self.seed))
             opened.enter_context(intercept(one_at_a_time(), innermost=True))
             opened.enter_context(intercept(_adopting(), innermost=True))
-            self._session = _session()
+            self._session = new_session()
             self._exit = opened.pop_all()
         return self
 
@@ -86,26 +80,18 @@ class EmbeddedAWS:
         """The block's one client of this service."""
         with self._making_client:
             if service not in self._clients:
-                self._clients[service] = self._session.client(service)  # type: ignore[call-overload]
+                make: Any = self._session.client  # typed for the services that boto3-stubs knows by name
+                self._clients[service] = make(service)
             return self._clients[service]
 
     def create_table(self, name: str) -> None:
         """A table as flowguard needs it: keys ``pk`` and ``sk``, on demand, expiring by ``ttl``."""
-        dynamodb = self.client("dynamodb")
-        dynamodb.create_table(
-            TableName=name,
-            BillingMode="PAY_PER_REQUEST",
-            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
-            AttributeDefinitions=[
-                {"AttributeName": "pk", "AttributeType": "S"},
-                {"AttributeName": "sk", "AttributeType": "S"},
-            ],
-        )
-        dynamodb.update_time_to_live(TableName=name, TimeToLiveSpecification={"Enabled": True, "AttributeName": "ttl"})
+        create_run_table(self.client("dynamodb"), name)
 
     def create_queue(self, name: str, **attributes: str) -> str:
         """The URL of a new queue. Attributes are SQS's own, such as ``VisibilityTimeout="30"``."""
-        return self.client("sqs").create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]  # type: ignore[arg-type]
+        given: Any = attributes  # whatever SQS has, checked by SQS
+        return self.client("sqs").create_queue(QueueName=name, Attributes=given)["QueueUrl"]
 
     def queue_arn(self, queue_url: str) -> str:
         answer = self.client("sqs").get_queue_attributes(QueueUrl=queue_url, AttributeNames=["QueueArn"])
@@ -124,42 +110,6 @@ class EmbeddedAWS:
             Attributes={"RawMessageDelivery": json.dumps(raw)},
             ReturnSubscriptionArn=True,
         )["SubscriptionArn"]
-
-
-@contextmanager
-def _only_one(lock: threading.Lock) -> Iterator[None]:
-    if not lock.acquire(blocking=False):
-        raise SettingsError("EmbeddedAWS", "another one is open in this process; close it first")
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """The environment with these as its only ``AWS_…`` variables, put back as it was afterwards."""
-    before = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
-    for name in before:
-        del os.environ[name]
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name in [name for name in os.environ if name.startswith("AWS_")]:
-            del os.environ[name]
-        os.environ.update(before)
-
-
-def _isolated(region: str) -> dict[str, str]:
-    """An environment in which no profile, config file, endpoint or instance role of the machine is found."""
-    return {
-        "AWS_CONFIG_FILE": os.devnull,
-        "AWS_DEFAULT_REGION": region,
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_REGION": region,
-        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-    }
 
 
 @contextmanager
@@ -193,15 +143,3 @@ def _adopting() -> Interceptor:
         return proceed()
 
     return adopt
-
-
-def _session() -> boto3.Session:
-    session = botocore.session.get_session()
-    session.register_component("data_loader", _service_models())
-    return boto3.Session(botocore_session=session)
-
-
-@functools.cache
-def _service_models() -> Loader:
-    """Parsed once in a process: most of the time it takes to make a client."""
-    return create_loader()

@@ -1,16 +1,17 @@
-"""The Lambda functions of some flows: one for each queue that their stages read."""
+"""The Lambda functions of some flows: one for each queue that their stages read. Others may stand beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from flowguard.destinations import Queue, Topic
 from flowguard.envelope import Envelope
-from flowguard.errors import RunFailed
+from flowguard.errors import RunFailed, SettingsError
 from flowguard.flow import AnyFlow
-from flowguard.handler import LambdaHandler, dlq_handler, lambda_handler
+from flowguard.handler import dlq_handler, lambda_handler
 from flowguard.message import FLOW_STAGE
 from flowguard.payloads import decode
 from flowguard.ports import Services
@@ -20,25 +21,44 @@ from flowguard.stage import AnyStage
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """``visibility`` is its queue's visibility timeout, ms: as long as the function may run, and so its lease."""
+    """``handler`` is called with an event. ``visibility`` is its queue's visibility timeout, ms: as long as the
+    function may run, and so its lease. ``timeout`` is how long it may run where that is shorter, ms. A ``plain`` one
+    knows nothing of flowguard."""
 
     name: str
-    handler: LambdaHandler
+    handler: Callable[[Any], Any]
     visibility: int
+    timeout: int | None = None
+    plain: bool = False
 
 
 class Functions:
-    """Stages that share a queue share a function, those of several flows too, as an event source mapping has it."""
+    """Stages that share a queue share a function, those of several flows too, as an event source mapping has it.
+    ``others`` are functions of no flow, by their queues."""
 
-    def __init__(self, flows: Sequence[AnyFlow], services: Services) -> None:
+    def __init__(
+        self, flows: Sequence[AnyFlow], services: Services, others: Mapping[str, Function] | None = None
+    ) -> None:
         self._flows = flows
         self.by_queue = {
             queue: Function(queue, lambda_handler(*_targets(served)).using(services), _visibility(served))
             for queue, served in _served(flows).items()
         }
+        for queue in self.by_queue.keys() & (others or {}).keys():
+            raise SettingsError(queue, "two functions read this queue; give one of them another")
+        self.by_queue |= others or {}
+        if not flows:
+            self.any = self.dead = Function("nobody", _unread, _visibility([]))
+            return
         everything = [(flow, stage) for flow in flows for stage in flow.stages]
         self.any = Function("any", lambda_handler(*flows).using(services), _visibility(everything))
         self.dead = Function("dead-letters", dlq_handler(*flows).using(services), self.any.visibility)
+
+    def given_up(self, queue: str | None) -> Function:
+        """Who gets what SQS has given up: the flows' function for dead letters. What a plain function had goes back to
+        it, as a redrive sends it."""
+        found = self.by_queue.get(queue or "")
+        return found if found is not None and found.plain else self.dead
 
     def serving(self, queue: str | None, envelope: Envelope) -> Function:
         """The function that reads the queue; without one that of the first stage of the flow that the message fits.
@@ -51,6 +71,10 @@ class Functions:
         if len(fitting) != 1:
             return self.any
         return self.by_queue[queue_of(fitting[0], fitting[0].entry())]
+
+
+def _unread(event: Any) -> Any:
+    raise SettingsError("functions", "the message is in no queue that one of them reads")
 
 
 def queue_of(flow: AnyFlow, stage: AnyStage) -> str:
@@ -84,7 +108,7 @@ def _targets(served: Served) -> list[AnyFlow | AnyStage]:
 
 
 def _visibility(served: Served) -> int:
-    longest = max(stage.timeout or LEASE_WITHOUT_LAMBDA for _, stage in served)
+    longest = max((stage.timeout or LEASE_WITHOUT_LAMBDA for _, stage in served), default=LEASE_WITHOUT_LAMBDA)
     return longest // timedelta(milliseconds=1)
 
 

@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 
 from flowguard.local.calls import ApiCall, Proceed, Response
 from flowguard.local.embedded import EmbeddedAWS
+from flowguard.local.keyed import create_table
 
 _NO_QUEUE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
 _NO_TOPIC = frozenset({"NotFound", "NotFoundException"})
@@ -61,16 +62,8 @@ class Supply:
             return
         self._there.add(name)
         self.tables.append(name)
-        kinds: list[Any] = ["HASH", "RANGE"]
-        attributes: list[Any] = [
-            {"AttributeName": attribute, "AttributeType": next(iter(value))} for attribute, value in keys.items()
-        ]
-        self._aws.client("dynamodb").create_table(
-            TableName=name,
-            BillingMode="PAY_PER_REQUEST",
-            KeySchema=[{"AttributeName": one, "KeyType": kind} for one, kind in zip(keys, kinds, strict=False)],
-            AttributeDefinitions=attributes,
-        )
+        types = tuple(next(iter(value)) for value in keys.values())
+        create_table(self._aws.client("dynamodb"), name, *keys, types=types)
 
     def _supplied(self, call: ApiCall, proceed: Proceed, error: ClientError) -> Response:
         code = error.response.get("Error", {}).get("Code", "")

@@ -10,6 +10,7 @@ import boto3
 
 from flowguard.aws.clients import Clients
 from flowguard.local.embedded import EmbeddedAWS
+from flowguard.local.keyed import create_run_table, create_table
 from flowguard.local.memory.aws import MemoryAWS
 
 ENGINES = ("moto", "memory", "dynamodb-local")
@@ -32,7 +33,7 @@ def on_memory() -> Iterator[Clients]:
 def _set_up(aws: EmbeddedAWS) -> Clients:
     clients = Clients()
     aws.create_table("flowguard")
-    _create_carts(clients)
+    create_table(clients.dynamodb, "carts", "id")
     aws.client("s3").create_bucket(Bucket="long-texts")
     return clients
 
@@ -43,23 +44,6 @@ def on_dynamodb_local(url: str) -> Clients:
         aws_access_key_id=uuid.uuid4().hex[:20], aws_secret_access_key="local", region_name="us-east-1"
     )
     clients = Clients(session, {"dynamodb": url})
-    clients.dynamodb.create_table(
-        TableName="flowguard",
-        BillingMode="PAY_PER_REQUEST",
-        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
-        AttributeDefinitions=[
-            {"AttributeName": "pk", "AttributeType": "S"},
-            {"AttributeName": "sk", "AttributeType": "S"},
-        ],
-    )
-    _create_carts(clients)
+    create_run_table(clients.dynamodb, "flowguard")
+    create_table(clients.dynamodb, "carts", "id")
     return clients
-
-
-def _create_carts(clients: Clients) -> None:
-    clients.dynamodb.create_table(
-        TableName="carts",
-        BillingMode="PAY_PER_REQUEST",
-        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-    )

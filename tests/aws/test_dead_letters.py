@@ -19,8 +19,8 @@ from flowguard.destinations import Topic
 from flowguard.errors import Reject
 from flowguard.flow import AnyFlow, Flow
 from flowguard.handler import dlq_handler
+from flowguard.local.account import ACCOUNT_ID, REGION
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
-from flowguard.local.embedded import ACCOUNT_ID, REGION
 from flowguard.message import Message
 from flowguard.outcome import Done, Outcome
 from flowguard.redrive import Fate

@@ -9,12 +9,10 @@ from __future__ import annotations
 import uuid
 from typing import Any, cast
 
-import boto3
-
-from flowguard.aws.clients import Clients
 from flowguard.aws.items import run_key
 from flowguard.ids import ObjectId
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
+from tests.aws.engines import on_dynamodb_local
 from tests.bench.figure import Figure
 from tests.bench.flow import PAYLOAD_BYTES, Chain, a_cart, a_request
 from tests.bench.wire import Bench
@@ -36,7 +34,7 @@ def figures() -> list[Figure]:
 
 def units_of_a_stage(endpoint_url: str) -> tuple[int, int]:
     """Write units of the middle stage's claim and commit, and the bytes of the item after them."""
-    clients = _clients(endpoint_url)
+    clients = on_dynamodb_local(endpoint_url)
     bench = Bench(Chain, clients)
     cart = a_cart()
     first, _ = a_request(Chain, cart, request_id=str(uuid.UUID(int=2)), requested_at=bench.clock.now())
@@ -79,21 +77,3 @@ class _Units:
         answer = proceed()
         self.total += answer["ConsumedCapacity"]["CapacityUnits"]
         return answer
-
-
-def _clients(endpoint_url: str) -> Clients:
-    """Under an access key of its own, which makes a database of its own, with the one table."""
-    session = boto3.session.Session(
-        aws_access_key_id=uuid.uuid4().hex[:20], aws_secret_access_key="local", region_name="us-east-1"
-    )
-    clients = Clients(session, {"dynamodb": endpoint_url})
-    clients.dynamodb.create_table(
-        TableName="flowguard",
-        BillingMode="PAY_PER_REQUEST",
-        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
-        AttributeDefinitions=[
-            {"AttributeName": "pk", "AttributeType": "S"},
-            {"AttributeName": "sk", "AttributeType": "S"},
-        ],
-    )
-    return clients

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,62 @@ def test_what_cannot_be_used_is_named_and_ends_with_2(arguments: tuple[str, ...]
 def test_what_may_differ_is_said_by_option(buggy: str) -> None:
     result = explore(BUGGY, "--messages", buggy, "--bound", "0", "--walks", "0", "--free", "totals.orders", "--json")
     assert [one["problems"][0]["rule"] for one in json.loads(result.stdout)["violations"]] == ["one_order_is_one"]
+
+
+def test_what_lies_in_the_tables_is_said_by_the_module(buggy: str, tmp_path: Path) -> None:
+    source = SOURCE.replace("FREE = {", 'ITEMS = {"totals": [{"day": "monday", "orders": 7}]}\nFREE = {')
+    (tmp_path / "stocked_totals.py").write_text(source.replace('item["orders"] > 1', 'item["orders"] != 8'))
+    arguments = ("stocked_totals:CountOrders", "--messages", buggy, "--schedule")
+    assert explore(*arguments, "none").exit_code == 0
+    assert "day monday: orders: expected 8, found 9" in explore(*arguments, "a2").stdout
+
+
+def test_items_of_a_table_without_a_key_end_with_2(buggy: str, tmp_path: Path) -> None:
+    (tmp_path / "keyless_totals.py").write_text(f'{SOURCE}\nITEMS = {{"prices": [{{"sku": "tea"}}]}}\n')
+    result = explore("keyless_totals:CountOrders", "--messages", buggy)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("items: the hash key of the table prices is not known; ")
+
+
+def test_a_report_is_written_as_a_page(buggy: str, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    arguments = (BUGGY, "--messages", buggy, "--bound", "0", "--walks", "0")
+    result = explore(*arguments, "--html", str(file))
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[:-1] == explore(*arguments).stdout.splitlines()[:-1]
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith("<!DOCTYPE html>")
+    assert text.rstrip().endswith("</html>")
+    assert "<h1>count-orders</h1>" in text
+    assert "one_order_is_one" in text
+    json.loads(explore(*arguments, "--json", "--html", str(file)).stdout)
+    assert file.read_text(encoding="utf-8") == text
+
+
+def test_one_schedule_is_written_as_a_page(buggy: str, tmp_path: Path) -> None:
+    file = tmp_path / "schedule.html"
+    assert explore(BUGGY, "--messages", buggy, "--schedule", "a2", "--html", str(file)).exit_code == 1
+    assert "Time line of schedule a2" in file.read_text(encoding="utf-8")
+    assert explore(BUGGY, "--messages", buggy, "--schedule", "none", "--html", str(file)).exit_code == 0
+    assert "The undisturbed run" in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("schedule", [(), ("--schedule", "a2")])
+def test_a_page_that_cannot_be_written_is_refused(buggy: str, tmp_path: Path, schedule: tuple[str, ...]) -> None:
+    nowhere = str(tmp_path / "nowhere" / "report.html")
+    result = explore(BUGGY, "--messages", buggy, *schedule, "--html", nowhere)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"--html: {nowhere}: No such file or directory\n"
+    assert "Is a directory" in explore(BUGGY, "--messages", buggy, *schedule, "--html", str(tmp_path)).stderr
+
+
+@pytest.mark.usefixtures("buggy")
+def test_nothing_runs_for_a_page_that_cannot_be_written(tmp_path: Path) -> None:
+    source = SOURCE.replace("return Done()", "RAN.append(order)\n        return Done()")
+    (tmp_path / "noted_totals.py").write_text(f"RAN = []\n{source}")
+    arguments = ("noted_totals:CountOrders", "--messages", str(tmp_path / "order.json"), "--schedule", "none")
+    assert explore(*arguments, "--html", str(tmp_path)).exit_code == 2
+    ran = sys.modules["noted_totals"].RAN
+    assert ran == []
+    explore(*arguments)
+    assert len(ran) > 0

@@ -14,8 +14,9 @@ import boto3
 import pytest
 
 from flowguard.errors import SettingsError
+from flowguard.local.account import ACCOUNT_ID
 from flowguard.local.calls import ApiCall, Proceed, Recorder, Response, intercept
-from flowguard.local.embedded import ACCOUNT_ID, EmbeddedAWS
+from flowguard.local.embedded import EmbeddedAWS
 
 
 def test_a_table_is_keyed_by_pk_and_sk_on_demand_and_expires_by_ttl(embedded: EmbeddedAWS) -> None:

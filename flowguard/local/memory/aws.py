@@ -21,8 +21,10 @@ from typing import Any, Self
 from botocore.validate import ParamValidationDecorator, validate_parameters
 
 from flowguard.clock import Clock, SystemClock
+from flowguard.local.account import ACCOUNT_ID, REGION, environment, isolated, new_session, only_one
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
-from flowguard.local.embedded import ACCOUNT_ID, REGION, EmbeddedAWS, _environment, _isolated, _only_one, _session
+from flowguard.local.embedded import EmbeddedAWS
+from flowguard.local.keyed import create_table
 from flowguard.local.memory.dynamodb import DynamoDB
 from flowguard.local.memory.faults import Fault, NotInMemory
 from flowguard.local.memory.queues import Message
@@ -74,22 +76,17 @@ class MemoryAWS(EmbeddedAWS):
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
-            opened.enter_context(_only_one(self._open))
-            opened.enter_context(_environment({**_isolated(self.region), **_NOBODY}))
+            opened.enter_context(only_one(self._open))
+            opened.enter_context(environment({**isolated(self.region), **_NOBODY}))
             opened.enter_context(intercept(self._answer, innermost=True))
-            self._session = _session()
+            self._session = new_session()
             self._exit = opened.pop_all()
         return self
 
     def create_business_table(self, name: str, hash_key: str, range_key: str | None = None) -> None:
         """A table of the user's own, whose keys are texts."""
-        keys = [(hash_key, "HASH"), *([(range_key, "RANGE")] if range_key is not None else [])]
-        self.client("dynamodb").create_table(
-            TableName=name,
-            BillingMode="PAY_PER_REQUEST",
-            KeySchema=[{"AttributeName": key, "KeyType": kind} for key, kind in keys],  # type: ignore[typeddict-item]
-            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key, _ in keys],
-        )
+        keys = (hash_key,) if range_key is None else (hash_key, range_key)
+        create_table(self.client("dynamodb"), name, *keys)
 
     # -- what is there, without a call
 

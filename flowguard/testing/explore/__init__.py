@@ -11,17 +11,23 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from flowguard.flow import AnyFlow
+from flowguard.testing.explore.beginning import GivenItems as GivenItems
 from flowguard.testing.explore.engine import Engine as Engine
-from flowguard.testing.explore.engine import EngineFor, in_memory
+from flowguard.testing.explore.engine import EngineFor as EngineFor
+from flowguard.testing.explore.engine import in_memory as in_memory
 from flowguard.testing.explore.engine import on_moto as on_moto
 from flowguard.testing.explore.equivalence import Free
 from flowguard.testing.explore.ground import Ground
 from flowguard.testing.explore.inbox import Given
 from flowguard.testing.explore.invariants import Invariant as Invariant
 from flowguard.testing.explore.invariants import invariant as invariant
+from flowguard.testing.explore.lanes import lanes
+from flowguard.testing.explore.plain import PlainFunction as PlainFunction
 from flowguard.testing.explore.report import Report as Report
+from flowguard.testing.explore.report import Trace as Trace
 from flowguard.testing.explore.report import Violation as Violation
 from flowguard.testing.explore.schedule import NoSuchSchedule as NoSuchSchedule
 from flowguard.testing.explore.schedule import Schedule as Schedule
@@ -29,16 +35,19 @@ from flowguard.testing.explore.search import Budget, Search
 from flowguard.testing.explore.timeline import timeline
 from flowguard.testing.explore.view import View as View
 
+Explored: TypeAlias = AnyFlow | PlainFunction
+
 BOUND = 300
 WALKS = 200
 MOST = 20
 
 
 def explore(  # noqa: PLR0913 - everything but the first two has a default
-    flows: AnyFlow | Sequence[AnyFlow],
+    flows: Explored | Sequence[Explored],
     messages: Sequence[Given],
     *,
     tables: Mapping[str, str] | None = None,
+    items: GivenItems | None = None,
     invariants: Sequence[Invariant] = (),
     free: Free | None = None,
     bound: int = BOUND,
@@ -49,44 +58,75 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
 ) -> Report:
     """Every single fault at every AWS call, then ``bound`` schedules of two faults, then ``walks`` of more.
 
-    ``messages`` start it: payloads of a flow's first stage, or recorded events in any shape. ``tables`` are those that
+    Each is a flow or a :class:`PlainFunction`. ``messages`` start it: payloads of a flow's first stage, or recorded
+    events in any shape. ``tables`` are those that
     the flows write to, each with the name of its hash key; what a flow's module says in ``TABLES`` goes without saying.
+    ``items`` lie in them at the beginning of each schedule: ``{"prices": [{"sku": "tea", "price": 4}]}``.
     ``free`` says what may differ from the undisturbed end: ``{"orders": ["updated_at"]}``. Equal arguments give equal
     reports. The search ends at ``most`` different violations. One at a time in a process.
     """
-    ground = _ground(flows, messages, tables, seed, engine)
+    ground = _ground(flows, messages, tables, items, seed, engine)
     began = time.perf_counter()
     with ground:
         report = Search(ground, invariants, free or {}).all(Budget(bound, walks, seed, most))
     return replace(report, seconds=time.perf_counter() - began)
 
 
-def replay(
-    flows: AnyFlow | Sequence[AnyFlow],
+def replay(  # noqa: PLR0913 - everything but the first three has a default
+    flows: Explored | Sequence[Explored],
     messages: Sequence[Given],
     schedule: str,
     *,
     tables: Mapping[str, str] | None = None,
+    items: GivenItems | None = None,
     invariants: Sequence[Invariant] = (),
     free: Free | None = None,
     seed: int = 0,
     engine: EngineFor = in_memory,
 ) -> tuple[tuple[str, ...], tuple[Violation, ...]]:
     """Exactly one schedule, by its id: its time line, and what is wrong after it."""
+    one = trace(
+        flows,
+        messages,
+        schedule,
+        tables=tables,
+        items=items,
+        invariants=invariants,
+        free=free,
+        seed=seed,
+        engine=engine,
+    )
+    return one.timeline, one.violations
+
+
+def trace(  # noqa: PLR0913 - everything but the first three has a default
+    flows: Explored | Sequence[Explored],
+    messages: Sequence[Given],
+    schedule: str,
+    *,
+    tables: Mapping[str, str] | None = None,
+    items: GivenItems | None = None,
+    invariants: Sequence[Invariant] = (),
+    free: Free | None = None,
+    seed: int = 0,
+    engine: EngineFor = in_memory,
+) -> Trace:
+    """Like :func:`replay`, and the time line also as data, for a page."""
     wanted = Schedule.parse(schedule)
-    with _ground(flows, messages, tables, seed, engine) as ground:
+    with _ground(flows, messages, tables, items, seed, engine) as ground:
         search = Search(ground, invariants, free or {})
         search.references()
         history, found = search.check(wanted)
-        return timeline(history), tuple(found.values())
+        return Trace(ground.names, wanted.id, timeline(history), lanes(history), tuple(found.values()))
 
 
 def _ground(
-    flows: AnyFlow | Sequence[AnyFlow],
+    flows: Explored | Sequence[Explored],
     messages: Sequence[Given],
     tables: Mapping[str, str] | None,
+    items: GivenItems | None,
     seed: int,
     engine: EngineFor,
 ) -> Ground:
-    several = [flows] if isinstance(flows, type) else list(flows)
-    return Ground(several, messages, tables or {}, engine, seed)
+    several = [flows] if isinstance(flows, type | PlainFunction) else list(flows)
+    return Ground(several, messages, tables or {}, engine, seed, items)

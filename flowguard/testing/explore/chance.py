@@ -15,6 +15,7 @@ class Chance:
 
     def __init__(self) -> None:
         self._source = random.Random(0)  # noqa: S311 - repeatable on purpose
+        self._spare = random.Random(0)  # noqa: S311 - what is drawn from it goes nowhere
 
     def seed(self, *facts: object) -> None:
         text = repr(facts)
@@ -24,11 +25,12 @@ class Chance:
     @contextmanager
     def aside(self) -> Iterator[None]:
         """What is drawn within, by boto3 for its own ends, takes nothing from what follows."""
-        own, shared = self._source.getstate(), random.getstate()
+        own, shared = self._source, random.getstate()
+        self._source = self._spare
         try:
             yield
         finally:
-            self._source.setstate(own)
+            self._source = own
             random.setstate(shared)
 
     def urandom(self, size: int) -> bytes:

@@ -10,11 +10,13 @@ from flowguard.events import Happening
 from flowguard.local.functions import Function
 from flowguard.local.queues import Delivery, Queues
 from flowguard.local.world import LEFT_THERE, MOST_RECEIVES, STEP
+from flowguard.testing.explore.expiry import last_moment, remove_expired
 from flowguard.testing.explore.faults import Killed
 from flowguard.testing.explore.ground import Ground
 from flowguard.testing.explore.history import History, Noted, Worked
 from flowguard.testing.explore.inbox import Inbox
-from flowguard.testing.explore.schedule import HOLDS, OF_DELIVERIES, Choice, Kind, Schedule
+from flowguard.testing.explore.redrives import Redrives
+from flowguard.testing.explore.schedule import AS_LATE_AS_CAN_BE, HOLDS, OF_DELIVERIES, Choice, Kind, Schedule
 from flowguard.testing.explore.strikes import Strikes
 from flowguard.testing.explore.worker import Worker
 
@@ -23,6 +25,9 @@ MOST_DELIVERIES: Final = 300
 
 LATE: Final = 3_600_000
 """How much later the second time of ``x2-1`` is, ms."""
+
+LONGEST_INVOCATION: Final = 900_000
+"""No worker is held up for longer, ms: Lambda ends it."""
 
 
 def run(ground: Ground, schedule: Schedule) -> History:
@@ -41,6 +46,8 @@ class _Driver:
         self._ground = ground
         self._schedule = schedule
         self._holds = [choice for choice in schedule.choices if choice.kind in HOLDS]
+        self._redrives = Redrives(ground, schedule, self.history)
+        self._expires = any(choice.kind is Kind.DUPLICATED and choice.more > 1 for choice in schedule.choices)
         self._receives = MOST_RECEIVES + len(schedule.choices)
         self._queues = Queues()
         self._held: list[Worker] = []
@@ -48,6 +55,7 @@ class _Driver:
 
     def run(self) -> None:
         self._functions = self._ground.functions(self._tell)
+        self.history.inner = frozenset(f"sqs:{one.queue}" for one in self._ground.plain)
         self.strikes.inbox = Inbox(self._queues, self._functions.by_queue, self._ground.topics)
         for one in self._ground.recorded:
             self._queues.add(one.envelope, one.raw, one.envelope.queue, self._ground.start)
@@ -71,16 +79,32 @@ class _Driver:
         """What is due, or else whoever is held up, or else whatever is due next."""
         while True:
             now = self._ground.now()
+            self._come_due(now)
             first = self._queues.due(now)
             if first is not None:
                 return self._reordered(first)
-            moments = self._queues.moments()
-            if any(worker.held and worker.held.kind is Kind.SEEN_EARLY for worker in self._held) or not moments:
-                if not self._held:
-                    return None
+            moments = [*self._queues.moments(), *(one.due for one in self.strikes.scheduled if one.due is not None)]
+            if not moments and (sent := self._redrives.next(self.strikes.inbox)) is not None:
+                self._note(None, sent)
+                continue
+            if self._held and not self._may_wait(moments):
                 self._let_go(self._held[0])
                 continue
+            if not moments:
+                return None
             self._ground.time.move_to(min(moments))
+
+    def _may_wait(self, moments: list[int]) -> bool:
+        """Whether those who are held up stay so until the next of these moments."""
+        early = any(worker.held and worker.held.kind is Kind.SEEN_EARLY for worker in self._held)
+        return not early and bool(moments) and min(moments) - self._ground.now() <= LONGEST_INVOCATION
+
+    def _come_due(self, now: int) -> None:
+        """The schedules whose time has come send their messages."""
+        for one in [one for one in self.strikes.scheduled if one.due is not None and one.due <= now]:
+            self.strikes.scheduled.remove(one)
+            for record in self.strikes.inbox.receive(one, now):
+                self.history.senders[record.number] = one.call
 
     def _reordered(self, first: Delivery) -> Delivery:
         number = len(self.history.deliveries) + 1
@@ -101,26 +125,44 @@ class _Driver:
             return
         for choice in self._schedule.find(number, OF_DELIVERIES):
             if choice.kind is Kind.DUPLICATED and not delivery.given_up:
-                again = self._ground.now() + (LATE if choice.more else 0)
-                self._queues.add(delivery.envelope, delivery.raw, delivery.queue, again)
+                again = self._again(delivery, choice)
+                copy = self._queues.add(delivery.envelope, delivery.raw, delivery.queue, again)
+                self.history.copies[copy.number] = delivery.number
                 self._note(None, f"delivery {number} happens twice")
+        if self._expires:
+            remove_expired(self._ground, history)
         function = self._function(delivery)
         others = len(self._others(delivery))
         self._queues.receive(delivery, self._ground.now() + function.visibility)
         entry = Worked(
             number, self._ground.now(), delivery.queue, delivery.number, delivery.receives, others, delivery.given_up
         )
+        entry.stage = function.name if function.plain else None
+        entry.message_id, entry.envelope = delivery.message_id, delivery.envelope
         history.deliveries.append(entry)
         worker = Worker(function, delivery, entry)
-        self._turn_to(worker, lambda: worker.start(lambda: self._work(worker)))
+        self._turn_to(worker, lambda: self._begin(worker))
         self._ground.time.move_to(self._ground.now() + STEP)
         for held in list(self._held):
-            if held.delivery is delivery and held is not worker and held.held and not held.held.more and worker.over:
+            if held in self._held and self._has_waited(held, worker):
                 self._let_go(held)
+
+    def _has_waited(self, held: Worker, ended: Worker) -> bool:
+        """Whether what a worker is held up for has come: others' calls, or the end of who got its record."""
+        if held.until:
+            return len(self.history.calls) >= held.until
+        return held is not ended and held.delivery is ended.delivery and ended.over
+
+    def _again(self, delivery: Delivery, choice: Choice) -> int:
+        """When the second time of a delivery is."""
+        now, sent_at = self._ground.now(), delivery.envelope.sent_at
+        if choice.more == AS_LATE_AS_CAN_BE:
+            return max(now, last_moment(self._ground, sent_at if sent_at is not None else self._ground.start))
+        return now + (LATE if choice.more else 0)
 
     def _function(self, delivery: Delivery) -> Function:
         if delivery.given_up:
-            return self._functions.dead
+            return self._functions.given_up(delivery.queue)
         return self._functions.serving(delivery.queue, delivery.envelope)
 
     def _turn_to(self, worker: Worker, step: Callable[[], None]) -> None:
@@ -130,6 +172,14 @@ class _Driver:
         finally:
             self.strikes.worker = before
 
+    def _begin(self, worker: Worker) -> None:
+        """In a thread of its own only where the schedule may still hold it up: a thread costs as much as some calls."""
+        if self._holds:
+            worker.start(lambda: self._work(worker))
+        else:
+            self._work(worker)
+            worker.over = True
+
     def _work(self, worker: Worker) -> None:
         """The whole invocation, in the worker's thread; calls are looked for above this frame."""
         entry, delivery = worker.entry, worker.delivery
@@ -137,7 +187,9 @@ class _Driver:
         try:
             answer = worker.function.handler(delivery.event())
             entry.died = worker.killed  # user code may have caught even that
-            entry.acked = not worker.killed and not (isinstance(answer, dict) and answer.get("batchItemFailures"))
+            failed = answer.get("batchItemFailures", ()) if isinstance(answer, dict) else ()
+            entry.failures = tuple(str(one.get("itemIdentifier")) for one in failed)
+            entry.acked = not worker.killed and not failed
         except Killed:
             entry.died = True
         except NotProcessed as left:
@@ -157,9 +209,11 @@ class _Driver:
             return
         if entry.acked or (not entry.died and LEFT_THERE & {one.event.name for one in entry.told}):
             self._queues.delete(delivery)
-        elif delivery.receives >= self._receives:
+        elif delivery.receives >= self._receives or (entry.last and not delivery.given_up):
             if delivery.given_up:
                 self._queues.delete(delivery)
+            if entry.last:
+                self._note(None, f"delivery {entry.worker} was its record's last receive")
             delivery.given_up, delivery.receives = True, 0
 
     # -- workers that are held up
@@ -177,7 +231,10 @@ class _Driver:
     def _let_go(self, worker: Worker) -> None:
         self._held.remove(worker)
         worker.held = None
-        self._note(worker, "goes on")
+        timeout = worker.function.timeout
+        if timeout is not None and self._ground.now() - worker.entry.at >= timeout:
+            worker.killed = True
+        self._note(worker, "is dead: its function's time is over" if worker.killed else "goes on")
         self._turn_to(worker, worker.go_on)
 
     def _before(self, worker: Worker) -> tuple[Kind, ...]:

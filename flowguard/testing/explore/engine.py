@@ -39,6 +39,10 @@ class Snapshots(Protocol):
 
     def restore(self, snapshot: Any, /) -> None: ...
 
+    def items(self, table: str, /) -> list[Any]:
+        """All items, low-level."""
+        ...
+
 
 EngineFor: TypeAlias = Callable[[Clock], Engine]
 """Makes an engine that tells the time by this clock."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, Self, cast
@@ -11,44 +11,62 @@ from typing import Any, Self, cast
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services, aws_store
 from flowguard.aws.writes import from_item
+from flowguard.errors import SettingsError
 from flowguard.events import Observer
 from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
+from flowguard.local.account import ACCOUNT_ID
 from flowguard.local.aftermath import plain
 from flowguard.local.calls import Interceptor, intercept
 from flowguard.local.embedded import EmbeddedAWS
 from flowguard.local.functions import Functions, topics
 from flowguard.local.recording import Recorded
+from flowguard.local.same_clients import SameClients
 from flowguard.local.supply import Supply
 from flowguard.local.virtual import VirtualTime
-from flowguard.local.world import START, declared_tables
+from flowguard.local.world import START
 from flowguard.ports import Services
 from flowguard.run import RunItem
 from flowguard.settings import Settings
+from flowguard.testing.explore.beginning import GivenItems, keys_of, read_items
 from flowguard.testing.explore.chance import Chance, repeatable
 from flowguard.testing.explore.engine import EngineFor, Snapshots
 from flowguard.testing.explore.history import Items
 from flowguard.testing.explore.inbox import Given, read_given
+from flowguard.testing.explore.plain import PlainFunction
 
 
 class Ground:
-    """Open it as a block; ``fresh`` gives each schedule the same empty beginning. It is a clock: that of the schedule
-    which is running."""
+    """Open it as a block; ``fresh`` gives each schedule the same beginning: ``items`` in the user's tables, and nothing
+    else. It is a clock: that of the schedule which is running."""
 
     def __init__(
-        self, flows: Sequence[AnyFlow], given: Sequence[Given], tables: Mapping[str, str], engine: EngineFor, seed: int
+        self,
+        explored: Iterable[AnyFlow | PlainFunction],
+        given: Sequence[Given],
+        tables: Mapping[str, str],
+        engine: EngineFor,
+        seed: int,
+        items: GivenItems | None = None,
     ) -> None:
-        self.flows = tuple(flows)
-        self.keys = {**declared_tables(flows), **tables}
-        self.topics = topics(flows)
-        self.settings = Settings.model_validate({})
-        self.recorded: list[Recorded] = read_given(flows, given, START)
+        explored = tuple(explored)
+        flows = tuple(one for one in explored if not isinstance(one, PlainFunction))
+        self.flows = flows
+        self.plain = tuple(one for one in explored if isinstance(one, PlainFunction))
+        self.names = tuple(one.name for one in explored)
+        self.keys = keys_of(flows, self.plain, tables)
+        self._given = read_items(items if items is not None else {}, self.keys)
+        self.topics = {**topics(flows), **{one.queue: one.topic for one in self.plain if one.topic is not None}}
+        self.settings = Settings.model_validate({"scheduler_role": f"arn:aws:iam::{ACCOUNT_ID}:role/scheduler"})
+        self.recorded: list[Recorded] = read_given(flows, given, START, [one.queue for one in self.plain])
         self.start = min((one.sent_at for one in self.recorded if one.sent_at is not None), default=START)
         self.seed = seed
         self.chance = Chance()
         self.time = VirtualTime(self.start)
         self._engine = engine(self)
+        self._fast = self._engine if isinstance(self._engine, Snapshots) else None
         self._exit = ExitStack()
+        self._same = SameClients()
         self._snapshot: Any = None
         self._known: set[str] = set()
 
@@ -79,13 +97,21 @@ class Ground:
             self.supply.queue(queue)
         for topic in sorted(set(self.topics.values())):
             self._engine.create_topic(topic)
+        self._put_in()
         if isinstance(self._engine, Snapshots):
             self._snapshot = self._engine.snapshot()
             self._known = set(self.supply.queues)
 
+    def _put_in(self) -> None:
+        for number, (table, item) in enumerate(self._given, 1):
+            try:
+                self.dynamodb.put_item(TableName=table, Item=item)
+            except Exception as error:  # boto3's, which is known at the edge alone
+                raise SettingsError("items", f"DynamoDB refuses number {number}, of {table}: {error}") from error
+
     @contextmanager
     def fresh(self, interceptor: Interceptor) -> Iterator[None]:
-        """The beginning: empty tables, the time at its start, and this interceptor round each call."""
+        """The beginning: given items in the tables, the time at its start, and this interceptor round each call."""
         self._take_back()
         self.time = VirtualTime(self.start)
         with self.time, repeatable(self.chance), intercept(interceptor), intercept(self.supply):
@@ -99,6 +125,10 @@ class Ground:
             names = ("pk", "sk") if table == self.settings.table else self._key_of(table)
             for item in self._scan(table):
                 self.dynamodb.delete_item(TableName=table, Key={name: item[name] for name in names})
+        scheduler = self._engine.client("scheduler")
+        for one in scheduler.list_schedules()["Schedules"]:
+            scheduler.delete_schedule(Name=one["Name"], GroupName=one["GroupName"])
+        self._put_in()
 
     def _go_back(self, engine: Snapshots) -> None:
         """To the beginning, which from now on has the queues that the last schedule was the first to use."""
@@ -121,7 +151,10 @@ class Ground:
         return self.functions_for(self._services(observer))
 
     def functions_for(self, services: Services) -> Functions:
-        return Functions(self.flows, services)
+        plain = {one.queue: one.deployed(self, self._same) for one in self.plain}
+        if len(plain) < len(self.plain):
+            raise SettingsError("functions", "two of them read the same queue; give each its own")
+        return Functions(self.flows, services, plain)
 
     def _services(self, observer: Observer) -> Services:
         return aws_services(
@@ -137,6 +170,9 @@ class Ground:
 
     def item(self, key: Mapping[str, Any]) -> RunItem | None:
         """A run item, by its low-level key."""
+        if self._fast is not None:
+            found = [one for one in self._fast.items(self.settings.table) if key.items() <= one.items()]
+            return self.store.whole(found[0]) if found else None
         answer = self.dynamodb.get_item(TableName=self.settings.table, Key=key, ConsistentRead=True)
         return self.store.whole(answer["Item"]) if "Item" in answer else None
 
@@ -147,7 +183,13 @@ class Ground:
             for table in sorted(self.supply.tables)
         }
 
+    def run_items(self) -> list[Any]:
+        """All of flowguard's table, low-level."""
+        return self._scan(self.settings.table)
+
     def _scan(self, table: str) -> list[Any]:
+        if self._fast is not None:
+            return self._fast.items(table)
         pages = self.dynamodb.get_paginator("scan").paginate(TableName=table)
         return [item for page in pages for item in page["Items"]]
 

@@ -8,10 +8,11 @@ from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel
 
-from flowguard.envelope import BadRecord, Envelope, normalize
+from flowguard.envelope import BadRecord, Envelope, Source, normalize
+from flowguard.errors import SettingsError
 from flowguard.flow import AnyFlow
 from flowguard.ids import RequestId
-from flowguard.local.embedded import ACCOUNT_ID, REGION
+from flowguard.local.account import ACCOUNT_ID, REGION
 from flowguard.local.functions import queue_of
 from flowguard.local.queues import Delivery, Queues
 from flowguard.local.recording import Recorded, read_recording
@@ -24,17 +25,41 @@ Given: TypeAlias = BaseModel | Mapping[str, Any]
 _DEDUPLICATED: Final = 300_000
 
 
-def read_given(flows: Sequence[AnyFlow], given: Sequence[Given], now: int) -> list[Recorded]:
+def read_given(
+    flows: Sequence[AnyFlow], given: Sequence[Given], now: int, queues: Sequence[str] = ()
+) -> list[Recorded]:
     """The records. Payloads become requests ``request-1``, ``request-2`` …, each asked for a second after the one
-    before. Raises :class:`flowguard.errors.EnvelopeError` for what cannot be read, and TypeError for a payload that
-    starts none of the flows."""
+    before. ``queues`` are those of plain functions: where there are no flows, the first gets what names no queue.
+    Raises :class:`flowguard.errors.EnvelopeError` for what cannot be read, SettingsError for a queue that nobody reads,
+    and TypeError for a payload that starts none of the flows."""
     found: list[Recorded] = []
     for number, one in enumerate(given, 1):
-        event = _request(flows, one, number, now) if isinstance(one, BaseModel) else one
-        for record in read_recording(event):
-            if isinstance(record, BadRecord):
-                raise record.error
-            found.append(record)
+        if flows or not queues:
+            found += _records(_request(flows, one, number, now) if isinstance(one, BaseModel) else one)
+        else:
+            found += _in_queues(one, queues, now + (number - 1) * 1000)
+    return found
+
+
+def _records(event: Any) -> list[Recorded]:
+    found = []
+    for record in read_recording(event):
+        if isinstance(record, BadRecord):
+            raise record.error
+        found.append(record)
+    return found
+
+
+def _in_queues(one: Given, queues: Sequence[str], now: int) -> list[Recorded]:
+    found = [] if isinstance(one, BaseModel) else _records(one)
+    if all(record.envelope.source is Source.INVOCATION for record in found):
+        group = "group-1" if queues[0].endswith(".fifo") else None
+        payload = one if isinstance(one, BaseModel) else dict(one)
+        found = _records(sqs_event(arn_of(queues[0]), payload, sent_at=now, message_id=f"message-{now}", group=group))
+    for record in found:
+        if record.envelope.queue not in queues:
+            problem = f"no function reads the queue {record.envelope.queue}; there are {', '.join(queues)}"
+            raise SettingsError("messages", problem)
     return found
 
 

@@ -5,27 +5,33 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from flowguard.attributes import Attribute, read_attributes
 from flowguard.local.supply import queue_name
-from flowguard.message import PLACE, REQUEST_ID, Place
+from flowguard.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
 
-_BATCHES: Final = {"SendMessageBatch": "Entries", "PublishBatch": "PublishBatchRequestEntries", "PutEvents": "Entries"}
-_SINGLE: Final = frozenset({"SendMessage", "Publish", "Invoke"})
-SENDING: Final = frozenset(_BATCHES) | _SINGLE
+BATCHES: Final = {"SendMessageBatch": "Entries", "PublishBatch": "PublishBatchRequestEntries", "PutEvents": "Entries"}
+_SINGLE: Final = frozenset({"SendMessage", "Publish", "Invoke", "CreateSchedule"})
+SENDING: Final = frozenset(BATCHES) | _SINGLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posted:
-    """A message that a service took. ``to`` is ``sqs:carts``, ``sns:news``, ``events:default``, ``lambda:price``."""
+    """A message that a service took, ``at`` ms since 1970. ``to`` is ``sqs:carts``, ``sns:news``, ``events:default``,
+    ``lambda:price``. ``due`` is when a schedule sends it."""
 
     to: str
     body: str
     call: int
+    at: int = 0
     from_user: bool = False
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     delay: int = 0
+    due: int | None = None
     group: str | None = None
     copy_of: str | None = None
     """The FIFO deduplication id."""
@@ -44,24 +50,45 @@ class Posted:
     def place(self) -> Place:
         """Where it is in its run; hop 1, retry 0 for what is of no run."""
         found = self.attributes.get(PLACE)
-        try:
-            return Place.parse(found.value) if found is not None else Place()
-        except ValueError:
-            return Place()
+        return _place(found.value) if found is not None else Place()
+
+    @property
+    def run(self) -> str:
+        """The key of the run item that a stage's message is about; it ends in ``#`` where it names no object."""
+        stage = self.attributes.get(FLOW_STAGE)
+        flow = stage.value.partition("/")[0] if stage is not None else ""
+        return f"run#{flow}#{self.place.object_id or ''}"
+
+    @property
+    def is_letter(self) -> bool:
+        """A dead letter: it says the redrive that it will be. What that sends to be tried again says a retry, too."""
+        return self.place.redrive > 0 and self.place.retry == 0
+
+
+@lru_cache(maxsize=1024)
+def _place(text: str) -> Place:
+    try:
+        return Place.parse(text)
+    except ValueError:
+        return Place()
 
 
 def posted(
     service: str, operation: str, params: Mapping[str, Any], answer: Mapping[str, Any], **of_call: Any
 ) -> list[Posted]:
     """The messages of a call that were taken."""
-    if operation not in SENDING:
+    if operation not in SENDING or _comes_round(params):
         return []
-    entries: Any = params[_BATCHES[operation]] if operation in _BATCHES else [params]
+    entries: Any = params[BATCHES[operation]] if operation in BATCHES else [params]
     refused = {one["Id"] for one in answer.get("Failed", ()) if "Id" in one}
+    if operation == "PutEvents":
+        entries = [entry for entry, said in zip(entries, answer["Entries"], strict=True) if "ErrorCode" not in said]
     return [_one(service, params, entry, of_call) for entry in entries if entry.get("Id") not in refused]
 
 
 def _one(service: str, params: Mapping[str, Any], entry: Mapping[str, Any], of_call: Mapping[str, Any]) -> Posted:
+    if service == "scheduler":
+        return _scheduled(entry, of_call)
     said = dict(entry.get("MessageAttributes", {}))
     match service:
         case "sqs":
@@ -84,6 +111,37 @@ def _one(service: str, params: Mapping[str, Any], entry: Mapping[str, Any], of_c
         copy_of=entry.get("MessageDeduplicationId"),
         **of_call,
     )
+
+
+def _comes_round(params: Mapping[str, Any]) -> bool:
+    """A schedule that is no one-time one, made by user code: nothing that a message's way depends on."""
+    return not str(params.get("ScheduleExpression", "at(")).startswith("at(")
+
+
+def _scheduled(entry: Mapping[str, Any], of_call: Mapping[str, Any]) -> Posted:
+    """A one-time schedule: its message has a body alone, which says everything where flowguard made it."""
+    target = entry["Target"]
+    body = str(target.get("Input", ""))
+    zone = ZoneInfo(entry.get("ScheduleExpressionTimezone", "UTC"))
+    moment = datetime.fromisoformat(entry["ScheduleExpression"][3:-1]).replace(tzinfo=zone)
+    _, _, service, *_, name = str(target["Arn"]).split(":")
+    return Posted(
+        to=f"{service}:{name}",
+        body=body,
+        due=int(moment.timestamp()) * 1000,
+        group=target.get("SqsParameters", {}).get("MessageGroupId"),
+        attributes=read_attributes(_noted(body), Attribute.of_notification, "scheduled", "MessageAttributes"),
+        **of_call,
+    )
+
+
+def _noted(body: str) -> dict[str, Any]:
+    """The attributes of a notification; none where the body is something else."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    return dict(found.get("MessageAttributes") or {}) if isinstance(found, dict) else {}
 
 
 def _inside(body: str) -> dict[str, Any]:

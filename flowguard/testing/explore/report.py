@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from flowguard.testing.explore.lanes import Lanes
 from flowguard.testing.explore.problem import Problem
 from flowguard.testing.explore.site import Site
 
@@ -14,7 +15,8 @@ from flowguard.testing.explore.site import Site
 class Violation:
     """``schedule`` is the shortest that shows it, ``times`` how many did. ``site`` is the line of user code to change.
 
-    ``struck`` says at which calls something went wrong, ``timeline`` all that happened, a line each.
+    ``struck`` says at which calls something went wrong, ``timeline`` all that happened, a line each. ``lanes`` is the
+    same as data.
     """
 
     schedule: str
@@ -24,6 +26,7 @@ class Violation:
     struck: tuple[str, ...]
     timeline: tuple[str, ...]
     times: int = 1
+    lanes: Lanes | None = None
 
     @property
     def rule(self) -> str:
@@ -42,6 +45,7 @@ class Report:
     pairs_left: int
     coverage: Mapping[str, str]
     violations: tuple[Violation, ...]
+    undisturbed: Lanes | None = None
     seconds: float = field(compare=False, default=0.0)
 
     @property
@@ -80,6 +84,17 @@ class Report:
             "violations": [violation_as_json(violation) for violation in self.violations],
             "seconds": round(self.seconds, 3),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One schedule: ``timeline`` is a line for each thing that happened, ``lanes`` the same as data."""
+
+    flows: tuple[str, ...]
+    schedule: str
+    timeline: tuple[str, ...]
+    lanes: Lanes
+    violations: tuple[Violation, ...]
 
 
 def show(violation: Violation, title: str = "violation") -> list[str]:

@@ -1,27 +1,33 @@
 """A schedule: what goes wrong, and when, as a short id that says it all: ``d3.l7``.
 
 A number counts the AWS calls of the whole run from 1, in the order in which they are made; with ``x`` and ``o`` it
-counts deliveries. Calls that only look a name up, such as ``GetQueueUrl``, are not counted: whether they are made
-depends on how warm a function is.
+counts deliveries, with ``r`` dead letters. Calls that only look a name up, such as ``GetQueueUrl``, are not counted:
+whether they are made depends on how warm a function is.
 
 ========  ====================================================================================================
 ``d3``    the worker dies before call 3
-``a3``    the worker dies after call 3: applied, and nobody has read the answer
+``a3``    the worker dies after call 3: applied, and nobody has read the answer. ``a3-1``, ``d3-1``: it was the
+          record's last receive, and SQS moves it to its dead-letter queue
 ``e3``    call 3 is answered with a server error, and not applied
 ``t3``    call 3 is throttled, and not applied
-``l3``    the answer to call 3 is lost; botocore makes the call once more
+``l3``    the answer to call 3 is lost; botocore makes the call once more. ``l3-1``: a transaction, whose
+          token DynamoDB does not know any more
+``u3``    call 3 is applied, and its answer never comes: boto3 raises a time-out
+``p3-1``  of the batch that call 3 sends entry 1 is refused. ``p3-11``: all but entry 1
 ``v3``    before call 3 the record is visible too early: a second worker gets it while the first is held up
 ``z3``    before call 3 the worker is held up until its record's visibility timeout is over and a second worker,
           who gets it then, has come to his end; then it goes on. ``z3-4``: until others have made 4 calls
-``x2``    delivery 2 happens twice. ``x2-1``: the second time long afterwards
+``x2``    delivery 2 happens twice. ``x2-1``: the second time an hour later. ``x2-2``: as late as queues still keep
+          the record, the flow's ``retention`` after it was sent; what has expired by then is removed
 ``o2-1``  at delivery 2 the first of the others that wait goes before
+``r1``    when all is at rest the first dead letter is sent back. ``r1-1``: twice
 ========  ====================================================================================================
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -36,16 +42,28 @@ class Kind(StrEnum):
     ERROR = "e"
     THROTTLED = "t"
     LOST = "l"
+    UNANSWERED = "u"
+    PARTIAL = "p"
     SEEN_EARLY = "v"
     HELD_UP = "z"
     DUPLICATED = "x"
     REORDERED = "o"
+    REDRIVEN = "r"
 
 
 HOLDS: Final = frozenset({Kind.SEEN_EARLY, Kind.HELD_UP})
 OF_DELIVERIES: Final = frozenset({Kind.DUPLICATED, Kind.REORDERED})
 DEATHS: Final = frozenset({Kind.DIES_BEFORE, Kind.DIES_AFTER})
 ERRORS: Final = frozenset({Kind.ERROR, Kind.THROTTLED})
+RAISED: Final = ERRORS | {Kind.UNANSWERED, Kind.PARTIAL}
+"""What the caller is told of: where that is user code, it may count as a failed attempt."""
+AT_CALLS: Final = DEATHS | RAISED | {Kind.LOST}
+AS_LATE_AS_CAN_BE: Final = 2
+"""Of a duplicate."""
+
+TWICE: Final = 1
+"""Of a redrive."""
+
 NOTHING: Final = "none"
 """The id of the schedule in which nothing goes wrong."""
 
@@ -67,7 +85,8 @@ class NoSuchSchedule(FlowguardError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Choice:
-    """One thing that goes wrong. ``at`` is a call's number or a delivery's, from 1; ``more`` depends on the kind."""
+    """One thing that goes wrong. ``at`` is a call's number, a delivery's or a dead letter's, from 1; ``more`` depends
+    on the kind."""
 
     at: int
     kind: Kind
@@ -99,6 +118,11 @@ class Schedule:
 
     def without(self, place: int) -> Schedule:
         return Schedule(self.choices[:place] + self.choices[place + 1 :])
+
+    def plainer(self, place: int) -> Schedule:
+        """The choice at this place without what it says behind the hyphen."""
+        plain = replace(self.choices[place], more=0)
+        return Schedule((*self.choices[:place], plain, *self.choices[place + 1 :]))
 
     def find(self, at: int, kinds: frozenset[Kind]) -> list[Choice]:
         """What goes wrong at this call or delivery."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 import sysconfig
 from dataclasses import dataclass
+from enum import Enum
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
 _OURS: Final = str(Path(__file__).parents[2])
 _STANDARD: Final = sysconfig.get_paths()["stdlib"]
+_INSTALLED: Final = ("/site-packages/", "/dist-packages/")
 _LIBRARIES: Final = ("/boto3/", "/botocore/", "/s3transfer/")
 _STEPS: Final = {
     ("store.py", "claim"): "claim",
@@ -23,11 +27,13 @@ _STEPS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """``file`` is empty for a call of flowguard's own; then ``function`` is the step: claim, commit, dispatch."""
+    """``file`` is empty for a call of flowguard's own; then ``function`` is the step: claim, commit, dispatch.
+    ``by_library`` says that an installed library makes the call, which the line asks for something."""
 
     file: str
     line: int
     function: str
+    by_library: bool = False
 
     @property
     def is_users(self) -> bool:
@@ -43,18 +49,41 @@ class Site:
 
 
 def calling_site(until: str) -> Site:
-    """The innermost frame outside flowguard and AWS's libraries, up to the function ``until`` of the explorer's."""
-    step = "flowguard"
+    """The innermost frame outside flowguard and installed libraries, up to the function ``until`` of the explorer's.
+    Where all the code is installed, it is the innermost of that which is not AWS's."""
+    step, installed = "flowguard", None
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != until:
         file = frame.f_code.co_filename
-        if not file.startswith(_OURS):
-            if not (file.startswith((_STANDARD, "<frozen")) or any(library in file for library in _LIBRARIES)):
-                return Site(file, frame.f_lineno, frame.f_code.co_name)
-        else:
-            step = _STEPS.get((Path(file).name, frame.f_code.co_name), step)
+        match _code_of(file):
+            case _Code.USERS:
+                return Site(file, frame.f_lineno, frame.f_code.co_name, by_library=installed is not None)
+            case _Code.INSTALLED if installed is None:
+                installed = Site(file, frame.f_lineno, frame.f_code.co_name)
+            case _Code.OURS:
+                step = _STEPS.get((file.rpartition(os.sep)[2], frame.f_code.co_name), step)
+            case _:
+                pass
         frame = frame.f_back
-    return Site("", 0, step)
+    return installed or Site("", 0, step)
+
+
+class _Code(Enum):
+    """Whose a file is."""
+
+    USERS = "user code"
+    INSTALLED = "an installed library"
+    OURS = "flowguard"
+    NOBODYS = "Python or AWS's libraries"
+
+
+@cache
+def _code_of(file: str) -> _Code:
+    if file.startswith(_OURS):
+        return _Code.OURS
+    if any(place in file for place in _INSTALLED):
+        return _Code.NOBODYS if any(library in file for library in _LIBRARIES) else _Code.INSTALLED
+    return _Code.NOBODYS if file.startswith((_STANDARD, "<frozen")) else _Code.USERS
 
 
 def _short(file: str) -> str:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar, cast
 
 from flowguard.local.calls import ApiCall, Proceed, Response
 from flowguard.local.queues import Queues
 from flowguard.local.supply import queue_name, tables_of
-from flowguard.testing.explore.faults import LOOKUPS, Killed, failure
+from flowguard.testing.explore.faults import LAST_RECEIVE, LOOKUPS, Killed, failure
 from flowguard.testing.explore.ground import Ground
 from flowguard.testing.explore.history import History, Made, Version
 from flowguard.testing.explore.inbox import Inbox
-from flowguard.testing.explore.posted import posted
-from flowguard.testing.explore.schedule import DEATHS, ERRORS, Kind, Schedule
+from flowguard.testing.explore.partial import refused, size, taken_in_part
+from flowguard.testing.explore.posted import Posted, posted
+from flowguard.testing.explore.schedule import AT_CALLS, Choice, Kind, Schedule
 from flowguard.testing.explore.site import calling_site
 from flowguard.testing.explore.worker import Worker
 
@@ -26,7 +27,8 @@ Answer = TypeVar("Answer")
 class Strikes:
     """An interceptor. ``worker`` is whoever has the turn; ``before`` may hold it up, and answers how it was.
 
-    ``effects`` counts, for what a worker is to do, the writes and sends that user code made by itself.
+    ``effects`` counts, for what a worker is to do, the writes and sends that user code made by itself. ``scheduled``
+    are the messages of schedules that have not come due.
     """
 
     inbox: Inbox
@@ -47,6 +49,7 @@ class Strikes:
         self._queues = queues
         self._before = before
         self._quiet = False
+        self.scheduled: list[Posted] = []
 
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
         worker = self.worker
@@ -56,25 +59,40 @@ class Strikes:
             return self._quietly(proceed)
         held = self._before(worker)
         made = self._made(call, worker, held)
-        for choice in self._schedule.find(made.number, DEATHS | ERRORS | {Kind.LOST}):
-            made.fault = choice.kind
-        match made.fault:
+        choices = self._schedule.find(made.number, AT_CALLS)
+        return (
+            self._struck(worker, made, call, proceed, choices[-1]) if choices else self._carry_out(made, call, proceed)
+        )
+
+    def _struck(self, worker: Worker, made: Made, call: ApiCall, proceed: Proceed, choice: Choice) -> Response:
+        made.fault = choice.kind
+        match choice.kind:
             case Kind.DIES_BEFORE:
-                self._kill(worker)
+                self._kill(worker, choice)
             case Kind.ERROR | Kind.THROTTLED:
                 made.error = "ServerError" if made.fault is Kind.ERROR else "Throttled"
-                raise failure(made.fault, call)
-            case Kind.LOST | Kind.DIES_AFTER:
-                answer = self._carry_out(made, call, proceed)
-                if made.fault is Kind.DIES_AFTER:
-                    self._kill(worker)
-                return self._carry_out(made, call, proceed) if made.fault is Kind.LOST else answer
+                raise failure(choice.kind, call)
+            case Kind.DIES_AFTER:
+                self._carry_out(made, call, proceed)
+                self._kill(worker, choice)
+            case Kind.UNANSWERED:
+                self._carry_out(made, call, proceed)
+                made.error = "TimedOut"
+                raise failure(choice.kind, call)
+            case Kind.LOST:
+                self._carry_out(made, call, proceed)
+                if choice.more and "ClientRequestToken" in call.params:
+                    cast("dict[str, Any]", call.params)["ClientRequestToken"] += "-2"
+            case Kind.PARTIAL if entries := refused(choice.more, made.entries):
+                made.refused = entries
+                return self._carry_out(made, call, lambda: taken_in_part(call, proceed, entries))
             case _:
-                return self._carry_out(made, call, proceed)
-        raise AssertionError(made.fault)
+                made.fault = None
+        return self._carry_out(made, call, proceed)
 
-    def _kill(self, worker: Worker) -> None:
+    def _kill(self, worker: Worker, choice: Choice) -> NoReturn:
         worker.killed = worker.entry.died = True
+        worker.entry.last = choice.more == LAST_RECEIVE
         raise Killed
 
     def _made(self, call: ApiCall, worker: Worker, held: tuple[Kind, ...]) -> Made:
@@ -88,6 +106,7 @@ class Strikes:
             _target(call),
             calling_site(until="_work"),
             held=held,
+            entries=size(call.operation, call.params),
         )
         self.history.calls.append(made)
         worker.entry.calls.append(number)
@@ -132,20 +151,27 @@ class Strikes:
                     item = self._ground.item(key)
                     history.versions.append(Version(key["pk"]["S"], made.number, made.worker, item))
         for message in posted(
-            call.service, call.operation, call.params, answer, call=made.number, from_user=made.site.is_users
+            call.service, call.operation, call.params, answer, call=made.number, at=now, from_user=made.site.is_users
         ):
             history.posted.append(message)
-            self.inbox.receive(message, now)
+            if message.due is not None:
+                self.scheduled.append(message)
+                continue
+            history.senders.update((one.number, made.number) for one in self.inbox.receive(message, now))
 
 
 def _target(call: ApiCall) -> str:
     match call.service:
         case "dynamodb":
             return ", ".join(dict.fromkeys(table for table, _ in tables_of(call.params)))
+        case "events" if call.operation == "PutEvents":
+            return ", ".join(dict.fromkeys(one.get("EventBusName", "default") for one in call.params["Entries"]))
         case "sqs" if "QueueUrl" in call.params:
             return queue_name(call.params)
         case _:
-            named = (call.params.get(name) for name in ("TopicArn", "FunctionName", "Bucket", "Name"))
+            target = call.params.get("Target")
+            own = {"Arn": target.get("Arn")} if isinstance(target, dict) else call.params
+            named = (own.get(name) for name in ("Arn", "TopicArn", "FunctionName", "Bucket", "Name"))
             return next((str(name).rpartition(":")[2] for name in named if name), "")
 
 

@@ -14,11 +14,13 @@ _FAULTS: Final = {
     Kind.ERROR: "╳ server error (not applied)",
     Kind.THROTTLED: "╳ throttled (not applied)",
     Kind.LOST: "╳ answer lost, made again",
+    Kind.UNANSWERED: "╳ answer lost for good (applied)",
+    Kind.PARTIAL: "╳ taken in part",
 }
 
 
 _HELD: Final = {
-    Kind.HELD_UP: "its worker was held up before it, for longer than the visibility timeout",
+    Kind.HELD_UP: "its worker was held up before it, and others went on",
     Kind.SEEN_EARLY: "its worker was held up before it, and the record seen by another",
 }
 
@@ -30,12 +32,18 @@ def timeline(history: History) -> tuple[str, ...]:
 
 def struck(history: History) -> tuple[str, ...]:
     """What went wrong, a sentence each."""
-    found = [
-        f"call {made.number}, {called(made)}: {_FAULTS[made.fault][2:]}" for made in history.struck() if made.fault
-    ]
+    found = [f"call {made.number}, {called(made)}: {fault(made)[2:]}" for made in history.struck()]
     found += [f"call {made.number}, {called(made)}: {_HELD[kind]}" for made in history.calls for kind in made.held]
     found += [note.text for note in history.notes if note.worker is None]
     return tuple(found)
+
+
+def fault(made: Made) -> str:
+    """What struck a call, after a mark; empty where nothing did."""
+    if not made.refused:
+        return _FAULTS[made.fault] if made.fault is not None else ""
+    which = "entry" if len(made.refused) == 1 else "entries"
+    return f"╳ {which} {', '.join(map(str, made.refused))} of {made.entries} refused"
 
 
 def called(made: Made) -> str:
@@ -67,12 +75,13 @@ def _noted(history: History, note: Noted, unseen: dict[int, Worked]) -> Iterator
 
 def _call(made: Made) -> str:
     place = str(made.site) if made.site.is_users else f"({made.site})"
-    marks = [mark for mark in (made.error and f"→ {made.error}", made.fault and _FAULTS[made.fault]) if mark]
+    marks = [mark for mark in (made.error and f"→ {made.error}", fault(made)) if mark]
     return "  ".join([f"{made.number:3}  {made.operation} {made.target}  {place}", *marks])
 
 
 def _delivered(entry: Worked) -> str:
-    what = f"{entry.stage}, hop {entry.hop}" if entry.stage else f"record {entry.record}"
+    hop = f", hop {entry.hop}" if entry.hop is not None else ""
+    what = f"{entry.stage}{hop}" if entry.stage else f"record {entry.record}"
     again = f", receive {entry.receive}" if entry.receive > 1 else ""
     return f"{what}{again}{' from the dead-letter queue of SQS' if entry.given_up else ''}"
 

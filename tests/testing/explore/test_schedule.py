@@ -10,7 +10,9 @@ from flowguard.testing.explore.schedule import Choice, Kind, NoSuchSchedule, Sch
 from flowguard.testing.explore.shrink import shrunk
 
 
-@pytest.mark.parametrize("text", ["none", "d3", "d3.l7", "z2-4.a5", "x1-1.o2-3.t9.e10.v11"])
+@pytest.mark.parametrize(
+    "text", ["none", "d3", "d3.l7", "z2-4.a5", "x1-1.o2-3.t9.e10.v11", "p4-1.p4-11.u5.a6-1.r1-1", "x2-2.r1"]
+)
 def test_an_id_is_read_and_written_alike(text: str) -> None:
     assert Schedule.parse(text).id == text
 
@@ -28,6 +30,11 @@ def test_choices_are_found_by_their_place_and_kind() -> None:
     assert schedule.find(3, frozenset({Kind.DIES_BEFORE})) == [Choice(3, Kind.DIES_BEFORE)]
     assert schedule.has(frozenset({Kind.LOST}))
     assert not schedule.has(frozenset({Kind.ERROR}))
+
+
+def test_what_does_not_matter_of_a_fault_is_dropped_too() -> None:
+    assert shrunk(Schedule.parse("z3-4.x1-2"), lambda one: "z3" in one.id).id == "z3"
+    assert shrunk(Schedule.parse("p3-12"), lambda one: "p3-12" in one.id).id == "p3-12"
 
 
 def test_faults_that_do_not_matter_are_dropped() -> None:

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from flowguard.ids import RequestId
+from flowguard.local.world import START
 from flowguard.testing.explore import explore
+from flowguard.testing.lambda_events import sqs_event
 from flows.take_payment.flow import TakePayment
 from flows.take_payment.models import PaymentRequested
 from flows.triggered_cache.flow import TriggeredCache
@@ -38,4 +41,19 @@ def test_every_single_fault_leaves_the_undisturbed_end(flow: Any, messages: list
     report = explore(flow, messages, free=free, bound=0, walks=5)
     assert report.ok, str(report)
     assert report.ends == 1
-    assert report.coverage[f"{flow.stages[-1].name}: UpdateItem of claim"] == "adeltvz"
+    assert report.coverage[f"{flow.stages[-1].name}: UpdateItem of claim"] == "adeltuvz"
+
+
+def test_what_was_turned_away_is_not_carried_out_by_a_copy_that_comes_when_its_run_is_long_over() -> None:
+    """``x2-2``: the second request is IGNORED, and delivered once more as late as its queues keep it."""
+    requests = [PAYMENT.model_copy(update={"amount": Decimal(amount)}) for amount in (9, 5)]
+    messages = [asked_for(one, number * 10) for number, one in enumerate(requests)]
+    report = explore(TakePayment, messages, bound=0, walks=0)
+    assert report.ok, str(report)
+    assert report.ends == 2, "whichever came first"
+
+
+def asked_for(payment: PaymentRequested, ms: int) -> Any:
+    name, at = f"request-{ms}", START + ms
+    message, _ = TakePayment.request(payment, request_id=RequestId(name), requested_at=at)
+    return sqs_event("take-payment", message.body, attributes=message.attributes(), sent_at=at)

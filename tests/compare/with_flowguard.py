@@ -1,0 +1,48 @@
+"""flowguard: the same business as stages, the writes recorded with the step."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from flowguard import Done, Flow, Outcome, Stage, Step
+
+TABLES = {"totals": "day", "confirmed": "day", "addresses": "order_id"}
+
+
+class Order(BaseModel):
+    order_id: str
+    day: str
+    amount: int
+
+
+class Change(BaseModel):
+    order_id: str
+    address: str
+
+
+class Charge(Stage[Order], name="charge", then="confirm", inbox="charges"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.update("totals", {"day": order.day}, "ADD amount :amount", values={":amount": order.amount})
+        return Confirm.message(order)
+
+
+class Confirm(Stage[Order], name="confirm", inbox="confirmations"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.update("confirmed", {"day": order.day}, "ADD orders :one", values={":one": 1})
+        return Done()
+
+
+class ChargeOrder(Flow, name="charge-order", object_id="order_id"):
+    stages = (Charge, Confirm)
+
+
+class Save(Stage[Change], name="save", inbox="changes"):
+    def handle(self, change: Change, step: Step) -> Outcome:
+        step.put("addresses", {"order_id": change.order_id, "address": change.address})
+        return Done()
+
+
+class SaveAddress(Flow, name="save-address", object_id="order_id"):
+    """The newest request wins."""
+
+    stages = (Save,)
