@@ -70,7 +70,8 @@ def test_completion_shows_every_name() -> None:
         ("import flowguard", set()),
         ("from flowguard import Flow, Stage, Step, Done, RetryPolicy, Queue, Reject, Retry", {"pydantic"}),
         ("from flowguard import Event, Happening, Verdict, Settings", {"pydantic"}),
-        ("import flowguard.testing", {"pydantic"}),
+        ("import flowguard.testing", set()),
+        ("from flowguard.testing import sqs_event, step_for", {"pydantic"}),
     ],
 )
 def test_a_function_pays_only_for_what_it_uses(statement: str, loads: set[str]) -> None:

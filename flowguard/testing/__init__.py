@@ -1,27 +1,82 @@
-"""For the unit tests of your own stages: no AWS and no mocks, the values of real runs made from few arguments."""
+"""For the tests of your own flows: values of real runs made from few arguments, and a runner. No mocks, no account.
+
+A name loads its module when it is first used: what tests a stage needs no boto3. ``flowguard.testing.explore`` finds
+the crash that breaks a flow; ``flowguard.testing.plugin`` is what pytest loads.
+"""
 
 from __future__ import annotations
 
-from flowguard.clock import ManualClock as ManualClock
-from flowguard.events import Tally as Tally
-from flowguard.ids import SeededIds as SeededIds
-from flowguard.testing.context import FakeContext as FakeContext
-from flowguard.testing.lambda_events import batch as batch
-from flowguard.testing.lambda_events import invocation as invocation
-from flowguard.testing.lambda_events import sns_event as sns_event
-from flowguard.testing.lambda_events import sns_to_sqs_event as sns_to_sqs_event
-from flowguard.testing.lambda_events import sqs_event as sqs_event
-from flowguard.testing.steps import step_for as step_for
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "FakeContext",
-    "ManualClock",
-    "SeededIds",
-    "Tally",
-    "batch",
-    "invocation",
-    "sns_event",
-    "sns_to_sqs_event",
-    "sqs_event",
-    "step_for",
-]
+if TYPE_CHECKING:
+    from flowguard.clock import ManualClock as ManualClock
+    from flowguard.events import Tally as Tally
+    from flowguard.ids import SeededIds as SeededIds
+    from flowguard.local.embedded import EmbeddedAWS as EmbeddedAWS
+    from flowguard.local.memory.aws import MemoryAWS as MemoryAWS
+    from flowguard.testing.context import FakeContext as FakeContext
+    from flowguard.testing.exploration import Exploration as Exploration
+    from flowguard.testing.exploration import MarkerError as MarkerError
+    from flowguard.testing.exploration import replayed as replayed
+    from flowguard.testing.flow_clock import FlowClock as FlowClock
+    from flowguard.testing.flow_result import FlowResult as FlowResult
+    from flowguard.testing.flow_result import NotThere as NotThere
+    from flowguard.testing.flow_result import RunEnd as RunEnd
+    from flowguard.testing.flow_result import SentMessage as SentMessage
+    from flowguard.testing.lambda_events import batch as batch
+    from flowguard.testing.lambda_events import invocation as invocation
+    from flowguard.testing.lambda_events import sns_event as sns_event
+    from flowguard.testing.lambda_events import sns_to_sqs_event as sns_to_sqs_event
+    from flowguard.testing.lambda_events import sqs_event as sqs_event
+    from flowguard.testing.runner import FlowRunner as FlowRunner
+    from flowguard.testing.runner import NoFlow as NoFlow
+    from flowguard.testing.runner import NotAtRest as NotAtRest
+    from flowguard.testing.steps import step_for as step_for
+
+_HOME = {
+    # call a stage
+    "step_for": "testing.steps",
+    "ManualClock": "clock",
+    "SeededIds": "ids",
+    "Tally": "events",
+    # call a function
+    "FakeContext": "testing.context",
+    "sqs_event": "testing.lambda_events",
+    "sns_event": "testing.lambda_events",
+    "sns_to_sqs_event": "testing.lambda_events",
+    "invocation": "testing.lambda_events",
+    "batch": "testing.lambda_events",
+    # run whole flows
+    "FlowRunner": "testing.runner",
+    "NoFlow": "testing.runner",
+    "NotAtRest": "testing.runner",
+    "FlowClock": "testing.flow_clock",
+    "FlowResult": "testing.flow_result",
+    "NotThere": "testing.flow_result",
+    "RunEnd": "testing.flow_result",
+    "SentMessage": "testing.flow_result",
+    "EmbeddedAWS": "local.embedded",
+    "MemoryAWS": "local.memory.aws",
+    # the marker
+    "Exploration": "testing.exploration",
+    "MarkerError": "testing.exploration",
+    "replayed": "testing.exploration",
+}
+
+__all__ = list(_HOME)
+
+
+if not TYPE_CHECKING:  # to a type checker, a name that is not above is a mistake
+
+    def __getattr__(name: str) -> Any:
+        """Load the module that holds a public name, once."""
+        if name not in _HOME:
+            raise AttributeError(f"module 'flowguard.testing' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"flowguard.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

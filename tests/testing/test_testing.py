@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,14 +65,31 @@ class PriceCart(Flow, name="price-cart", object_id="cart_id"):
 CART = Cart(cart_id="c-1")
 
 
-def test_the_kit_needs_neither_boto3_nor_moto() -> None:
-    check = "import sys, flowguard.testing; print(sorted({'boto3', 'botocore', 'moto'} & set(sys.modules)))"
+def test_what_tests_a_stage_needs_neither_boto3_nor_moto_nor_pytest() -> None:
+    check = (
+        "import sys; from flowguard.testing import FakeContext, ManualClock, SeededIds, Tally, sqs_event, step_for;"
+        "print(sorted({'boto3', 'botocore', 'moto', 'pytest', 'time_machine'} & set(sys.modules)))"
+    )
     found = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
 
 
 def test_all_of_it_is_listed_and_there() -> None:
-    assert all(getattr(testing, name) for name in testing.__all__)
+    assert all(getattr(testing, name).__name__ == name for name in testing.__all__)
+    assert set(testing.__all__) <= set(dir(testing))
+
+
+def test_type_checkers_see_the_same_names_from_the_same_places() -> None:
+    page = ast.parse(Path(testing.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in page.body if isinstance(node, ast.If))
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    seen = {alias.asname: node.module for node in imports for alias in node.names}
+    assert seen == {name: f"flowguard.{module}" for name, module in testing._HOME.items()}
+
+
+def test_a_name_that_is_not_there_is_missed_as_usual() -> None:
+    with pytest.raises(AttributeError, match=r"module 'flowguard\.testing' has no attribute 'sqs_events'"):
+        _ = testing.sqs_events  # type: ignore[attr-defined]  # on purpose
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------

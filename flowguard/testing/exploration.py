@@ -1,0 +1,127 @@
+"""What ``@pytest.mark.flow_explore`` asks for, checked as a whole before anything runs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from flowguard.errors import FlowguardError, SettingsError
+from flowguard.flow import Flow
+from flowguard.local.world import START
+from flowguard.testing.explore import Invariant, PlainFunction, Report, Violation, explore, replay
+from flowguard.testing.explore.beginning import keys_of, read_items
+from flowguard.testing.explore.inbox import read_given
+from flowguard.testing.explore.report import show
+
+MARKER: Final = "flow_explore"
+
+_ARGUMENTS: Final = [name for name in inspect.signature(explore).parameters if name != "flows"]
+_OF_REPLAY: Final = inspect.signature(replay).parameters.keys() & set(_ARGUMENTS)
+_COUNTS: Final = ("bound", "walks", "most")
+
+
+class MarkerError(FlowguardError):
+    """The marker's arguments cannot be used. ``problems`` lists every mistake found, each with its cure."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return f"@pytest.mark.{MARKER} is not well defined:" + "".join(f"\n  - {one}" for one in self.problems)
+
+
+class Exploration:
+    """Flows, or plain functions, and what they are explored with. Raises :class:`MarkerError`."""
+
+    def __init__(self, flows: tuple[Any, ...], arguments: Mapping[str, Any]) -> None:
+        problems = tuple(_problems(flows, arguments)) or tuple(_unreadable(flows, arguments))
+        if problems:
+            raise MarkerError(problems)
+        self._flows = flows
+        self._arguments = arguments
+
+    def explore(self, body: Invariant) -> Report:
+        """``body`` is one more invariant."""
+        return explore(list(self._flows), **self._with(body, self._arguments))
+
+    def replay(self, schedule: str, body: Invariant) -> tuple[tuple[str, ...], tuple[Violation, ...]]:
+        """Exactly one schedule. Raises :class:`flowguard.testing.explore.NoSuchSchedule`."""
+        fitting = {name: value for name, value in self._arguments.items() if name in _OF_REPLAY}
+        return replay(list(self._flows), schedule=schedule, **self._with(body, fitting))
+
+    @staticmethod
+    def _with(body: Invariant, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return {**arguments, "invariants": [*(arguments.get("invariants") or ()), body]}
+
+
+def replayed(schedule: str, timeline: Sequence[str], violations: Sequence[Violation]) -> str:
+    """One schedule as people read it, broken or not."""
+    found = [line for violation in violations for line in ("", *show(violation))]
+    return "\n".join([f"schedule {schedule}", "", *timeline, *(found or ["", "0 violations"])])
+
+
+def _problems(flows: tuple[Any, ...], arguments: Mapping[str, Any]) -> Iterator[str]:
+    if not flows:
+        yield f"it names no flow; write {MARKER}(MyFlow, messages=[…])"
+    for one in flows:
+        if not (_is_flow(one) or isinstance(one, PlainFunction)):
+            yield f"{one!r} is no Flow; flows come first, everything else has a name: {MARKER}(MyFlow, messages=[…])"
+    for name in arguments:
+        if name not in _ARGUMENTS:
+            yield f"it takes no {name!r}; there are {', '.join(_ARGUMENTS)}"
+    yield from _unfit_messages(arguments.get("messages"))
+    for name in _COUNTS:
+        count = arguments.get(name, 1)
+        if isinstance(count, bool) or not isinstance(count, int) or count < (name == "most"):
+            yield f"{name} is {count!r}; give a whole number from {int(name == 'most')}"
+    yield from _wrong_kinds(arguments)
+
+
+def _unfit_messages(messages: Any) -> Iterator[str]:
+    if not _is_list(messages) or not messages:
+        yield f"messages is {messages!r}; give what starts it: messages=[a payload, or a recorded event, …]"
+        return
+    for one in messages:
+        if not isinstance(one, BaseModel | Mapping):
+            yield f"messages has {one!r}; each is a payload (a pydantic model) or a recorded event"
+
+
+def _wrong_kinds(arguments: Mapping[str, Any]) -> Iterator[str]:
+    tables, items, free, invariants = (arguments.get(name) for name in ("tables", "items", "free", "invariants"))
+    if tables is not None and not _maps_names(tables, lambda key: isinstance(key, str)):
+        yield f'tables is {tables!r}; give each table the name of its hash key: tables={{"stock": "sku"}}'
+    if items is not None and not _maps_names(items, _is_list):
+        yield f'items is {items!r}; list what lies in each table: items={{"prices": [{{"sku": "tea", "price": 4}}]}}'
+    if free is not None and not _maps_names(free, _is_list):
+        yield f'free is {free!r}; list what may differ of each table: free={{"orders": ["updated_at"]}}'
+    if invariants is not None and not (_is_list(invariants) and all(map(callable, invariants))):
+        yield f"invariants is {invariants!r}; give functions of a view: invariants=[nothing_is_counted_twice]"
+
+
+def _is_flow(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Flow)
+
+
+def _maps_names(value: object, is_good: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(key, str) and is_good(one) for key, one in value.items())
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence | set | frozenset) and not isinstance(value, str | bytes)
+
+
+def _unreadable(flows: tuple[Any, ...], arguments: Mapping[str, Any]) -> Iterator[str]:
+    functions = [one for one in flows if isinstance(one, PlainFunction)]
+    real = [one for one in flows if _is_flow(one)]
+    try:
+        read_given(real, arguments["messages"], START, [one.queue for one in functions])
+    except (FlowguardError, TypeError) as error:
+        yield f"messages cannot be read: {error}"
+    try:
+        read_items(arguments.get("items") or {}, keys_of(real, functions, arguments.get("tables") or {}))
+    except SettingsError as error:
+        yield f"items cannot be put in: {error.problem}"

@@ -1,0 +1,30 @@
+"""The time of a test: it stands still until the test, or the runner, moves it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from flowguard.local.virtual import VirtualTime
+from flowguard.local.world import START
+
+
+class FlowClock(VirtualTime):
+    """Of the whole process, ``time.time()`` and ``datetime.now()`` included. Begins at 2026-01-01T00:00:00Z.
+
+    Times are ms since 1970 where they are numbers. It moves forward only.
+    """
+
+    def __init__(self, start: int = START) -> None:
+        super().__init__(start)
+
+    @property
+    def moment(self) -> datetime:
+        """Now, with its time zone: UTC."""
+        return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=self.now())
+
+    def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
+        """What becomes due meanwhile is delivered by the next ``run()``, late as it then is."""
+        by = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        if by < timedelta(0):
+            raise ValueError(f"the clock would go back by {-by}; it goes forward only")
+        self.move_to(self.now() + by // timedelta(milliseconds=1))

@@ -1,0 +1,116 @@
+"""What a test sees after its flows have run: verdicts, run items, tables, messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flowguard.attributes import Attribute
+from flowguard.errors import FlowguardError
+from flowguard.local.delivered import Delivered
+from flowguard.testing.story import story
+
+
+class NotThere(FlowguardError):
+    """A test asks for what cannot be told. Says what there is instead."""
+
+    def __init__(self, what: str, there: Sequence[str], cure: str = "") -> None:
+        super().__init__(what, tuple(there), cure)
+        self.what = what
+        self.there = tuple(there)
+        self.cure = cure
+
+    def __str__(self) -> str:
+        return f"{self.what}; there is {', '.join(self.there) or 'none at all'}{self.cure and f'. {self.cure}'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnd:
+    """A run item in short. ``state`` and ``result`` are read from JSON, ``error`` is what a failed run ended with."""
+
+    flow: str
+    object_id: str
+    request_id: str
+    status: str
+    stage: str
+    hop: int
+    state: Any = None
+    result: Any = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentMessage:
+    """``body`` is read where it is JSON, ``delay`` is in seconds. ``id`` is by what a receiver drops copies."""
+
+    to: str
+    body: Any
+    id: str | None
+    delay: int = 0
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowResult:
+    """``deliveries`` and messages are of this ``run()``; runs and tables are as it left them.
+
+    Asked like the view of an exploration: ``item``, ``table``, ``sent``, ``runs``. As text it is the time line.
+    """
+
+    deliveries: tuple[Delivered, ...]
+    tables: Mapping[str, tuple[Mapping[str, Any], ...]]
+    messages: tuple[SentMessage, ...]
+    dead_letters: tuple[SentMessage, ...]
+    ends: tuple[RunEnd, ...]
+    start: int
+
+    @property
+    def verdicts(self) -> list[str | None]:
+        """Of the claims, in the order of deliveries: ``["CLAIMED", "CLAIMED", "DONE"]``."""
+        return [one.verdict for one in self.deliveries]
+
+    def runs(self) -> list[RunEnd]:
+        """Each object's last run."""
+        return list(self.ends)
+
+    def run(self, object_id: str, flow: str | None = None) -> RunEnd:
+        """The object's last run; ``flow`` is the flow's name, where several have run for the object.
+
+        Raises :class:`NotThere`.
+        """
+        found = [one for one in self.ends if one.object_id == object_id and flow in (None, one.flow)]
+        if len(found) != 1:
+            problem = f"{len(found)} flows have run for it" if found else "nothing has run for it"
+            there = [f"{one.flow} of {one.object_id}" for one in found or self.ends]
+            raise NotThere(f"run({object_id!r}): {problem}", there, "Name the flow as well" if found else "")
+        return found[0]
+
+    def table(self, name: str) -> Sequence[Mapping[str, Any]]:
+        """All items of a table, as plain values. Raises :class:`NotThere`."""
+        if name not in self.tables:
+            raise NotThere(
+                f"there is no table {name!r}", sorted(self.tables), f'Make it: flow_runner.table("{name}", "its key")'
+            )
+        return self.tables[name]
+
+    def item(self, table: str, **key: Any) -> Mapping[str, Any] | None:
+        """The item with these attributes: ``result.item("stock", sku="tea")``. None where there is none."""
+        return next((item for item in self.table(table) if key.items() <= item.items()), None)
+
+    def sent(self, to: str) -> list[SentMessage]:
+        """What functions have sent to this queue, topic or bus; copies of the same id once."""
+        found: dict[object, SentMessage] = {}
+        for number, one in enumerate(self.messages):
+            if one.to == to:
+                found.setdefault(number if one.id is None else one.id, one)
+        return list(found.values())
+
+    def __str__(self) -> str:
+        return "\n".join([*story(self.deliveries, self.start), *map(_line, self.ends)])
+
+
+def _line(end: RunEnd) -> str:
+    ended = end.error if end.error is not None else "" if end.result is None else json.dumps(end.result)
+    return f"  {end.flow} of {end.object_id}: {end.status} at {end.stage}, hop {end.hop}{ended and f': {ended}'}"

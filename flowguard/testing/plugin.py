@@ -1,0 +1,215 @@
+"""The pytest plugin ``flowguard``: fixtures that run flows, and a marker that makes a test an exploration.
+
+pytest loads this module in every project that has flowguard installed. So it imports pytest and the front page of
+:mod:`flowguard.testing`, whose names load when a test first asks for them, and nothing else.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flowguard import testing
+from flowguard.errors import FlowguardError
+
+if TYPE_CHECKING:
+    from flowguard.local.embedded import EmbeddedAWS
+    from flowguard.local.memory.aws import MemoryAWS
+    from flowguard.testing.exploration import Exploration
+    from flowguard.testing.explore import View
+    from flowguard.testing.flow_clock import FlowClock
+    from flowguard.testing.runner import FlowRunner
+
+MARKER = "flow_explore"
+TIME_LINE = "flow time line"
+_SCHEDULES, _VIOLATIONS, _SUMMARY = "flow_schedules", "flow_violations", "flow_summary"
+
+_exploration: pytest.StashKey[Exploration] = pytest.StashKey()
+_runner: pytest.StashKey[FlowRunner] = pytest.StashKey()
+
+
+@contextmanager
+def _told_without_traceback() -> Iterator[None]:
+    """A mistake in what was asked for is told by its own words alone."""
+    try:
+        yield
+    except FlowguardError as error:
+        raise pytest.fail.Exception(f"{type(error).__name__}: {error}", pytrace=False) from None
+
+
+# -- fixtures ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def flow_clock() -> Iterator[FlowClock]:
+    """The time of the whole process, standing still at 2026-01-01T00:00:00Z until it is moved."""
+    with _told_without_traceback(), testing.FlowClock() as clock:
+        yield clock
+
+
+@pytest.fixture
+def flow_engine(flow_clock: FlowClock) -> Iterator[MemoryAWS]:
+    """An empty AWS in memory that answers every boto3 call of the process. No account, no credentials, no network.
+
+    Override it with ``flowguard.testing.EmbeddedAWS()`` where code calls services that it does not have.
+    """
+    with _told_without_traceback(), testing.MemoryAWS(flow_clock) as aws:
+        yield aws
+
+
+@pytest.fixture
+def flow_runner(
+    request: pytest.FixtureRequest, flow_engine: EmbeddedAWS, flow_clock: FlowClock
+) -> Iterator[FlowRunner]:
+    """Runs flows on ``flow_engine`` and ``flow_clock``: ``send``, ``deliver``, ``run``."""
+    with _told_without_traceback(), testing.FlowRunner(flow_engine, flow_clock) as runner:
+        request.node.stash[_runner] = runner
+        yield runner
+        del request.node.stash[_runner]
+
+
+@pytest.fixture
+def flow_view(request: pytest.FixtureRequest) -> View:
+    """The end of a schedule, in a test marked ``flow_explore``. The test is called with each of them."""
+    if request.node.get_closest_marker(MARKER) is None:
+        pytest.fail(f"flow_view is for tests marked with @pytest.mark.{MARKER}; see flow_runner.run()", pytrace=False)
+    return None  # type: ignore[return-value]  # each call of the test gets its own instead
+
+
+# -- the marker --------------------------------------------------------------------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("flowguard").addoption(
+        "--flow-schedule",
+        metavar="ID",
+        help=f"run exactly this schedule in tests marked {MARKER}, and show its time line",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        f"{MARKER}(*flows, messages, tables=…, invariants=…, free=…, bound=…, walks=…): run the flows under every "
+        "fault there is. The test itself looks at what each schedule leaves, its flow_view.",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    mark = item.get_closest_marker(MARKER)
+    if mark is None:
+        return
+    if (problem := _unfit(item)) is not None:
+        pytest.fail(f"@pytest.mark.{MARKER}: {problem}", pytrace=False)
+    with _told_without_traceback():
+        item.stash[_exploration] = testing.Exploration(mark.args, mark.kwargs)
+
+
+def _unfit(item: pytest.Item) -> str | None:
+    """Why the marked test cannot be called once for each schedule."""
+    function = getattr(item, "obj", None)
+    if type(item) is not pytest.Function or inspect.iscoroutinefunction(function):
+        return "it marks plain test functions and methods; this is none"
+    taken = {"flow_clock", "flow_engine", "flow_runner"} & set(item.fixturenames)
+    if taken:
+        return f"an exploration has an engine and a clock of its own; take {', '.join(sorted(taken))} out of the test"
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    exploration = pyfuncitem.stash.get(_exploration, None)
+    if exploration is None:
+        return None
+    schedule, body = pyfuncitem.config.getoption("--flow-schedule"), _body(pyfuncitem)
+    with _told_without_traceback():
+        if schedule is None:
+            _explore(pyfuncitem, exploration, body)
+        else:
+            _replay(pyfuncitem, exploration, schedule, body)
+    return True
+
+
+def _body(item: pytest.Function) -> Callable[[View], object]:
+    """The test as an invariant."""
+    names = [name for name in inspect.signature(item.obj).parameters if name in item.funcargs]
+    given = {name: item.funcargs[name] for name in names}
+
+    def holds(view: View) -> object:
+        try:
+            return item.obj(**given, **({"flow_view": view} if "flow_view" in names else {}))
+        except pytest.fail.Exception as failed:  # is no Exception; it would end the search
+            return failed.msg or "pytest.fail()"
+
+    holds.__name__ = item.name
+    given.pop("flow_view", None)
+    return holds
+
+
+def _explore(item: pytest.Function, exploration: Exploration, body: Callable[[View], object]) -> None:
+    report = exploration.explore(body)
+    item.user_properties += [
+        (_SCHEDULES, report.schedules),
+        (_VIOLATIONS, len(report.violations)),
+        (_SUMMARY, report.summary()[0]),
+    ]
+    if not report.ok:
+        again = [f"pytest '{item.nodeid}' --flow-schedule {one.schedule}" for one in report.violations]
+        pytest.fail("\n".join([str(report), "", *again]), pytrace=False)
+
+
+def _replay(item: pytest.Function, exploration: Exploration, schedule: str, body: Callable[[View], object]) -> None:
+    timeline, violations = exploration.replay(schedule, body)
+    shown = testing.replayed(schedule, timeline, violations)
+    if violations:
+        pytest.fail(shown, pytrace=False)
+    item.add_report_section("call", TIME_LINE, shown)
+
+
+# -- telling -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    runner = item.stash.get(_runner, None)
+    if runner is not None and report.when == "call" and report.failed:
+        report.sections.append((TIME_LINE, runner.timeline()))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    reports = [
+        report
+        for found in terminalreporter.stats.values()
+        for report in found
+        if isinstance(report, pytest.TestReport) and report.when == "call"
+    ]
+    explored = [(report.nodeid, dict(report.user_properties)) for report in reports]
+    _show_counts(terminalreporter, [(name, told) for name, told in explored if _SUMMARY in told])
+    if config.getoption("--flow-schedule") is not None:
+        for report in reports:
+            _show_time_line(terminalreporter, report)
+
+
+def _show_counts(terminal: pytest.TerminalReporter, explored: list[tuple[str, dict[str, Any]]]) -> None:
+    if not explored or terminal.verbosity < 0:
+        return
+    terminal.write_sep("-", "flow explorations")
+    if terminal.verbosity > 0:
+        for name, told in explored:
+            terminal.write_line(f"{name}: {told[_SUMMARY]}")
+    schedules, violations = (sum(told[one] for _, told in explored) for one in (_SCHEDULES, _VIOLATIONS))
+    terminal.write_line(f"{schedules} schedules, {violations} violation{'s' if violations != 1 else ''}")
+
+
+def _show_time_line(terminal: pytest.TerminalReporter, report: pytest.TestReport) -> None:
+    for title, text in report.sections:
+        if report.passed and TIME_LINE in title:
+            terminal.write_sep("-", f"{TIME_LINE} of {report.nodeid}")
+            terminal.write_line(text)

@@ -1,0 +1,211 @@
+"""Runs flows in a test: real handlers, real boto3 calls, an AWS in memory, a time that is moved."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+from typing import Any, Final, Self
+
+from pydantic import BaseModel
+
+from flowguard.attributes import Attribute
+from flowguard.aws.writes import from_item, to_item
+from flowguard.client import FlowClient, Started
+from flowguard.destinations import Destination, Queue
+from flowguard.envelope import BadRecord
+from flowguard.errors import FlowguardError
+from flowguard.flow import AnyFlow
+from flowguard.ids import SeededIds
+from flowguard.local.aftermath import plain
+from flowguard.local.delivered import Delivered
+from flowguard.local.embedded import EmbeddedAWS
+from flowguard.local.recording import read_recording
+from flowguard.local.virtual import VirtualTime
+from flowguard.payloads import Payload
+from flowguard.testing.explore.posted import Posted
+from flowguard.testing.explore.view import body_of
+from flowguard.testing.flow_result import FlowResult, RunEnd, SentMessage
+from flowguard.testing.shared_world import SharedWorld
+from flowguard.testing.story import story
+
+MOST_DELIVERIES: Final = 1_000
+
+
+class NotAtRest(FlowguardError):
+    """Messages still come after very many deliveries. ``last`` are lines about the last of them."""
+
+    def __init__(self, deliveries: int, last: tuple[str, ...]) -> None:
+        super().__init__(deliveries, last)
+        self.deliveries = deliveries
+        self.last = last
+
+    def __str__(self) -> str:
+        lines = "\n".join(self.last)
+        return (
+            f"messages still come after {self.deliveries:,} deliveries; a flow that never rests is run for a time: "
+            f"run(within=timedelta(…)). The last of them:\n{lines}"
+        )
+
+
+class NoFlow(FlowguardError):
+    """The runner knows none of the flows."""
+
+    def __str__(self) -> str:
+        return "the runner has no flow to run; send(MyFlow, payload), or serve(MyFlow) before you deliver events"
+
+
+class FlowRunner:
+    """Open it as a block, on an AWS and a clock that are open. Queues, topics and tables are made when they are used.
+    A flow that does not come to rest within ``most`` deliveries is stopped.
+
+    ::
+
+        runner.send(PlaceOrder, OrderPlaced(order_id="o1"))
+        result = runner.run()
+        assert result.run("o1").status == "COMPLETED"
+    """
+
+    def __init__(self, aws: EmbeddedAWS, clock: VirtualTime, *, seed: int = 0, most: int = MOST_DELIVERIES) -> None:
+        self._world = SharedWorld(aws, clock, seed=seed)
+        self._most = most
+        self._ids = SeededIds(seed + 1)
+        self._rows: list[Delivered] = []
+
+    def __enter__(self) -> Self:
+        self._world.__enter__()
+        return self
+
+    def __exit__(self, *of_error: Any) -> None:
+        self._world.__exit__(*of_error)
+
+    # -- before
+
+    def serve(self, *flows: AnyFlow) -> Self:
+        """Run these flows' functions, too: those that others start, or whose events are delivered."""
+        self._world.serve(flows)
+        return self
+
+    def table(self, name: str, key: str, *items: Mapping[str, Any] | BaseModel) -> Self:
+        """A table of yours with this hash key, a text, and these items in it.
+
+        What a flow's module lists in ``TABLES`` goes without saying. A table with other keys is made as on AWS, through
+        the engine's client.
+        """
+        self._world.declare(name, key)
+        dynamodb = self._world.aws.client("dynamodb")
+        for item in items:
+            values = item.model_dump() if isinstance(item, BaseModel) else item
+            dynamodb.put_item(TableName=name, Item=to_item(values))
+        return self
+
+    # -- what comes in
+
+    def send(
+        self,
+        flow: AnyFlow,
+        payload: Payload,
+        *,
+        object_id: str | None = None,
+        request_id: str | None = None,
+        requested_at: int | None = None,
+        reply_to: Destination | str | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
+    ) -> Started:
+        """Ask for a run, as :meth:`flowguard.FlowClient.start` does. The same ``request_id`` twice is one run."""
+        self.serve(flow)
+        client = FlowClient(self._world.services.sender, clock=self._world.clock, ids=self._ids)
+        return client.start(
+            flow,
+            payload,
+            object_id=object_id,
+            request_id=request_id,
+            requested_at=requested_at,
+            reply_to=reply_to,
+            attributes=attributes,
+        )
+
+    def deliver(self, *events: Any) -> Self:
+        """Put Lambda events into the queues that they say, as recorded or as the builders make them.
+
+        The same event twice is a message delivered twice. Raises :class:`flowguard.EnvelopeError` for what cannot be
+        read.
+        """
+        self._check()
+        for record in [record for event in events for record in read_recording(event)]:
+            if isinstance(record, BadRecord):
+                raise record.error
+            self._world.put(record.envelope, record.raw)
+        return self
+
+    # -- what comes of it
+
+    def run(self, *, within: timedelta | None = None) -> FlowResult:
+        """Deliver until nothing is left, however late it comes: the clock goes along. Raises :class:`NotAtRest`.
+
+        ``within`` delivers only what is due by then, and leaves the clock there.
+        """
+        self._check()
+        world, first = self._world, len(self._world.posted)
+        until = None if within is None else world.clock.now() + within // timedelta(milliseconds=1)
+        rows: list[Delivered] = []
+        while (row := world.step(until)) is not None:
+            rows.append(row)
+            self._rows.append(row)
+            if len(rows) > self._most:
+                raise NotAtRest(self._most, tuple(story(rows[-5:], world.start)))
+        if until is not None:
+            world.clock.move_to(until)
+        return self._result(rows, world.posted[first:])
+
+    def timeline(self) -> str:
+        """Everything that was delivered so far, and the runs as they are."""
+        return str(self._result(self._rows, ()))
+
+    def _check(self) -> None:
+        if not self._world.flows:
+            raise NoFlow
+
+    def _result(self, rows: list[Delivered], sent: Iterable[Posted]) -> FlowResult:
+        world = self._world
+        graves = {flow.dead_letters.short_name for flow in world.flows if isinstance(flow.dead_letters, Queue)}
+        messages = tuple(map(_message, sent))
+        return FlowResult(
+            deliveries=tuple(rows),
+            tables={table: self._items(table) for table in sorted(world.supply.tables)},
+            messages=messages,
+            dead_letters=tuple(one for one in messages if one.to in graves),
+            ends=tuple(self._ends()),
+            start=world.start,
+        )
+
+    def _items(self, table: str) -> tuple[Mapping[str, Any], ...]:
+        items = [plain(from_item(raw)) for raw in self._world.scan(table)]
+        return tuple(sorted(items, key=lambda item: json.dumps(item, sort_keys=True)))
+
+    def _ends(self) -> Iterator[RunEnd]:
+        world = self._world
+        for raw in sorted(world.scan(world.settings.table), key=lambda item: str(item["pk"])):
+            if raw["sk"]["S"] != "run":
+                continue
+            _, flow, object_id = raw["pk"]["S"].split("#", 2)
+            item = world.store.whole(raw)
+            yield RunEnd(
+                flow=flow,
+                object_id=object_id,
+                request_id=item.request_id,
+                status=item.status.value,
+                stage=item.stage,
+                hop=item.hop,
+                state=_read(item.state),
+                result=_read(item.result),
+                error=item.error,
+            )
+
+
+def _read(text: str | None) -> Any:
+    return None if text is None else json.loads(text)
+
+
+def _message(sent: Posted) -> SentMessage:
+    return SentMessage(to=sent.name, body=body_of(sent), id=sent.id, delay=sent.delay, attributes=sent.attributes)

@@ -1,0 +1,130 @@
+"""A world on an AWS and a time that a test has opened before, to which flows come one after another."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Self
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.services import aws_services, aws_store
+from flowguard.events import Happening
+from flowguard.flow import AnyFlow
+from flowguard.ids import SeededIds
+from flowguard.local.calls import ApiCall, Proceed, Response, intercept
+from flowguard.local.delivered import Delivered
+from flowguard.local.embedded import EmbeddedAWS
+from flowguard.local.functions import Functions, topics
+from flowguard.local.mail import Mail
+from flowguard.local.points import with_points
+from flowguard.local.supply import Supply
+from flowguard.local.virtual import VirtualTime
+from flowguard.local.world import World, declared_tables
+from flowguard.testing.explore.posted import Posted, posted
+from flowguard.testing.raised import told
+
+
+class SharedWorld(World):
+    """``posted`` are all messages that were sent, in order."""
+
+    supply: _Supply
+
+    def __init__(self, aws: EmbeddedAWS, clock: VirtualTime, *, seed: int = 0) -> None:
+        super().__init__((), seed=seed, start=clock.now())
+        self.aws, self.clock = aws, clock
+        self.supply = _Supply(aws, self.keys, self.settings.table)
+        self.mail = Mail(aws, self.supply, self._queues, clock)
+        self.posted: list[Posted] = []
+        self._raised: list[BaseException] = []
+        self._outside: BaseException | None = None
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            for interceptor in (self._watch, self.mail, self.supply, self._post):
+                opened.enter_context(intercept(interceptor))
+            self._set_up()
+            self._exit = opened.pop_all()
+        return self
+
+    def _set_up(self) -> None:
+        clients = Clients()
+        self.store = aws_store(self.settings, clients)
+        self.services = aws_services(
+            self.settings,
+            clients,
+            clock=self.clock,
+            ids=SeededIds(self._seed),
+            observer=self._tell,
+            draw=random.Random(self._seed),  # noqa: S311 - repeatable on purpose
+        )
+        for table in self.aws.client("dynamodb").list_tables()["TableNames"]:
+            self.supply.found(table)
+        self.supply.run_table(self.settings.table)
+
+    def serve(self, flows: Iterable[AnyFlow]) -> None:
+        """From now on these flows have their functions, queues and tables, too."""
+        new = tuple(flow for flow in flows if flow not in self.flows)
+        if not new:
+            return
+        self.flows += new
+        self.functions = Functions(self.flows, with_points(self.services, self._pass))
+        for table, key in declared_tables(new).items():
+            self.declare(table, key)
+        for queue in sorted(self.functions.by_queue):
+            self.supply.queue(queue)
+        for queue, topic in topics(new).items():
+            self.aws.subscribe(self.aws.create_topic(topic), self.supply.queue(queue))
+
+    def declare(self, table: str, key: str) -> None:
+        """The table is there from now on; ``key`` names its hash key, which is text."""
+        self.keys.setdefault(table, key)
+        self.supply.table(table)
+
+    def step(self, until: int | None) -> Delivered | None:
+        """Deliver what is due next: at any time, or until this moment (ms)."""
+        while True:
+            self.mail.collect(self.functions.by_queue)
+            if (delivery := self._queues.due(self.clock.now())) is not None:
+                self._raised, self._outside = [], sys.exception()
+                row = self._deliver(delivery)
+                return replace(row, why=told(self._raised[-1])) if self._raised else row
+            moments = [*self.mail.moments, *self._queues.moments()]
+            if not moments or (until is not None and min(moments) > until):
+                return None
+            self.clock.move_to(min(moments))
+
+    def _tell(self, happening: Happening) -> None:
+        """The runtime tells of a failure while it handles the error: here it can still be had, with its traceback."""
+        error = sys.exception()
+        if error is not None and error is not self._outside:
+            self._raised.append(error)
+        self._watch.tell(happening)
+
+    def _post(self, call: ApiCall, proceed: Proceed, /) -> Response:
+        answer = proceed()
+        self.posted += posted(call.service, call.operation, call.params, answer, call=call.number)
+        return answer
+
+
+class _Supply(Supply):
+    """Leaves alone the tables that a test makes by itself, however it makes them."""
+
+    def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
+        answer = super().__call__(call, proceed)
+        if (call.service, call.operation) == ("dynamodb", "CreateTable"):
+            self.found(call.params["TableName"])
+        return answer
+
+    def found(self, table: str) -> None:
+        self._there.add(table)
+        if table not in self.tables:
+            self.tables.append(table)
+
+    def run_table(self, name: str) -> None:
+        """flowguard's own is not among the user's tables."""
+        if name not in self.tables:
+            self._aws.create_table(name)
+        self.tables.remove(name)

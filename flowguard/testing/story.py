@@ -1,0 +1,36 @@
+"""Deliveries as lines of text: who got what when, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from flowguard.local.delivered import Delivered
+
+_INDENT = " " * 16
+
+
+def story(rows: Iterable[Delivered], start: int) -> list[str]:
+    """``start`` is the moment that times are counted from, ms since 1970."""
+    return [line for row in rows for line in _told(row, start)]
+
+
+def _told(row: Delivered, start: int) -> Iterator[str]:
+    verdict = ", ".join(word for word in (row.verdict, row.outcome) if word)
+    yield f"  {(row.at - start) / 1000:9.3f} s  {_what(row)}: {verdict or 'not handled'}"
+    for kind, writes in (("", row.writes), ("refused: ", row.refused)):
+        yield from (f"{_INDENT}{kind}{one.kind} {one.table} {one.key}".rstrip() for one in writes)
+    for sent in row.sends:
+        yield f"{_INDENT}sent to {sent.to}{f' in {sent.delay} s' if sent.delay else ''}"
+    if row.why is not None:
+        yield f"{_INDENT}{row.why}"
+    if row.given_up:
+        yield f"{_INDENT}given up after {row.receive} receives"
+
+
+def _what(row: Delivered) -> str:
+    where = row.stage or f"record {row.record}"
+    whose = f" of {row.object_id}" if row.object_id else ""
+    hop = f", hop {row.hop}" if row.hop is not None else ""
+    attempt = f", attempt {row.attempt}" if (row.attempt or 1) > 1 else ""
+    receive = f", receive {row.receive}" if row.receive > 1 else ""
+    return f"{where}{whose}{hop}{attempt}{receive}"
