@@ -1,40 +1,221 @@
-"""A short soak in every test run; the long one is ``make soak``."""
+"""A short soak in every test run, and that each of its sums would notice. The long one is ``make soak``."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
+from flowguard.ids import RequestId
+from flowguard.run import Status
+from tests.soak.check import Check
+from tests.soak.chronicle import Chronicle
+from tests.soak.figures import figures
 from tests.soak.ground import Ground
-from tests.soak.orders import Odds
+from tests.soak.journal import Line
+from tests.soak.mail import Told
+from tests.soak.odds import Odds
 from tests.soak.outcome import Outcome
-from tests.soak.reconcile import Check, reconcile
-from tests.soak.run import soak
+from tests.soak.reconcile import reconcile
+from tests.soak.run import requests, soak
+
+Value = TypeVar("Value")
+Spoil = Callable[[Outcome], Outcome]
+
+REQUESTS, SECONDS = 100, 120
+ODDS = Odds(seed=6, fail=0.1, kill=0.02, stall=0, throttle=0.02, lost=0.01, strike=6)
 
 
 @pytest.fixture(scope="module")
 def outcome(dynamodb_local_url: str, elasticmq_url: str, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     journal: Path = tmp_path_factory.mktemp("soak") / "journal"
-    odds = Odds(seed=7, kill=0.03)
-    return soak(Ground(dynamodb_local_url, elasticmq_url), journal, messages=120, workers=2, odds=odds, limit=60)
+    return soak(Ground(dynamodb_local_url, elasticmq_url), journal, REQUESTS, 3, ODDS, SECONDS)
 
 
 def broken(outcome: Outcome) -> list[Check]:
     return [check for check in reconcile(outcome) if not check.holds]
 
 
-def test_accepted_is_completed_and_dead_lettered_although_workers_are_killed(outcome: Outcome) -> None:
+def test_two_flows_reconcile_although_workers_are_killed_and_calls_are_refused(outcome: Outcome) -> None:
     assert broken(outcome) == []
-    assert outcome.lines("killed"), "nobody died: it shows nothing"
-    assert outcome.letters, "nobody was rejected: it shows nothing"
+    told = outcome.chronicle
+    assert told.points, "nobody died: it shows nothing"
+    assert told.faults_by.total() > 5, "hardly a call was refused: it shows nothing"
+    assert outcome.failed(), "nobody was rejected: it shows nothing"
+    assert told.what["took_over"], "no request met another: it shows nothing"
 
 
-def test_a_lost_request_a_second_effect_and_a_missing_dead_letter_would_be_noticed(outcome: Outcome) -> None:
-    lost = dict(list(outcome.runs.items())[1:])
-    twice = {name: {**row, "applied": 2} for name, row in outcome.effects.items() if "applied" in row}
-    assert broken(replace(outcome, runs=lost))
-    assert broken(replace(outcome, effects=twice))
-    assert broken(replace(outcome, letters=outcome.letters[1:], told=outcome.told[1:]))
-    assert broken(replace(outcome, emails=[]))
+def test_a_seed_decides_what_is_asked_and_what_goes_wrong_with_it() -> None:
+    assert requests(50, ODDS) == requests(50, ODDS)
+    assert requests(50, ODDS).sends != requests(50, replace(ODDS, seed=8)).sends
+
+
+# -- what each sum would notice
+
+
+def without_one(rows: Mapping[str, Value]) -> dict[str, Value]:
+    return dict(islice(rows.items(), 1, None))
+
+
+def order_of(outcome: Outcome) -> str:
+    """One that was completed."""
+    return next(request for request, run in outcome.order_runs.items() if run.status is Status.COMPLETED)
+
+
+def line_of(outcome: Outcome) -> str:
+    """A page's commit."""
+    return next(str(line) for row in outcome.page_rows.values() for line in row["history"])
+
+
+def rewritten(outcome: Outcome, rewrite: Callable[[list[str]], list[str]]) -> Outcome:
+    """With another history of a page that has several lines."""
+    page = max(outcome.page_rows, key=lambda page: len(outcome.page_rows[page]["history"]))
+    row = outcome.page_rows[page]
+    return replace(outcome, page_rows={**outcome.page_rows, page: {**row, "history": rewrite(row["history"])}})
+
+
+def chronicled(outcome: Outcome, **changed: Any) -> Outcome:
+    return replace(outcome, chronicle=replace(outcome.chronicle, **changed))
+
+
+def lost_run(outcome: Outcome) -> Outcome:
+    return replace(outcome, order_runs=without_one(outcome.order_runs))
+
+
+def applied(times: int, which: Callable[[Outcome], str]) -> Spoil:
+    return lambda outcome: replace(outcome, effects={**outcome.effects, which(outcome): times})
+
+
+def booked_twice(what: str) -> Spoil:
+    def spoil(outcome: Outcome) -> Outcome:
+        name, row = next((name, row) for name, row in outcome.accounts.items() if what in row)
+        return replace(outcome, accounts={**outcome.accounts, name: {**row, what: row[what] + 1}})
+
+    return spoil
+
+
+def untold(flow: str, status: Status) -> Spoil:
+    def kept(told: Told) -> bool:
+        return not (told.request_id.startswith(flow) and told.status == status)
+
+    return lambda outcome: replace(
+        outcome, mail=replace(outcome.mail, told=[told for told in outcome.mail.told if kept(told)])
+    )
+
+
+def no_news(flow: str) -> Spoil:
+    return lambda outcome: replace(
+        outcome, mail=replace(outcome.mail, news=[one for one in outcome.mail.news if not one.startswith(flow)])
+    )
+
+
+def blamed(flow: str) -> Spoil:
+    """A request fails that nothing was wrong with."""
+
+    def spoil(outcome: Outcome) -> Outcome:
+        asked = outcome.orders if flow == "order" else outcome.pages
+        request = next(one for one in asked if outcome.trouble(one).ends_at is None and one not in outcome.given_up())
+        told = Told(f"{request}.1.0", request, Status.FAILED, "ConnectionError: no")
+        return replace(outcome, mail=replace(outcome.mail, told=[*outcome.mail.told, told]))
+
+    return spoil
+
+
+def older_run(outcome: Outcome) -> Outcome:
+    """The page's item is left to a request that was passed."""
+    page, run = next(iter(outcome.page_runs.items()))
+    other = next(one for one, (reset, _) in outcome.pages.items() if reset.page == page and one != run.request_id)
+    return replace(outcome, page_runs={**outcome.page_runs, page: run._replace(request_id=RequestId(other))})
+
+
+def stale_content(outcome: Outcome) -> Outcome:
+    page, row = next((page, row) for page, row in outcome.page_rows.items() if "content" in row)
+    return replace(outcome, page_rows={**outcome.page_rows, page: {**row, "content": "of an older request"}})
+
+
+def completed_unseen(outcome: Outcome) -> Outcome:
+    page, run = next(iter(outcome.page_runs.items()))
+    runs = {**outcome.page_runs, page: run._replace(status=Status.COMPLETED, request_id=RequestId("reset-of-nobody"))}
+    return replace(outcome, page_runs=runs)
+
+
+def begun_thrice(outcome: Outcome) -> Outcome:
+    hop = (order_of(outcome), 1)
+    times = 2 + outcome.chronicle.disturbed(*hop)
+    return chronicled(outcome, attempts=Counter({**outcome.chronicle.attempts, (hop, 1): times}))
+
+
+SPOILS: dict[str, Spoil] = {
+    "orders: accepted = completed + dead-lettered": lost_run,
+    "orders: whoever waits is told of each": untold("order", Status.COMPLETED),
+    "orders: each that failed was told so": untold("order", Status.FAILED),
+    "orders: each committed stage's message was sent": no_news("order"),
+    "orders: each committed stage has its effect, no other has": lost_run,
+    "orders: each effect is applied once": applied(2, lambda outcome: f"{order_of(outcome)}.1"),
+    "orders: the accounts' sums, charged": booked_twice("charged"),
+    "orders: the accounts' sums, shipped": booked_twice("shipped"),
+    "orders: no attempt begun twice but after a death, a stall, a fault": begun_thrice,
+    "pages: accepted = completed + dead-lettered + passed": lambda outcome: chronicled(outcome, passed=set()),
+    "pages: none both completed and dead-lettered": lambda outcome: replace(
+        outcome,
+        mail=replace(
+            outcome.mail,
+            told=[replaced._replace(status=Status.FAILED.value) for replaced in outcome.mail.told],
+        ),
+    ),
+    "pages: whoever waits is told of each completed": untold("reset", Status.COMPLETED),
+    "pages: each page's run is its newest request's, and has ended": older_run,
+    "pages: each page shows its newest completed request": stale_content,
+    "pages: none ended COMPLETED without being shown": completed_unseen,
+    "pages: no page's history goes back": lambda outcome: rewritten(outcome, lambda lines: lines[::-1]),
+    "pages: each line of a history has its effect, no other has": lambda outcome: rewritten(outcome, lambda _: []),
+    "pages: each effect is applied once": applied(2, line_of),
+    "pages: each committed hop stands in its history once": lambda outcome: rewritten(
+        outcome, lambda lines: [lines[0], *lines]
+    ),
+    "pages: no worker was told of a commit that is not there": lambda outcome: chronicled(
+        outcome, committed={(next(iter(outcome.pages)), 9)}
+    ),
+    "pages: each committed hop's message was sent, taken over or not": no_news("reset"),
+    "orders that failed: refused, out of attempts, or given up by SQS": blamed("order"),
+    "no page request failed but by its own trouble, or by SQS's giving up": blamed("reset"),
+    "each failed request has its dead letter": lambda outcome: replace(outcome, mail=replace(outcome.mail, letters=[])),
+    "no attempt beyond the policy's": lambda outcome: chronicled(outcome, attempts=Counter({(("order", 1), 6): 1})),
+    "no retry asked for outside the policy": lambda outcome: chronicled(outcome, retries=[("order", 1, 900)]),
+    "no retry came early": lambda outcome: chronicled(outcome, waits=[("order", 2, 10)]),
+}
+
+
+@pytest.mark.parametrize("name", SPOILS)
+def test_a_sum_notices_what_it_is_there_for(outcome: Outcome, name: str) -> None:
+    assert name in {check.name for check in broken(SPOILS[name](outcome))}
+
+
+def test_there_is_no_sum_that_cannot_fail(outcome: Outcome) -> None:
+    assert [check.name for check in reconcile(outcome)] == list(SPOILS)
+
+
+def test_a_journal_is_held_to_what_the_tables_say() -> None:
+    """A claim after the worker's death is no surprise; the same without a death is."""
+    received: Line = {"what": "received", "worker": "w1", "batch": "7.1", "request_id": "o1", "place": '{"hop": 1}'}
+    received.update(receives=1, waited=3, cpu=0.5)
+    claimed = {"what": "claimed", "worker": "w1", "request_id": "o1", "hop": 1, "attempt": 1}
+    killed = {"what": "killed", "worker": "reaper", "of": "w1", "point": "anywhere"}
+    told = Chronicle.of([received, claimed, killed, claimed])
+    assert told.attempts[("o1", 1), 1] == 2
+    assert told.held["o1", 1] == 1
+    assert Chronicle.of([received, claimed, claimed]).held["o1", 1] == 0
+
+
+def test_the_figures_add_up(outcome: Outcome) -> None:
+    told = figures(outcome)
+    ends = ("orders completed", "orders dead-lettered", "page requests completed", "page requests dead-lettered")
+    assert told["accepted"] == REQUESTS
+    assert sum(int(told[f"  {end}"]) for end in (*ends, "passed by a newer one")) == REQUESTS
+    assert told["workers killed"] == sum(outcome.chronicle.points.values())
+    assert len({name.strip() for name in told}) == len(told), "as JSON they would hide each other"

@@ -1,1 +1,1 @@
-"""Thousands of messages through a flow whose workers are killed, and afterwards the sums: ``python -m tests.soak``."""
+"""Thousands of messages through two flows whose workers are killed, and then the sums: ``python -m tests.soak``."""

@@ -10,6 +10,8 @@ from functools import cached_property
 from typing import Any
 
 import boto3
+import botocore.session
+from botocore.loaders import Loader, create_loader
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.items import Item
@@ -20,6 +22,9 @@ from flowguard.client import FlowClient
 from flowguard.events import Observer, log
 from flowguard.ports import Services
 from flowguard.settings import Settings
+
+_loader: Loader = create_loader()
+"""One for all clients of the process: reading botocore's tables of a service is most of what a new client costs."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +40,13 @@ class Ground:
         return Clients(self.session(), {"dynamodb": self.dynamodb_url, "sqs": self.sqs_url})
 
     def session(self) -> boto3.session.Session:
+        core = botocore.session.Session()
+        core.register_component("data_loader", _loader)
         return boto3.session.Session(
-            aws_access_key_id=self.access_key, aws_secret_access_key="local", region_name="us-east-1"
+            botocore_session=core,
+            aws_access_key_id=self.access_key,
+            aws_secret_access_key="local",
+            region_name="us-east-1",
         )
 
     def services(self, observer: Observer = log) -> Services:

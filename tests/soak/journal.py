@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,5 +30,8 @@ class Journal:
         self.write(fields.pop("event"), **fields)
 
 
-def read_journal(path: Path) -> list[Line]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+def read_journal(path: Path) -> Iterator[Line]:
+    """Line by line: a long soak's journal is larger than what one wants in memory."""
+    with path.open() as lines:
+        for line in lines:
+            yield json.loads(line)

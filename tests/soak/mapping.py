@@ -58,6 +58,7 @@ class Mapping:
         return [record for record in records if record["messageId"] not in failed]
 
     def delete(self, records: Sequence[Record]) -> None:
+        """Raises what SQS answers; what is not deleted is seen again."""
         entries: Any = [{"Id": str(n), "ReceiptHandle": record["receiptHandle"]} for n, record in enumerate(records)]
         if entries:
             self.sqs.delete_message_batch(QueueUrl=self.queue_url, Entries=entries)

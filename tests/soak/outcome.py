@@ -1,82 +1,76 @@
-"""What a soak left behind: the tables and queues, read once, and the workers' journal."""
+"""What a soak left behind: the tables and queues, read once, and what the workers' journal tells."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flowguard.aws.items import read_item
-from flowguard.run import RunItem
-from tests.soak.flow import ACCOUNTS, DEAD, EFFECTS, EMAILS, TOLD, Order
-from tests.soak.ground import Ground, id_of
-from tests.soak.journal import Line
+from flowguard.aws.items import read_item, run_key
+from flowguard.flow import AnyFlow
+from flowguard.ids import ObjectId
+from flowguard.run import RunItem, Status
+from tests.soak.chronicle import Chronicle
+from tests.soak.ground import Ground
+from tests.soak.mail import Mail
+from tests.soak.orders.flow import Order, Orders
+from tests.soak.pages.flow import Pages
+from tests.soak.pages.requests import PageRequest
+from tests.soak.places import ACCOUNTS, EFFECTS, PAGES
+from tests.soak.request import Requests, Trouble
 
-Hop = tuple[str, int]
-"""A request and one of its hops."""
+GIVEN_UP = "RunFailed: SQS gave the message up"
+"""How the error of a run begins that SQS's own dead-letter queue has ended."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """``letters``, ``told`` and ``emails`` are the ids of the messages that lie there, copies included."""
+    """``orders`` and ``pages`` are what was asked for, by request id; ``page_runs`` are by page."""
 
     orders: Mapping[str, Order]
-    runs: Mapping[str, RunItem]
-    effects: Mapping[str, dict[str, Any]]
-    accounts: Mapping[str, dict[str, Any]]
-    letters: Sequence[str]
-    told: Sequence[str]
-    emails: Sequence[str]
-    journal: Sequence[Line]
+    pages: Mapping[str, PageRequest]
+    order_runs: Mapping[str, RunItem]
+    page_runs: Mapping[str, RunItem]
+    effects: Mapping[str, int]
+    accounts: Mapping[str, Mapping[str, Any]]
+    page_rows: Mapping[str, Mapping[str, Any]]
+    mail: Mail
+    chronicle: Chronicle
     seconds: float
 
     @classmethod
-    def read(cls, ground: Ground, orders: Mapping[str, Order], journal: Sequence[Line], seconds: float) -> Outcome:
-        runs = [read_item(item) for item in ground.scan("flowguard")]
-        letters, told, emails = ([id_of(message) for message in ground.take(queue)] for queue in (DEAD, TOLD, EMAILS))
+    def read(cls, ground: Ground, asked: Requests, mail: Mail, chronicle: Chronicle, seconds: float) -> Outcome:
+        orders, pages = runs_of(Orders), runs_of(Pages)
+        runs = {str(item["pk"]["S"]): read_item(item) for item in ground.scan("flowguard")}
         return cls(
-            orders,
-            {run.request_id: run for run in runs},
-            ground.rows(EFFECTS),
+            asked.orders,
+            asked.pages,
+            {key.removeprefix(orders): run for key, run in runs.items() if key.startswith(orders)},
+            {key.removeprefix(pages): run for key, run in runs.items() if key.startswith(pages)},
+            {name: int(row["applied"]) for name, row in ground.rows(EFFECTS).items()},
             ground.rows(ACCOUNTS),
-            letters,
-            told,
-            emails,
-            journal,
+            ground.rows(PAGES),
+            mail,
+            chronicle,
             seconds,
         )
 
-    def lines(self, what: str) -> list[Line]:
-        return [line for line in self.journal if line["what"] == what]
+    def failed(self) -> dict[str, str]:
+        """Each request that ended among the dead letters, with its error."""
+        return {told.request_id: told.error for told in self.mail.told if told.status == Status.FAILED}
 
-    def by_sqs(self) -> set[str]:
+    def completed(self) -> set[str]:
+        return {told.request_id for told in self.mail.told if told.status == Status.COMPLETED}
+
+    def given_up(self) -> set[str]:
         """The requests that the function of SQS's own dead-letter queue has ended."""
-        return {line["request_id"] for line in self.lines("failed") if line["worker"] == "given-up"}
+        return {request for request, error in self.failed().items() if error.startswith(GIVEN_UP)}
 
-    def attempts(self) -> Counter[tuple[Hop, int]]:
-        """How often each attempt was begun by a stage's worker."""
-        return Counter(
-            ((line["request_id"], line["hop"]), line["attempt"])
-            for line in self.lines("claimed")
-            if line["worker"] != "given-up"
-        )
+    def trouble(self, request_id: str) -> Trouble:
+        order = self.orders.get(request_id)
+        return order.trouble if order is not None else self.pages[request_id].reset.trouble
 
-    def deaths(self) -> Counter[Hop]:
-        """How often each hop was in the hands of a worker that was killed."""
-        killed, held = set[str](), defaultdict[str, list[Hop]](list)
-        batches: dict[str, str] = {}
-        for line in self.journal:
-            if line["what"] == "received":
-                batches[line["worker"]] = line["batch"]
-                held[line["batch"]].append((line["request_id"], json.loads(line["place"])["hop"]))
-            elif line["what"] == "killed":
-                killed.add(batches[line["worker"]])
-        return Counter(hop for batch in killed for hop in held[batch])
 
-    def waits(self) -> list[tuple[int, int]]:
-        """Of each retried message that was received for the first time: its number, and the ms since it was sent."""
-        first = [line for line in self.lines("received") if line["receives"] == 1]
-        placed = [(json.loads(line["place"]).get("retry", 0), line["waited"]) for line in first]
-        return [(retry, waited) for retry, waited in placed if retry]
+def runs_of(flow: AnyFlow) -> str:
+    """What the keys of a flow's run items begin with."""
+    return str(run_key(flow.name, ObjectId(""))["pk"]["S"])

@@ -2,58 +2,115 @@
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.engines.polling import comes_true
-from tests.soak.flow import ACCOUNTS, DEAD, EFFECTS, EMAILS, GIVEN_UP, INBOX, TOLD, Order, Soak
+from tests.soak.chronicle import GIVEN_UP_WORKER, Chronicle
+from tests.soak.feed import Feed
 from tests.soak.ground import Ground
-from tests.soak.journal import read_journal
-from tests.soak.orders import Odds, orders
+from tests.soak.journal import Journal, read_journal
+from tests.soak.mail import Postman
+from tests.soak.odds import Odds
+from tests.soak.orders import requests as order_requests
 from tests.soak.outcome import Outcome
+from tests.soak.pages import requests as page_requests
+from tests.soak.places import (
+    ACCOUNTS,
+    DEAD,
+    EFFECTS,
+    GIVEN_UP,
+    INBOX,
+    MAX_RECEIVES,
+    NEWS,
+    PAGES,
+    TIMEOUT,
+    TOLD,
+    VISIBILITY,
+)
+from tests.soak.request import Requests
 from tests.soak.workers import Workers, workers_on
 
-FLOW = "tests.soak.flow:Soak"
-VISIBILITY, TIMEOUT = 5, 4
-"""Seconds: a record is seen again only when the invocation that had it is over."""
+ORDERS_FLOW, PAGES_FLOW = "tests.soak.orders.flow:Orders", "tests.soak.pages.flow:Pages"
 
 
 class NotDrained(Exception):
     """Messages were still under way when the time was up."""
 
 
-def soak(ground: Ground, journal: Path, messages: int, workers: int, odds: Odds, limit: float = 600) -> Outcome:
-    """Sends everything, works until nothing is left, and reads what there is. ``limit`` is in seconds."""
+def soak(
+    ground: Ground, journal: Path, messages: int, workers: int, odds: Odds, limit: float = 1_800, *more: str
+) -> Outcome:
+    """Sends everything, works until nothing is left, and reads what there is.
+
+    ``limit`` is in seconds; ``more`` are further arguments of the workers.
+    """
     prepare(ground)
-    asked = orders(messages, odds)
+    asked = requests(messages, odds)
     began = time.monotonic()
+    postman = Postman(ground)
     with workers_on(ground, journal) as pool:
-        fate = ("--timeout", str(TIMEOUT), "--kill", str(odds.kill), "--seed", str(odds.seed))
+        both = ("--flow", PAGES_FLOW, "--timeout", str(TIMEOUT), *odds.arguments(), *more)
         for number in range(workers):
-            pool.start(f"worker-{number}", FLOW, INBOX, *fate)
-        pool.start("given-up", FLOW, GIVEN_UP, "--given-up", *fate)
-        _send(ground, asked)
-        if not comes_true(lambda: _drained(ground, pool), limit, every=0.25):
+            pool.start(f"worker-{number}", ORDERS_FLOW, INBOX, *both)
+        pool.start(GIVEN_UP_WORKER, ORDERS_FLOW, GIVEN_UP, "--given-up", *both)
+        feed = Feed(ground.services().sender, asked.sends)
+        reaper = Reaper(pool, Journal(journal, "reaper"), odds)
+        if not comes_true(lambda: _round(ground, pool, feed, postman, reaper), limit, every=0.1):
             raise NotDrained(f"{ground.waiting(INBOX)} messages are left after {limit} s")
-    return Outcome.read(ground, asked, read_journal(journal), time.monotonic() - began)
+    seconds = time.monotonic() - began
+    return Outcome.read(ground, asked, postman.mail(), Chronicle.of(read_journal(journal)), seconds)
+
+
+def requests(messages: int, odds: Odds) -> Requests:
+    """Half of them orders, half of them for pages."""
+    orders = order_requests.orders(messages // 2, odds)
+    pages = page_requests.page_requests(messages - messages // 2, odds)
+    sends = sorted([*order_requests.sent(orders), *page_requests.sent(pages, odds)], key=lambda one: one.position)
+    return Requests(orders, pages, sends)
 
 
 def prepare(ground: Ground) -> None:
-    ground.create_tables(ACCOUNTS, EFFECTS)
-    for queue in (GIVEN_UP, DEAD, TOLD, EMAILS):
+    ground.create_tables(ACCOUNTS, PAGES, EFFECTS)
+    for queue in (GIVEN_UP, DEAD, TOLD, NEWS):
         ground.create_queue(queue, visibility=VISIBILITY)
-    ground.create_queue(INBOX, visibility=VISIBILITY, given_up_to=GIVEN_UP, max_receives=3)
+    ground.create_queue(INBOX, visibility=VISIBILITY, given_up_to=GIVEN_UP, max_receives=MAX_RECEIVES)
 
 
-def _send(ground: Ground, asked: Mapping[str, Order]) -> None:
-    with ThreadPoolExecutor(4) as senders:
-        for _ in senders.map(lambda one: ground.client.start(Soak, one[1], request_id=one[0]), asked.items()):
-            pass
+@dataclass
+class Reaper:
+    """Kills a worker now and then from outside, wherever it is: between any two instructions, idle ones too."""
+
+    workers: Workers
+    journal: Journal
+    odds: Odds
+    clock: Callable[[], float] = time.monotonic
+    _draw: random.Random = field(init=False)
+    _next: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._draw = random.Random(f"{self.odds.seed} reaper")
+        self._next = self.clock() + self._pause()
+
+    def come(self) -> None:
+        if self.clock() < self._next:
+            return
+        self._next = self.clock() + self._pause()
+        name = self._draw.choice(self.workers.names)
+        if self.workers.kill(name):
+            self.journal.write("killed", point="anywhere", of=name)
+
+    def _pause(self) -> float:
+        return self._draw.expovariate(1 / self.odds.strike) if self.odds.strike else float("inf")
 
 
-def _drained(ground: Ground, pool: Workers) -> bool:
-    """Nothing in any of the flow's queues: in the order in which messages go, and once more to be sure."""
+def _round(ground: Ground, pool: Workers, feed: Feed, postman: Postman, reaper: Reaper) -> bool:
+    """True when nothing is left in any of the flows' queues: in the order in which messages go, and once more."""
+    reaper.come()
     pool.tend()
-    return not any(ground.waiting(queue) for queue in (INBOX, GIVEN_UP, INBOX))
+    feed.more(ground.waiting(INBOX))
+    postman.collect()
+    return feed.is_over and not any(ground.waiting(queue) for queue in (INBOX, GIVEN_UP, INBOX))

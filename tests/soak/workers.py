@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 
+from tests.soak import worker
 from tests.soak.ground import Ground
 
-ROOT = Path(__file__).parents[2]
 _SECONDS_TO_STOP = 10
 
 
@@ -27,28 +28,41 @@ class Workers:
     ground: Ground
     journal: Path
     deaths: list[signal.Signals] = field(default_factory=list)
-    _running: dict[str, tuple[tuple[str, ...], subprocess.Popen[bytes]]] = field(default_factory=dict)
+    _running: dict[str, tuple[tuple[str, ...], ForkServerProcess]] = field(default_factory=dict)
 
     def start(self, name: str, flow: str, queue: str, *arguments: str) -> None:
-        """``arguments`` are those of ``python -m tests.soak.worker --help``."""
-        command = (
-            *(sys.executable, "-m", "tests.soak.worker", "--name", name, "--flow", flow, "--queue", queue),
+        """``arguments`` are those of ``tests.soak.worker``."""
+        words = (
+            *("--name", name, "--flow", flow, "--queue", queue),
             *("--dynamodb", self.ground.dynamodb_url, "--sqs", self.ground.sqs_url),
             *("--access-key", self.ground.access_key, "--journal", str(self.journal)),
             *arguments,
         )
-        self._running[name] = command, _process(command)
+        self._running[name] = words, _process(words)
+
+    @property
+    def names(self) -> Sequence[str]:
+        return tuple(self._running)
+
+    def kill(self, name: str) -> bool:
+        """Kills it wherever it is, and waits until it is gone; False where it was gone before."""
+        process = self._running[name][1]
+        if process.exitcode is not None or process.pid is None:
+            return False
+        os.kill(process.pid, signal.SIGKILL)
+        process.join(_SECONDS_TO_STOP)
+        return True
 
     def tend(self) -> None:
         """Starts those again that were killed."""
-        for name, (command, process) in self._running.items():
-            code = process.poll()
+        for name, (words, process) in self._running.items():
+            code = process.exitcode
             if code is None:
                 continue
             if code >= 0:
                 raise WorkerFailed(f"{name} ended with {code}")
             self.deaths.append(signal.Signals(-code))
-            self._running[name] = command, _process(command)
+            self._running[name] = words, _process(words)
 
     def stop(self, *names: str) -> None:
         """Each after its batch; all of them where none is named."""
@@ -56,11 +70,10 @@ class Workers:
         for process in ending:
             process.terminate()
         for process in ending:
-            try:
-                process.wait(_SECONDS_TO_STOP)
-            except subprocess.TimeoutExpired:
+            process.join(_SECONDS_TO_STOP)
+            if process.exitcode is None:
                 process.kill()
-                process.wait()
+                process.join()
 
 
 @contextmanager
@@ -73,5 +86,13 @@ def workers_on(ground: Ground, journal: Path) -> Iterator[Workers]:
         workers.stop()
 
 
-def _process(command: tuple[str, ...]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL)
+def _context() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.soak.warm"])
+    return context
+
+
+def _process(words: tuple[str, ...]) -> ForkServerProcess:
+    process = _context().Process(target=worker.main, args=(words,), daemon=True)
+    process.start()
+    return process
