@@ -1,0 +1,50 @@
+"""The store's guards, each taken away in turn: a race must show that it is missing.
+
+Each part of an expression is replaced by one that uses the same values, for DynamoDB refuses values that are not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from flowguard.aws import expressions
+
+_OWNER, _EPOCH = "#owner = :owner", "epoch = :epoch"
+_ANY = "attribute_exists(pk)"
+
+
+def _or_any(part: str) -> str:
+    return f"({part} OR {_ANY})"
+
+
+MUTANTS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+    "a commit without the fence of epoch and owner": (
+        (f"{_EPOCH} AND {_OWNER}", f"{_or_any(_EPOCH)} AND {_or_any(_OWNER)}"),
+    ),
+    "a commit of a hop that is committed": ((f"{_OWNER} AND done = :no", f"{_OWNER} AND {_or_any('done = :no')}"),),
+    "a claim without the lease": (("lease_until <= :now", _or_any("lease_until <= :now")),),
+    "requests without order": (("requested_at < :requested_at OR (", f"requested_at < :requested_at OR {_ANY} OR ("),),
+    "a claim that does not count the epoch": (
+        ("if_not_exists(epoch, :zero) + :one", "if_not_exists(epoch, :one) + :zero"),
+    ),
+    "a claim of a committed hop": (("((done = :no AND", f"(({_or_any('done = :no')} AND"),),
+    "a redrive twice": (("#status = :failed AND redrive < :redrive", "#status = :failed AND redrive <= :redrive"),),
+    "an earlier attempt": (("retry < :retry", f"(retry < :retry OR {_ANY})"),),
+    "an object that is not kept": ((expressions._FREE, _or_any(expressions._FREE)),),
+}
+
+
+def break_expressions(name: str) -> None:
+    """Patches ``flowguard.aws.expressions`` in this process, for good."""
+    changed = False
+    for part, instead in MUTANTS[name]:
+        for attribute in ("LATER_HOP", "COMMIT", "CLAIM_FIRST_HOP", "CLAIM_LATER_HOP"):
+            text: str = getattr(expressions, attribute)
+            changed |= part in text
+            setattr(expressions, attribute, text.replace(part, instead))
+        first = {policy: text.replace(part, instead) for policy, text in expressions.FIRST_HOP.items()}
+        changed |= first != expressions.FIRST_HOP
+        expressions.FIRST_HOP = first  # type: ignore[misc]  # that is what a mutant is
+    if not changed:
+        raise ValueError(f"{name!r} changes nothing: the expressions are written otherwise by now")
