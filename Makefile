@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check lint types engines bench soak format changelog lock clean
+.PHONY: help demo test check lint types engines bench races soak prove format changelog lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -38,8 +38,14 @@ engines: $(ENGINES) ## fetch DynamoDB Local, ElasticMQ (Maven, Java 17) and Mini
 bench: $(VENV) $(DYNAMODB_LOCAL) ## print the costs of a stage as ratios
 	@$(BIN)/python -m tests.bench
 
-soak: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## kill workers over 2,000 messages and reconcile (SOAK="--messages 150 --seed 7")
+races: $(VENV) $(DYNAMODB_LOCAL) ## let 16 processes contest 10,000 claims, and reconcile (RACES="--claims 2000 --seed 7")
+	@$(BIN)/python -m tests.races $(RACES)
+
+soak: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## kill workers over 2,000 messages of two flows, and reconcile (SOAK="--messages 20000 --seed 7")
 	@$(BIN)/python -m tests.soak $(SOAK)
+
+prove: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## take each guard away, once, and see it missed; races; soak (PROVE="--long")
+	@$(BIN)/python -m tests.prove $(PROVE)
 
 format: $(VENV) ## put code into the one format, mend what ruff can mend
 	$(BIN)/ruff check --fix .

@@ -218,6 +218,16 @@ def test_every_make_target_of_a_page_exists(page: Path) -> None:
 
 
 @page_by_page
+def test_every_test_and_page_that_a_page_points_to_exists(page: Path) -> None:
+    text = page.read_text()
+    for file, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text):
+        assert (ROOT / file).is_file(), file
+        assert not name or re.search(rf"^def {name}\(", (ROOT / file).read_text(), re.MULTILINE), f"{file}::{name}"
+    for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
+        assert (page.parent / link).exists(), link
+
+
+@page_by_page
 def test_a_block_that_is_not_run_says_why(page: Path) -> None:
     for block in blocks(page):
         assert block.language or not re.search(r"^\$ ", block.text, re.MULTILINE), f"{block}: say that it is console"

@@ -1,0 +1,86 @@
+"""``python -m tests.prove``: every guard is taken away once, and exploring has to notice. Ends with 1 where one is not
+missed, or where the whole flowguard violates anything."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from tests.prove import others
+from tests.prove.cases import CASES
+from tests.prove.elsewhere import tested
+from tests.prove.harmless import HARMLESS
+from tests.prove.hunt import Hunt
+from tests.prove.judge import Effort
+from tests.prove.mutant import Mutant
+from tests.prove.mutants import Mutants
+from tests.prove.report import Figures, case_lines, lines
+
+SHORT = Effort()
+FOR_TESTED = 30
+FOR_HARMLESS = 12
+LONG = Effort(bound=600, walks=300, most=1_000)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = _arguments().parse_args(arguments)
+    began = time.perf_counter()
+    mutants = Mutants()
+    chosen = [one for one in mutants.all if given.only in f"{one.place} {one.name}"]
+    hunt = Hunt(mutants, CASES, given.jobs, LONG if given.long else SHORT)
+    hunt.watch()
+    if not given.json:
+        _say(line for case, truth in zip(hunt.cases, hunt.truths, strict=True) for line in case_lines(case, truth))
+    hunt.run(chosen, {} if given.long else _limits(chosen))
+    if given.long or given.only:
+        hunt.ask_tests([one for one in chosen if one.name not in HARMLESS])
+    found = lines(hunt, chosen, HARMLESS)
+    if not given.json:
+        _say(["", *map(str, found), ""])
+    figures = Figures(
+        hunt.cases,
+        hunt.truths,
+        found,
+        sum(hunt.tried.values()),
+        {} if given.only or given.alone else {one.name: others.run(one, long=given.long) for one in others.ALL},
+        [] if given.only else _stale(mutants.all),
+        time.perf_counter() - began,
+    )
+    sys.stdout.write(json.dumps(figures.as_json(), default=str) + "\n" if given.json else f"{figures}\n")
+    return 0 if figures.is_good else 1
+
+
+def _limits(mutants: Sequence[Mutant]) -> Mapping[int, int]:
+    """How much the short form tries on those of which little is expected."""
+    found = {one.number: FOR_TESTED for one in mutants if tested(one.name) is not None}
+    return {**found, **{one.number: FOR_HARMLESS for one in mutants if one.name in HARMLESS}}
+
+
+def _stale(mutants: Sequence[Mutant]) -> list[str]:
+    names = {one.name for one in mutants}
+    return [name for name in HARMLESS if name not in names]
+
+
+def _say(told: Iterable[str]) -> None:
+    sys.stdout.writelines(f"{line}\n" for line in told)
+    sys.stdout.flush()
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.prove", description=__doc__)
+    parser.add_argument("--long", action="store_true", help="pairs of faults and random walks, long races and soak")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes; one a core")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="mutants whose place or name has it; no races, no soak"
+    )
+    parser.add_argument("--alone", action="store_true", help="without races and soak")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""What is explored: the shipped flows, and flows made for the guards. A new primitive is proved by a case of its own.
+
+The order is that in which mutants are tried: who kills most for its schedules comes first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, Final
+
+from flowguard.attributes import Attribute
+from flowguard.flow import AnyFlow
+from flowguard.ids import RequestId
+from flowguard.local.world import START
+from flowguard.testing import sns_event, sns_to_sqs_event, sqs_event
+from flows.take_payment.flow import TakePayment
+from flows.take_payment.models import PaymentRequested
+from flows.triggered_cache.flow import TriggeredCache
+from flows.validate_cart.flow import ValidateCart
+from tests.prove.flows import (
+    TABLES,
+    Chain,
+    Each,
+    Everywhere,
+    First,
+    Guards,
+    Impatient,
+    InOrder,
+    InOrderFirst,
+    Lone,
+    LoneFirst,
+    Order,
+    Pair,
+    Patient,
+    Slow,
+    Starter,
+)
+from tests.prove.judge import Case
+from tests.prove.mutant import ROOT
+from tests.prove.promises import ALWAYS, TENANT, a_result_stays, what_is_carried_goes_along
+
+
+def _sample(name: str) -> Any:
+    return json.loads((ROOT / "samples" / name).read_text())
+
+
+def _payment(**about: Any) -> PaymentRequested:
+    return PaymentRequested(payment_id="p1", merchant_id="m1", card="c1", amount=Decimal(5), **about)
+
+
+def _order(fail: str = "", amount: int = 5) -> Order:
+    return Order(order_id="o1", amount=amount, fail=fail)
+
+
+def _request(
+    flow: AnyFlow,
+    queue: str,
+    order: Order,
+    own: str = "request-1",
+    *,
+    at: int = 0,
+    sent: int | None = None,
+    group: str | None = None,
+    record: str | None = None,
+    **place: Any,
+) -> Any:
+    """A request as a record. ``at`` and ``sent`` are ms after the start. ``place`` are fields of the message."""
+    message, _ = flow.request(order, request_id=RequestId(own), requested_at=START + at)
+    message = message._replace(**place)
+    about: Any = {"message_id": record or own, "sent_at": START + (at if sent is None else sent), "group": group}
+    return sqs_event(queue, message.body, attributes=message.attributes(), **about)
+
+
+_SAME_GROUP: Final = [
+    _request(InOrder, "orders.fifo", _order("queued:1:error", 3), "request-1", group="o1"),
+    _request(InOrder, "orders.fifo", _order("", 5), "request-2", at=1_000, group="o1"),
+]
+_SAME_TIME: Final = [
+    _request(Pair, "to-open", _order(amount=3), "request-a"),
+    _request(Pair, "to-open", _order(amount=5), "request-b"),
+]
+_REPEATED: Final = [
+    _request(Pair, "to-open", _order()),
+    _request(Pair, "to-open", _order(), at=1_000, record="repeated"),
+]
+_REPEATED_FIRST: Final = [
+    _request(First, "to-open", _order()),
+    _request(First, "to-open", _order(), at=1_000, record="repeated"),
+]
+_OLDER_BUT_GREATER: Final = [
+    _request(Pair, "to-open", _order(amount=3), "request-a", at=1_000, sent=0),
+    _request(Pair, "to-open", _order(amount=5), "request-b", sent=0),
+]
+_ASKED_BEFORE_THE_END: Final = [
+    _request(First, "to-open", _order(amount=3), "request-a"),
+    _request(First, "to-open", _order(amount=5), "request-b", at=10, sent=1_000),
+]
+_CARRIED: Final = [
+    _request(Pair, "to-open", _order("shut:1:error"), carried={TENANT: Attribute.string("t1")}),
+]
+_ABANDONED: Final = [
+    _request(Impatient, "to-open", _order(amount=3), "request-a"),
+    _request(Impatient, "to-open", _order(amount=5), "request-b", at=40_000),
+]
+_REDRIVEN_BESIDE: Final = [
+    _request(Pair, "to-open", _order()),
+    _request(Pair, "to-open", _order(), record="redriven", sent=1_000, redrive=1),
+]
+_TOLD_ALREADY: Final = {"ended": ["error"]}
+"""Why a run failed, where that depends on who gave it up."""
+
+_COPIES_OF_A_RETRY: Final = [f"x3.{fault}{call}" for call in range(7, 13) for fault in ("a", "d", "z")]
+"""The retry of the middle hop comes once more while the last hop's worker is dead, or held up."""
+
+OWN: Final = (
+    Case("chain", [Chain], [_order()], TABLES, invariants=[a_result_stays]),
+    Case("superseded", [Pair], [_order(amount=3), _order(amount=5)], TABLES),
+    Case("retried", [Pair], [_order("open:1:error,shut:1:after")], TABLES),
+    Case("carried", [Pair], _CARRIED, TABLES, invariants=[what_is_carried_goes_along, a_result_stays]),
+    Case("rejected", [Pair], [_order("shut:9:reject")], TABLES, free=_TOLD_ALREADY),
+    Case("first-wins", [First], [_order(amount=3), _order(amount=5)], TABLES),
+    Case("same-time", [Pair], _SAME_TIME, TABLES),
+    Case("used-up", [Lone], [_order("alone:9:slow")], TABLES),
+    Case("given-up", [Lone], [_order("alone:9:patient")], TABLES),
+    Case("asks-too-much", [Lone], [_order("alone:9:too-long")], TABLES),
+    Case("asks-too-much-first", [LoneFirst], [_order("alone:9:patient")], TABLES),
+    Case("each", [Each], [_order(amount=3), _order(amount=5)], TABLES),
+    Case("abandoned", [Impatient, Slow], _ABANDONED, TABLES),
+    Case("asked-before-the-end", [First], _ASKED_BEFORE_THE_END, TABLES),
+    Case("repeated", [Pair], _REPEATED, TABLES),
+    Case("repeated-first", [First], _REPEATED_FIRST, TABLES),
+    Case("older-but-greater", [Pair], _OLDER_BUT_GREATER, TABLES),
+    Case("retried-and-superseded", [Pair], [_order("open:1:error", 3), _order(amount=5)], TABLES),
+    Case("retried-late-and-superseded", [Pair], [_order("shut:1:error", 3), _order(amount=5)], TABLES),
+    Case("middle-retried", [Chain], [_order("middle:1:error")], TABLES, also=_COPIES_OF_A_RETRY),
+    Case("redriven-beside", [Pair], _REDRIVEN_BESIDE, TABLES),
+    Case("in-order", [InOrder], _SAME_GROUP, TABLES),
+    Case("in-order-used-up", [InOrderFirst], [_order("queued:9:error", 3)], TABLES),
+    Case("everywhere", [Everywhere], [_order()], TABLES, free={"default": ["flowguard"], "worker": ["Records"]}),
+    Case("starts", [Starter, Lone], [_order()], TABLES, free={"answers": ["request_id", "error"]}),
+    Case("guarded", [Guards], [_order()], TABLES, free=_TOLD_ALREADY),
+    Case("guarded-in-vain", [Guards], [_order(amount=-5)], TABLES, free=_TOLD_ALREADY),
+    Case("patient", [Patient], [_order("patiently:1:error")], TABLES),
+    Case("no-such-stage", [Lone], [_request(Lone, "to-alone", _order(), stage="no-such")], TABLES),
+    Case("no-such-version", [Pair], [_request(Pair, "to-open", _order(), version=9)], TABLES, free=_TOLD_ALREADY),
+    Case("no-payload", [Lone], [_request(Lone, "to-alone", _order(), body="{}", object_id="")], TABLES),
+    Case("plain-sqs", [Lone, Pair], [sqs_event("to-alone", {"order_id": "o1"})], TABLES),
+    Case("plain-sns", [Lone, Pair], [sns_to_sqs_event("to-alone", {"order_id": "o1"})], TABLES),
+    Case("from-sns", [Lone], [sns_event("orders", {"order_id": "o1"})], TABLES),
+)
+
+SHIPPED: Final = (
+    Case("validate-cart", [ValidateCart], [_sample("validate_cart/01-request.json")]),
+    Case("triggered-cache", [TriggeredCache], [_sample("triggered_cache/01-reset.json")]),
+    Case("take-payment", [TakePayment], [_payment()]),
+    Case(
+        "take-payment-flaky", [TakePayment], [_payment(gateway_script=("down", "ok"))], free={"payments": ["attempt"]}
+    ),
+)
+
+CASES: Final[Sequence[Case]] = (
+    *(replace(case, invariants=(*case.invariants, *ALWAYS)) for case in OWN),
+    *SHIPPED,
+)

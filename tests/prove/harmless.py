@@ -1,0 +1,98 @@
+"""Mutants that no schedule can tell from the whole flowguard, or that do no harm: each named, with the reason.
+
+One of them that is killed all the same is a failure: then the reason is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+_BY_REASON: Final[Mapping[str, Sequence[str]]] = {
+    "leases and visibility save work that is done twice; what is applied, the fence decides": (
+        "expressions.CLAIM_LATER_HOP: SET lease_until = :lease_until → left out",
+        "runtime.Runtime._claim_request: arrival.stage is not None → forced false",
+        "runtime.Runtime._refused: case Verdict.BUSY → never taken",
+        "runtime.Runtime._refused: max(1, -((self.services.clock.now() - item.lease_until) // 1000)) → without -((self.services.clock.now() - item.lease_until) // 1000)",  # noqa: E501 - its name
+        "runtime.Runtime._refused: self.services.sender.postpone(arrival.envelope, seconds) → left out",
+    ),
+    "a later hop is claimed only for the request that stands there, so the same is written again": (
+        "expressions.CLAIM_LATER_HOP: SET request_id = :request_id → left out",
+        "expressions.CLAIM_LATER_HOP: SET requested_at = :requested_at → left out",
+        "expressions.CLAIM_LATER_HOP: SET version = :version → left out",
+    ),
+    "the commit before it wrote it, and the commit after it writes it again": (
+        "expressions.CLAIM_LATER_HOP: SET #ttl = :ttl → left out",
+    ),
+    "a hop that another one follows has no result, and a failed run none either: nothing is there": (
+        "expressions.CLAIM_LATER_HOP: REMOVE #result → left out",
+    ),
+    "what carried the run on came last, so these are copies: clearing them saves their bytes": (
+        "expressions.CLAIM_LATER_HOP: REMOVE outbox → left out",
+    ),
+    "nobody reads it of a claim: neither the runtime nor the commit": (
+        "claims.taken: RunItem(stages={m.stage: m.request_id} if item is None or first else {**item.stages, m.stage: m.request_id}) → left out",  # noqa: E501 - its name
+        "claims.taken: RunItem(ttl=request.expires_at // 1000) → left out",
+        "claims.taken: item is None or first → forced true (2)",
+        "claims.taken: item is None → forced false (2)",
+        "claims.taken: first → forced false (2)",
+        "claims.taken: {m.stage: …} → left out",
+        "claims.taken: {**item.stages: …} → left out",
+        "claims.taken: {m.stage: …} → left out (2)",
+    ),
+    "the process is being stopped, which no schedule does: killing it is all that is left to see": (
+        "runtime.Runtime.work: except KeyboardInterrupt → catches nothing",
+        "runtime.Runtime.work: except KeyboardInterrupt → catches every Exception",
+    ),
+    "the problem is always there where the object is not: what is put in its place is for the type checker": (
+        "runtime.Runtime.work: RunFailed('the message names no object') → forced false",
+    ),
+    "the first part is never true without the second, which is for the type checker": (
+        "runtime.Runtime._handle: arrival.stage is None → forced false",
+        "runtime.Runtime._refused: case Verdict.DONE if item is not None → forced true",
+        "runtime.Runtime._refused: case Verdict.BUSY if item is not None → forced true",
+        "runtime.Runtime._answered: case FencedBy.FINISHED if answer.item is not None → forced true",
+        "runtime._retry_in_item: claim.item is None → forced false",
+        "aws.store.DynamoDBStore._refused: item is not None → forced true",
+        "aws.store.DynamoDBStore._fenced: item is not None → forced true",
+    ),
+    "only an observer, or whoever calls the function directly, is told": (
+        "batch.Batch._arrival: arrival.weak_id → forced true",
+        "batch.Batch._arrival: arrival.weak_id → forced false",
+        "ending.acked: Ending(verdict=verdict) → left out",
+        "ending.acked: Ending(arrival=arrival) → left out",
+        "ending.acked: Ending(result=result) → left out",
+        "ending.kept: Ending(verdict=verdict) → left out",
+        "ending.kept: Ending(arrival=arrival) → left out",
+    ),
+    "with nothing to send the sender makes no call": (
+        "runtime.Runtime._flush: not sends → forced false",
+        "dispatch._send: not due → forced false",
+    ),
+    "what no case takes raises, so the record stays and is told DONE when it comes again: one delivery more": (
+        "runtime.Runtime._answered: case FencedBy.FINISHED → never taken",
+    ),
+    "copies of what the later hop's own record sends": ("run.RunItem.unsent_at: self.hop == hop → forced true",),
+    "two moments are never equal to the millisecond that the bound is made of, and either answer is right then": (
+        "outbox.Outbox.left_by_another: self.committed_at < not_before → becomes self.committed_at <= not_before",
+    ),
+    "ids of equal requests never get there: another request comes first": (
+        "expressions.FIRST_HOP[SUPERSEDE]: request_id < :request_id → becomes request_id <= :request_id",
+        "expressions.FIRST_HOP[IGNORE]: request_id < :request_id → becomes request_id <= :request_id",
+    ),
+    "no two claims have one owner, and the owner is compared too": (
+        "expressions.COMMIT: request_id = :request_id → true",
+        "expressions.COMMIT: epoch = :epoch → true",
+    ),
+    "the reader takes the value that is not there for this very one": (
+        "outbox.Send.as_json: self.delay or self.group → forced true",
+        "message.Message.own_attributes: self.object_id → forced true",
+        "message.Message.own_attributes: self.retry → forced true",
+        "message.Message.own_attributes: self.redrive → forced true",
+        "message.Message.own_attributes: self.reply_to is not None → forced true",
+        "message.Message.own_attributes: self.attempts is not None → forced true",
+    ),
+}
+
+HARMLESS: Final = {name: reason for reason, names in _BY_REASON.items() for name in names}
+"""The reason, by the mutant's name."""
