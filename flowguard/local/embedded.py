@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 from weakref import WeakSet
 
 from botocore.client import BaseClient
+from botocore.credentials import Credentials
 
 from flowguard.errors import SettingsError
 from flowguard.local.account import REGION, environment, isolated, new_session, only_one
@@ -131,7 +132,8 @@ def _moto(seed: int) -> Iterator[None]:
 
 
 def _adopting() -> Interceptor:
-    """Brings each client under moto. One that was made before moto was imported would go to the real AWS otherwise."""
+    """Brings each client under moto. One that was made before moto was imported would go to the real AWS otherwise, and
+    one that was made where no credentials are could sign nothing."""
     from moto.core.models import patch_client  # heavy
 
     adopted: WeakSet[BaseClient] = WeakSet()
@@ -139,6 +141,10 @@ def _adopting() -> Interceptor:
     def adopt(call: ApiCall, proceed: Proceed) -> Response:
         if call.client not in adopted:
             patch_client(call.client)
+            client: Any = call.client  # whose signer is private: boto3 has no other way to credentials once it lives
+            signer = client._request_signer
+            if signer._credentials is None:
+                signer._credentials = Credentials("embedded", "embedded")
             adopted.add(call.client)
         return proceed()
 

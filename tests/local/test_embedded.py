@@ -113,6 +113,18 @@ with EmbeddedAWS() as aws:
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
+def test_a_client_made_where_no_credentials_are_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one at the top of a handler's module, on a machine that has no account."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    client = boto3.session.Session().client("sqs", region_name="us-east-1")
+    with EmbeddedAWS():
+        assert client.create_queue(QueueName="q")["QueueUrl"].endswith("/q")
+
+
 def test_without_moto_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "moto", None)
     with pytest.raises(SettingsError, match=r"pip install 'flowguard\[local\]'"), EmbeddedAWS():

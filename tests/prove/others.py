@@ -23,8 +23,8 @@ class Other:
     holds: str
 
 
-RACES: Final = Other("races", "tests.races", ("--claims", "1500", "--processes", "8"), (), "counts", "ok")
-SOAK: Final = Other("soak", "tests.soak", ("--messages", "500"), ("--long",), "figures", "holds")
+RACES: Final = Other("races", "tests.races", (), ("--claims", "50000"), "counts", "ok")
+SOAK: Final = Other("soak", "tests.soak", ("--messages", "500"), ("--messages", "20000"), "figures", "holds")
 ALL: Final = (RACES, SOAK)
 
 
