@@ -47,6 +47,7 @@ TABLE: dict[str, tuple[BaseException, dict[str, Any], Again | Never]] = {
     ),
     "one that is just young enough is not": (RuntimeError(), {"age": HOUR - timedelta(seconds=10)}, Again(10)),
     "an error that is no Exception counts like any other": (SystemExit(), {}, Again(10)),
+    "the longest delay that SQS has is kept": (Retry(after=timedelta(minutes=15)), {}, Again(900)),
     "a delay that SQS does not have is never clamped": (
         Retry(after=timedelta(minutes=16)),
         {},

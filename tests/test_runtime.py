@@ -148,6 +148,7 @@ def test_a_later_hop_whose_item_has_expired_goes_to_the_dead_letters(at: Scene) 
 def test_a_hop_before_its_time_is_not_acked(at: Scene) -> None:
     at.deliver(at.message())
     assert at.deliver(at.second(hop=3)) == [False]
+    assert at.told(Event.BROKEN) == 0
     assert (at.calls, at.told(Event.EARLY)) == (["UpdateItem"], 1)
 
 

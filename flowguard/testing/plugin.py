@@ -94,8 +94,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(*flows, messages, tables=…, items=…, invariants=…, free=…, bound=…, walks=…): run the flows under every "
-        "fault there is. The test itself looks at what each schedule leaves, its flow_view.",
+        f"{MARKER}(*flows, messages, tables=…, items=…, invariants=…, free=…, bound=…, walks=…): run the flows under "
+        "every fault there is. The test itself looks at what each schedule leaves, its flow_view.",
     )
 
 

@@ -27,6 +27,7 @@ def answer(store: DynamoDBStore, clients: Clients, meeting: Meeting) -> Verdict:
     _lay_out(clients, meeting)
     found = store.claim(meeting.request)
     if not isinstance(found, Claim):
+        assert found.verdict is not Verdict.CLAIMED, meeting.says
         return found.verdict
     assert store.read(message.flow, message.object_id) == found.item, meeting.says
     return Verdict.CLAIMED

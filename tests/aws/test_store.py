@@ -10,8 +10,10 @@ from botocore.exceptions import ClientError
 
 from flowguard.aws import expressions
 from flowguard.aws.clients import Clients
+from flowguard.aws.items import number
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
+from flowguard.claims import decide
 from flowguard.destinations import Queue
 from flowguard.errors import ConditionFailed, TooLarge, WriteInvalid
 from flowguard.flow import OnConflict
@@ -23,8 +25,8 @@ from flowguard.run import Claim, Commit, Committed, Fenced, FencedBy, Refused, R
 from flowguard.settings import Settings
 from flowguard.verdicts import Verdict
 from flowguard.writes import Condition, Delete, Put, Update, Write
-from tests.aws.engines import on_moto
-from tests.aws.states import NOW, STORED, request
+from tests.aws.engines import on_memory, on_moto
+from tests.aws.states import NOW, STORED, item, meetings, request
 
 RID = RequestId(STORED[1])
 
@@ -69,7 +71,85 @@ def answer_lost(call: ApiCall, proceed: Proceed) -> Response:
     return proceed()
 
 
+# -- claim
+
+
+def meet(clients: Clients, found: Any) -> None:
+    """The table with this run item and no other."""
+    if found is None:
+        clients.dynamodb.delete_item(TableName="flowguard", Key={"pk": {"S": "run#flow#object"}, "sk": {"S": "run"}})
+    else:
+        clients.dynamodb.put_item(TableName="flowguard", Item=found)
+
+
+def test_a_claim_is_granted_where_the_decision_grants_it_under_either_policy() -> None:
+    """A refused claim is told what the decision says: only the grant itself shows what the condition says."""
+    with on_memory() as clients:
+        store = aws_store(Settings(), clients)
+        for meeting in meetings():
+            for policy in OnConflict:
+                meet(clients, meeting.item)
+                asked = meeting.request._replace(on_conflict=policy)
+                granted = decide(store.read("flow", "object"), asked) is Verdict.CLAIMED
+                assert isinstance(store.claim(asked), Claim) is granted, f"{meeting.says}, {policy}"
+
+
+ZERO, IGNORE = (0, 0), OnConflict.IGNORE
+ABANDONED_BEFORE = NOW - 100_000
+
+MET: dict[str, tuple[dict[str, Any], dict[str, Any], Verdict]] = {
+    "the next hop of a run that has ended": (item(1, "completed", ZERO, "over", "other"), {"hop": 2}, Verdict.DONE),
+    "a hop that lies behind": (item(2, "running", ZERO, "over", "other"), {"hop": 1}, Verdict.DUPLICATE),
+    "a hop too far": (item(1, "done", ZERO, "over", "other"), {"hop": 3}, Verdict.EARLY),
+    "the next hop before its time": (item(1, "running", ZERO, "over", "other"), {"hop": 2}, Verdict.EARLY),
+    "a redrive of a completed run": (item(1, "completed", ZERO, "over", "other"), {"attempt": (1, 0)}, Verdict.DONE),
+    "the same hop of another request": (
+        item(2, "running", ZERO, "over", "other"),
+        {"run": (501, "request-n"), "hop": 2},
+        Verdict.SUPERSEDED,
+    ),
+    "a request of the moment in which the run ended": (
+        item(1, "completed", ZERO, "abandoned", "other"),
+        {"run": (500, "request-z"), "policy": IGNORE},
+        Verdict.IGNORED,
+    ),
+    "a lease that ended exactly when runs count as abandoned": (
+        {**item(1, "running", ZERO, "over", "other"), "lease_until": number(ABANDONED_BEFORE)},
+        {"run": (501, "request-n"), "policy": IGNORE},
+        Verdict.IGNORED,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MET)
+def test_a_claim_is_refused_with_the_word_for_it(case: str, clients: Clients, store: DynamoDBStore) -> None:
+    found, asked, verdict = MET[case]
+    meet(clients, found)
+    answer = store.claim(request(**{"run": STORED, **asked}))
+    assert isinstance(answer, Refused)
+    assert answer.verdict is verdict
+
+
 # -- commit
+
+
+@pytest.mark.parametrize(
+    ("run", "hop", "by"),
+    [
+        ((501, "request-a"), 1, FencedBy.NEWER_RUN),
+        ((500, "request-z"), 1, FencedBy.NEWER_RUN),
+        ((499, "request-z"), 1, FencedBy.EXPIRED),
+        ((500, "request-a"), 1, FencedBy.EXPIRED),
+        (STORED, 2, FencedBy.FINISHED),
+    ],
+)
+def test_a_fenced_commit_says_by_whom(
+    run: tuple[int, str], hop: int, by: FencedBy, clients: Clients, store: DynamoDBStore
+) -> None:
+    claim = claimed(store)
+    there = {"requested_at": number(run[0]), "request_id": {"S": run[1]}}
+    meet(clients, {**item(hop, "running", ZERO, "alive", "other"), **there})
+    assert fenced(store.commit(claim, commit())) is by
 
 
 def test_a_commit_stores_state_outcome_and_outbox_at_once(store: DynamoDBStore) -> None:

@@ -20,7 +20,7 @@ from tests.prove.mutant import Mutant
 from tests.prove.mutants import Mutants
 from tests.prove.report import Figures, case_lines, lines
 
-SHORT = Effort()
+SHORT = Effort(until=150)
 FOR_TESTED = 30
 FOR_HARMLESS = 12
 LONG = Effort(bound=600, walks=300, most=1_000)
@@ -36,8 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given.json:
         _say(line for case, truth in zip(hunt.cases, hunt.truths, strict=True) for line in case_lines(case, truth))
     hunt.run(chosen, {} if given.long else _limits(chosen))
-    if given.long or given.only:
-        hunt.ask_tests([one for one in chosen if one.name not in HARMLESS])
+    hunt.ask_tests([one for one in chosen if one.name not in HARMLESS], slow_too=given.long or bool(given.only))
     found = lines(hunt, chosen, HARMLESS)
     if not given.json:
         _say(["", *map(str, found), ""])
@@ -48,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sum(hunt.tried.values()),
         {} if given.only or given.alone else {one.name: others.run(one, long=given.long) for one in others.ALL},
         [] if given.only else _stale(mutants.all),
+        hunt.failing,
         time.perf_counter() - began,
     )
     sys.stdout.write(json.dumps(figures.as_json(), default=str) + "\n" if given.json else f"{figures}\n")

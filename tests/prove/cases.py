@@ -23,24 +23,32 @@ from flows.validate_cart.flow import ValidateCart
 from tests.prove.flows import (
     TABLES,
     Chain,
+    Counts,
     Each,
     Everywhere,
     First,
     Guards,
+    Hasty,
     Impatient,
-    InOrder,
-    InOrderFirst,
     Lone,
     LoneFirst,
+    Opened,
     Order,
     Pair,
     Patient,
     Slow,
     Starter,
 )
+from tests.prove.in_order import InOrder, InOrderFirst
 from tests.prove.judge import Case
 from tests.prove.mutant import ROOT
-from tests.prove.promises import ALWAYS, TENANT, a_result_stays, what_is_carried_goes_along
+from tests.prove.promises import (
+    ALWAYS,
+    TENANT,
+    a_dead_letter_names_the_mistake,
+    a_result_stays,
+    what_is_carried_goes_along,
+)
 
 
 def _sample(name: str) -> Any:
@@ -101,6 +109,10 @@ _ASKED_BEFORE_THE_END: Final = [
 _CARRIED: Final = [
     _request(Pair, "to-open", _order("shut:1:error"), carried={TENANT: Attribute.string("t1")}),
 ]
+_ASKED_AGAIN: Final = [
+    _request(Counts, "to-count", _order(amount=3), "request-a"),
+    _request(Counts, "to-count", _order(amount=5), "request-b", at=60_000),
+]
 _ABANDONED: Final = [
     _request(Impatient, "to-open", _order(amount=3), "request-a"),
     _request(Impatient, "to-open", _order(amount=5), "request-b", at=40_000),
@@ -109,24 +121,45 @@ _REDRIVEN_BESIDE: Final = [
     _request(Pair, "to-open", _order()),
     _request(Pair, "to-open", _order(), record="redriven", sent=1_000, redrive=1),
 ]
+_PASSED_IN_ORDER: Final = [
+    _request(InOrder, "orders.fifo", _order("settled:1:error"), group="o1"),
+    _request(InOrder, "orders.fifo", _order("settled:1:error"), record="repeated", group="o1"),
+]
+_REDRIVEN_IN_ORDER: Final = [
+    _request(InOrder, "orders.fifo", _order("queued:1:error"), record="redriven", group="o1", redrive=1),
+    _request(InOrder, "orders.fifo", _order("queued:1:error"), group="another"),
+]
+_WITHOUT_ITS_STATE: Final = [
+    _request(Pair, "to-shut", _order(), stage="shut", hop=2, body=Opened(order_id="o1", opened=True).model_dump_json()),
+]
 _TOLD_ALREADY: Final = {"ended": ["error"]}
 """Why a run failed, where that depends on who gave it up."""
+
+_NAMED: Final = [a_dead_letter_names_the_mistake]
 
 _COPIES_OF_A_RETRY: Final = [f"x3.{fault}{call}" for call in range(7, 13) for fault in ("a", "d", "z")]
 """The retry of the middle hop comes once more while the last hop's worker is dead, or held up."""
 
+_FLUSHED_IN_PART: Final = ["d3.p5-1", "d3.p5-2", "a2.p4-1", "a2.p4-2"]
+"""The first run's worker dies with its messages unsent, and of what the next run sends for it one is refused."""
+
 OWN: Final = (
     Case("chain", [Chain], [_order()], TABLES, invariants=[a_result_stays]),
-    Case("superseded", [Pair], [_order(amount=3), _order(amount=5)], TABLES),
+    Case("superseded", [Pair], [_order(amount=3), _order(amount=5)], TABLES, also=_FLUSHED_IN_PART),
     Case("retried", [Pair], [_order("open:1:error,shut:1:after")], TABLES),
     Case("carried", [Pair], _CARRIED, TABLES, invariants=[what_is_carried_goes_along, a_result_stays]),
     Case("rejected", [Pair], [_order("shut:9:reject")], TABLES, free=_TOLD_ALREADY),
     Case("first-wins", [First], [_order(amount=3), _order(amount=5)], TABLES),
     Case("same-time", [Pair], _SAME_TIME, TABLES),
     Case("used-up", [Lone], [_order("alone:9:slow")], TABLES),
+    Case("fails-otherwise", [Lone], [_order("alone:2:error,alone:9:slow")], TABLES),
+    Case("asked-again", [Counts], _ASKED_AGAIN, TABLES),
     Case("given-up", [Lone], [_order("alone:9:patient")], TABLES),
     Case("asks-too-much", [Lone], [_order("alone:9:too-long")], TABLES),
     Case("asks-too-much-first", [LoneFirst], [_order("alone:9:patient")], TABLES),
+    Case("asks-too-much-of-sqs", [First], [_order("open:9:too-long")], TABLES),
+    Case("waits-as-superseded", [Hasty], [_order("alone:1:patient")], TABLES),
+    Case("without-its-state", [Pair], _WITHOUT_ITS_STATE, TABLES),
     Case("each", [Each], [_order(amount=3), _order(amount=5)], TABLES),
     Case("abandoned", [Impatient, Slow], _ABANDONED, TABLES),
     Case("asked-before-the-end", [First], _ASKED_BEFORE_THE_END, TABLES),
@@ -138,17 +171,23 @@ OWN: Final = (
     Case("middle-retried", [Chain], [_order("middle:1:error")], TABLES, also=_COPIES_OF_A_RETRY),
     Case("redriven-beside", [Pair], _REDRIVEN_BESIDE, TABLES),
     Case("in-order", [InOrder], _SAME_GROUP, TABLES),
+    Case("in-order-much-later", [InOrder], [_order("queued:1:too-long", 3)], TABLES),
+    Case("in-order-passed", [InOrder], _PASSED_IN_ORDER, TABLES),
+    Case("in-order-redriven", [InOrder], _REDRIVEN_IN_ORDER, TABLES),
     Case("in-order-used-up", [InOrderFirst], [_order("queued:9:error", 3)], TABLES),
     Case("everywhere", [Everywhere], [_order()], TABLES, free={"default": ["flowguard"], "worker": ["Records"]}),
     Case("starts", [Starter, Lone], [_order()], TABLES, free={"answers": ["request_id", "error"]}),
     Case("guarded", [Guards], [_order()], TABLES, free=_TOLD_ALREADY),
     Case("guarded-in-vain", [Guards], [_order(amount=-5)], TABLES, free=_TOLD_ALREADY),
     Case("patient", [Patient], [_order("patiently:1:error")], TABLES),
-    Case("no-such-stage", [Lone], [_request(Lone, "to-alone", _order(), stage="no-such")], TABLES),
+    Case("no-such-stage", [Lone], [_request(Lone, "to-alone", _order(), stage="no-such")], TABLES, invariants=_NAMED),
     Case("no-such-version", [Pair], [_request(Pair, "to-open", _order(), version=9)], TABLES, free=_TOLD_ALREADY),
-    Case("no-payload", [Lone], [_request(Lone, "to-alone", _order(), body="{}", object_id="")], TABLES),
+    Case(
+        "no-payload", [Lone], [_request(Lone, "to-alone", _order(), body="{}", object_id="")], TABLES, invariants=_NAMED
+    ),
     Case("plain-sqs", [Lone, Pair], [sqs_event("to-alone", {"order_id": "o1"})], TABLES),
     Case("plain-sns", [Lone, Pair], [sns_to_sqs_event("to-alone", {"order_id": "o1"})], TABLES),
+    Case("retried-from-sns", [Lone], [sns_event("orders", {"order_id": "o1", "fail": "alone:9:error"})], TABLES),
     Case("from-sns", [Lone], [sns_event("orders", {"order_id": "o1"})], TABLES),
 )
 

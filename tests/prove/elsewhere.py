@@ -5,46 +5,51 @@ The explorer delivers what SQS, SNS and flowguard itself send, a record at a tim
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
 from dataclasses import dataclass
-from typing import Any, Final
-
-import pytest
-
-from tests.prove.mutant import ROOT
+from typing import Final
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """``pattern`` is of mutants' names, ``reason`` why no schedule can meet them."""
+    """``pattern`` is of mutants' names, ``reason`` why no schedule can meet them.
+
+    ``slow`` are tests that take seconds for each mutant: only the long form and ``--only`` run them.
+    """
 
     pattern: str
     tests: tuple[str, ...]
     reason: str
+    slow: bool = False
 
 
 TESTED: Final = (
     Elsewhere(
         r"^(expressions\.(FIRST|LATER)_HOP|claims\.(decide|_another_run|_same_hop|is_abandoned))",
-        ("tests/aws/test_claims_agree.py",),
+        (
+            "tests/aws/test_claims_agree.py::test_the_database_and_the_decision_agree",
+            "tests/aws/test_claims_agree.py::test_a_granted_claim",
+            "tests/aws/test_store.py::test_a_claim_is",
+        ),
         "a state of the item that a copy leaves behind which comes when the item has expired",
     ),
     Elsewhere(
         r"^(expressions\.COMMIT|claims\.refused_commit)",
         ("tests/aws/test_store.py",),
         "a second item under the same key: the first has expired while a worker held it",
+        slow=True,
     ),
     Elsewhere(
         r"^batch\.Batch\.(run|_ending|_has_time|_returned)",
         ("tests/test_batch.py",),
         "the explorer's batches have one record, and all the time there is",
+        slow=True,
     ),
     Elsewhere(
         r"^handler\._answer",
         ("tests/test_handler.py",),
         "the explorer's batches have one record, and each can be read",
+        slow=True,
     ),
     Elsewhere(
         r"^message\.(Place\.parse|_whole|_error_note)",
@@ -57,11 +62,23 @@ TESTED: Final = (
         "a message that flowguard has not written, or a function set up wrongly",
     ),
     Elsewhere(r"^outbox\.Send\.(__post_init__|size)", ("tests/test_outbox.py",), "messages as large as can be"),
-    Elsewhere(r"^aws\.sender\.", ("tests/aws/test_sender.py",), "names and sizes that no explored flow has"),
-    Elsewhere(r"^aws\.schedules\.", ("tests/aws/test_schedules.py",), "a scheduler that refuses"),
+    Elsewhere(r"^aws\.sender\.", ("tests/aws/test_sender.py",), "names and sizes that no explored flow has", slow=True),
+    Elsewhere(r"^aws\.schedules\.", ("tests/aws/test_schedules.py",), "a scheduler that refuses", slow=True),
     Elsewhere(r"^aws\.faults\.", ("tests/aws/test_faults.py",), "a transaction that meets another one"),
-    Elsewhere(r"^aws\.writes\.", ("tests/aws/test_store.py",), "values that no explored flow writes"),
-    Elsewhere(r"^aws\.store\.", ("tests/aws/test_store.py",), "sizes and refusals that no explored flow has"),
+    Elsewhere(r"^aws\.writes\.", ("tests/aws/test_store.py",), "values that no explored flow writes", slow=True),
+    Elsewhere(
+        r"^aws\.store\.", ("tests/aws/test_store.py",), "sizes and refusals that no explored flow has", slow=True
+    ),
+    Elsewhere(
+        r"^runtime\.Runtime\._claim_request: left is not None",
+        ("tests/test_runtime.py::test_the_lease_ends_when_the_invocation_does",),
+        "the explorer's functions have no Lambda that says how long is left",
+    ),
+    Elsewhere(
+        r"^runtime\.Runtime\._claim: arrival\.envelope\.is_fifo",
+        ("tests/test_runtime.py::test_a_retry_of_an_attempt_that_was_overtaken_is_a_duplicate",),
+        "a copy that comes while a later attempt is at work: the explorer's come at once, or when all is over",
+    ),
     Elsewhere(r"^plan\.", ("tests/test_plan.py",), "what a handler returns that is not type-checked"),
     Elsewhere(r"^failure\.", ("tests/test_failure.py",), "the very limits"),
     Elsewhere(r"^retry\.", ("tests/test_retry.py",), "how long a delay is, which nobody outside can see"),
@@ -71,24 +88,3 @@ TESTED: Final = (
 def tested(name: str) -> Elsewhere | None:
     """Where a mutant of this name is noticed, if not by exploring."""
     return next((one for one in TESTED if re.match(one.pattern, name)), None)
-
-
-def noticed(one: Elsewhere) -> str | None:
-    """The first test that fails now, in this process."""
-    failed = _Failed()
-    off = ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:flowguard", "-p", "no:logging"]
-    options = ["-x", "-q", "--assert=plain", *off, "-k", "not dynamodb-local and not moto", "--rootdir", str(ROOT)]
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        pytest.main([*options, *(str(ROOT / test) for test in one.tests)], plugins=[failed])
-    return failed.test
-
-
-class _Failed:
-    """A plugin: which test failed first."""
-
-    def __init__(self) -> None:
-        self.test: str | None = None
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.failed and self.test is None:
-            self.test = report.nodeid

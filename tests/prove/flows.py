@@ -56,7 +56,7 @@ class Progress(BaseModel):
     amount: int = 0
 
 
-def _misbehave(order: Order | Passed, stage: str, step: Step[Any]) -> None:
+def misbehave(order: Order | Passed, stage: str, step: Step[Any]) -> None:
     """``count:2:error`` fails in that stage up to that attempt; the last word says with what."""
     for one in filter(None, order.fail.split(",")):
         where, attempts, how = one.split(":")
@@ -97,7 +97,7 @@ class Open(Stage[Order, Progress], name="open", then="shut", inbox="to-open", re
     """State, a write, messages to the side, and the next hop."""
 
     def handle(self, order: Order, step: Step[Progress]) -> Outcome:
-        _misbehave(order, "open", step)
+        misbehave(order, "open", step)
         step.state.amount += order.amount
         step.put("orders", {"order_id": order.order_id, "amount": order.amount, "by": step.request_id})
         step.send("mails", {"opened": order.order_id}, attributes={"kind": Attribute.string("mail")})
@@ -109,7 +109,7 @@ class Shut(Stage[Opened, Progress], name="shut", inbox="to-shut", retry=CAREFUL)
     """An amount that must be added once, and a result out of the state."""
 
     def handle(self, order: Opened, step: Step[Progress]) -> Outcome:
-        _misbehave(order, "shut", step)
+        misbehave(order, "shut", step)
         step.state.amount += order.amount
         step.update("totals", {"day": "monday"}, "ADD amount :n", values={":n": order.amount})
         step.send("mails", {"shut": order.order_id, "amount": step.state.amount})
@@ -155,7 +155,7 @@ class Middle(Stage[Passed, Progress], name="middle", then="last", inbox="to-midd
     """Reads the state, writes and sends nothing."""
 
     def handle(self, passed: Passed, step: Step[Progress]) -> Outcome:
-        _misbehave(passed, "middle", step)
+        misbehave(passed, "middle", step)
         step.state.amount += 1
         return Last.message(passed)
 
@@ -179,11 +179,23 @@ class Chain(Flow, name="chain", object_id="order_id", on_conflict=SUPERSEDE):
     stages = (Begin, Middle, Last)
 
 
+class Count(Stage[Order, Progress], name="count", inbox="to-count"):
+    """Adds to the state that it finds, and makes a result of it."""
+
+    def handle(self, order: Order, step: Step[Progress]) -> Outcome:
+        step.state.amount += order.amount
+        return Done({"amount": step.state.amount})
+
+
+class Counts(Flow, name="counts", object_id="order_id", on_conflict=SUPERSEDE, complete_to="ended"):
+    stages = (Count,)
+
+
 class Alone(Stage[Order], name="alone", inbox="to-alone", retry=CAREFUL):
     """One stage that says nothing."""
 
     def handle(self, order: Order, step: Step) -> Outcome:
-        _misbehave(order, "alone", step)
+        misbehave(order, "alone", step)
         return Done()
 
 
@@ -199,6 +211,12 @@ class LoneFirst(
     stages = (Alone,)
 
 
+class Hasty(Flow, name="hasty", object_id="order_id", on_conflict=SUPERSEDE, abandoned_after=timedelta(minutes=4)):
+    """Where the newest request wins anyway, a retry may wait for longer than that."""
+
+    stages = (Alone,)
+
+
 class Patiently(
     Stage[Order],
     name="patiently",
@@ -208,39 +226,13 @@ class Patiently(
     """Its retries wait for longer than SQS can."""
 
     def handle(self, order: Order, step: Step) -> Outcome:
-        _misbehave(order, "patiently", step)
+        misbehave(order, "patiently", step)
         step.put("orders", {"order_id": order.order_id})
         return Done()
 
 
 class Patient(Flow, name="patient", object_id="order_id", long_delays=True):
     stages = (Patiently,)
-
-
-class Queued(Stage[Order, Progress], name="queued", then="settled", inbox="orders.fifo", retry=CAREFUL):
-    def handle(self, order: Order, step: Step[Progress]) -> Outcome:
-        _misbehave(order, "queued", step)
-        step.state.amount = order.amount
-        step.update("totals", {"day": "monday"}, "ADD amount :n", values={":n": order.amount})
-        return Settled.message(order)
-
-
-class Settled(Stage[Order, Progress], name="settled", inbox="settle.fifo", retry=CAREFUL):
-    def handle(self, order: Order, step: Step[Progress]) -> Outcome:
-        _misbehave(order, "settled", step)
-        step.send("told.fifo", {"settled": order.order_id}, group=order.order_id)
-        step.put("orders", {"order_id": step.request_id, "amount": step.state.amount})
-        return Done()
-
-
-class InOrder(Flow, name="in-order", object_id=PER_REQUEST):
-    """From FIFO queue to FIFO queue."""
-
-    stages = (Queued, Settled)
-
-
-class InOrderFirst(Flow, name="in-order-first", object_id="order_id", on_conflict=IGNORE, dead_letters="dead.fifo"):
-    stages = (Queued, Settled)
 
 
 class Spread(Stage[Order], name="spread", inbox=Topic(f"{_TOPIC}:to-spread")):

@@ -12,6 +12,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "leases and visibility save work that is done twice; what is applied, the fence decides": (
         "expressions.CLAIM_LATER_HOP: SET lease_until = :lease_until → left out",
         "runtime.Runtime._claim_request: arrival.stage is not None → forced false",
+        "runtime.Runtime._claim_request: arrival.stage.timeout if arrival.stage is not None else None → forced false",
         "runtime.Runtime._refused: case Verdict.BUSY → never taken",
         "runtime.Runtime._refused: max(1, -((self.services.clock.now() - item.lease_until) // 1000)) → without -((self.services.clock.now() - item.lease_until) // 1000)",  # noqa: E501 - its name
         "runtime.Runtime._refused: self.services.sender.postpone(arrival.envelope, seconds) → left out",
@@ -40,12 +41,28 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "claims.taken: {**item.stages: …} → left out",
         "claims.taken: {m.stage: …} → left out (2)",
     ),
+    "the store reads the outbox for a first hop alone, and the state for a later one alone: nothing is there": (
+        "claims.taken: first → forced true",
+        "claims.taken: first → forced false",
+    ),
+    "without an item only a first hop is claimed, and that is asked too: this is for the type checker": (
+        "claims.taken: item is None → forced false",
+    ),
     "the process is being stopped, which no schedule does: killing it is all that is left to see": (
         "runtime.Runtime.work: except KeyboardInterrupt → catches nothing",
         "runtime.Runtime.work: except KeyboardInterrupt → catches every Exception",
     ),
     "the problem is always there where the object is not: what is put in its place is for the type checker": (
         "runtime.Runtime.work: RunFailed('the message names no object') → forced false",
+    ),
+    "the two are never equal there: equal ones have been answered a line before": (
+        "claims.decide: m.hop < item.hop → becomes m.hop <= item.hop",
+        "claims._another_run: (m.requested_at, m.request_id) < (item.requested_at, item.request_id) → becomes (m.requested_at, m.request_id) <= (item.requested_at, item.request_id)",  # noqa: E501 - its name
+        "claims._same_hop: m.attempt > stored → becomes m.attempt >= stored",
+        "claims.refused_commit: (item.requested_at, item.request_id) < (mine.requested_at, mine.request_id) → becomes (item.requested_at, item.request_id) <= (mine.requested_at, mine.request_id)",  # noqa: E501 - its name
+    ),
+    "a write without a condition cannot fail by it: the other branch is for the type checker": (
+        "aws.writes.condition_failure: write.condition → forced true",
     ),
     "the first part is never true without the second, which is for the type checker": (
         "runtime.Runtime._handle: arrival.stage is None → forced false",
@@ -64,6 +81,15 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "ending.acked: Ending(result=result) → left out",
         "ending.kept: Ending(verdict=verdict) → left out",
         "ending.kept: Ending(arrival=arrival) → left out",
+    ),
+    "what no case takes raises, and the record stays in its queue all the same": (
+        "runtime.Runtime._refused: case Verdict.EARLY | Verdict.DONE | Verdict.BUSY | Verdict.CLAIMED → never taken",
+    ),
+    "what was decoded to find the object is decoded again, from the same text": (
+        "runtime.Runtime._handle: payload is None → forced true",
+    ),
+    "a lease that ends between two looks at the clock: SQS refuses less than 0 s, and the record stays hidden": (
+        "runtime.Runtime._refused: max(1, -((self.services.clock.now() - item.lease_until) // 1000)) → without 1",
     ),
     "with nothing to send the sender makes no call": (
         "runtime.Runtime._flush: not sends → forced false",

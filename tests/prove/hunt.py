@@ -18,10 +18,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Never, TypeAlias
 
-from tests.prove.elsewhere import noticed, tested
+from tests.prove.elsewhere import tested
 from tests.prove.judge import Case, Effort, Truth, Verdict, judge, judge_its_own, spread, watch
 from tests.prove.mutant import Mutant
 from tests.prove.mutants import Mutants
+from tests.prove.noticing import Collected, collected
 from tests.prove.protocol import allow_unused
 
 CPU_SECONDS: Final = 15
@@ -67,6 +68,8 @@ class Hunt:
     tried: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     noticed: dict[int, str | None] = field(default_factory=dict)
     """By a mutant's number the test that noticed it; None where no test did."""
+    failing: list[str] = field(default_factory=list)
+    """Tests that fail on the whole flowguard too: what they notice means nothing."""
 
     def watch(self) -> None:
         """The whole flowguard, case by case."""
@@ -74,19 +77,33 @@ class Hunt:
             self.truths = list(pool.map(_watch, range(len(self.cases))))
 
     def run(self, chosen: Sequence[Mutant], limits: Mapping[int, int]) -> None:
-        """``limits`` are of mutants of which little is expected: about so many schedules."""
-        plans = {mutant.number: self._plan(mutant.number, limits.get(mutant.number)) for mutant in chosen}
+        """``limits`` are of mutants of which little is expected: about so many schedules, instead of the effort's."""
+        until = self.effort.until
+        plans = {mutant.number: self._plan(mutant.number, limits.get(mutant.number, until)) for mutant in chosen}
         with self._pool() as pool:
             for place in range(max((len(plan) for plan in plans.values()), default=0)):
                 works = self._works(plans, place)
                 for case, results in zip(works, pool.map(_hunt, works), strict=True):
                     self._take(self.cases[case.case].name, results)
 
-    def ask_tests(self, chosen: Sequence[Mutant]) -> None:
-        """Those that no schedule has killed, where ``elsewhere`` names tests for them."""
-        left = [one.number for one in chosen if one.number not in self.kills and tested(one.name) is not None]
-        with self._pool() as pool:
-            self.noticed = dict(zip(left, pool.map(_ask, left), strict=True))
+    def ask_tests(self, chosen: Sequence[Mutant], *, slow_too: bool) -> None:
+        """Those that no schedule has killed, where ``elsewhere`` names tests for them; slow ones only on demand."""
+        left = {
+            one.number: where
+            for one in chosen
+            if one.number not in self.kills and (where := tested(one.name)) and (slow_too or not where.slow)
+        }
+        every = sorted({test for where in left.values() for test in where.tests})
+
+        def ask(found: Collected) -> None:
+            global _tests  # noqa: PLW0603 - what the forked processes have from the start: it cannot be sent to them
+            _tests = found
+            with self._pool() as pool:
+                self.failing = [one for one in pool.map(_fails_anyway, every) if one is not None]
+                self.noticed = dict(zip(left, pool.map(_ask, left), strict=True))
+
+        if every:
+            collected(every, ask)
 
     def _take(self, case: str, results: Sequence[_Result]) -> None:
         for number, tried, found in results:
@@ -145,6 +162,7 @@ def _cut(steps: Sequence[_Step], limit: int) -> list[_Step]:
 
 
 _hunting: Hunt
+_tests: Collected
 _probed = False
 _Result: TypeAlias = tuple[int, int, tuple[str, Verdict] | None]
 """A mutant's number, the schedules tried, and what killed it."""
@@ -187,14 +205,26 @@ def _ask(number: int) -> str | None:
     one = _hunting.mutants.by_number(number)
     where = tested(one.name)
     assert where is not None
+    with one.at_work():
+        return _first_failing(where.tests)
+
+
+def _fails_anyway(test: str) -> str | None:
+    return _first_failing([test])
+
+
+def _first_failing(tests: Sequence[str]) -> str | None:
+    """In a process of its own."""
+    allow_unused()
 
     def trial() -> _Result:
-        with one.at_work():
-            failed = noticed(where)
-        return number, 0, None if failed is None else (failed, Verdict("test", where.reason))
+        failed = _tests.first_failing(tests)
+        return 0, 0, None if failed is None else (failed, Verdict("test", "it fails"))
 
-    _, _, found = _forked(number, trial)
-    return None if found is None else found[0]
+    _, _, found = _forked(0, trial)
+    if found is None:
+        return None
+    return found[0] if found[1].rule == "test" else f"{', '.join(tests)} without an end"
 
 
 def _forked(number: int, trial: _Trial) -> _Result:

@@ -44,11 +44,13 @@ class Case:
 
 class Effort(NamedTuple):
     """How many schedules of two faults, and of more, each case gets beside its own; and how many of all that can tell
-    a mutant apart are tried on it, spread evenly."""
+    a mutant apart are tried on it, spread evenly. ``until``: a mutant that has outlived so many schedules of all cases
+    is left; None where every schedule is tried that can tell it apart."""
 
     bound: int = 0
     walks: int = 0
     most: int = 60
+    until: int | None = None
 
 
 def spread(schedules: Sequence[str], most: int) -> Sequence[str]:

@@ -21,7 +21,7 @@ class Fate(StrEnum):
     TESTED = "tested"
     """No schedule can meet the guard, and a test notices that it is gone."""
     LEFT_TO_TESTS = "to tests"
-    """The same, and the tests were not run: only the long form does."""
+    """The same, and its tests were not run: they are slow, and only the long form and ``--only`` run them."""
     HARMLESS = "harmless"
     SURVIVED = "SURVIVED"
     NOT_MET = "NOT MET"
@@ -77,9 +77,9 @@ def _line(hunt: Hunt, mutant: Mutant, reason: str | None) -> Line:
         return Line(mutant, Fate.KILLED if reason is None else Fate.NOT_HARMLESS, kill, reason, met)
     if reason is not None:
         return Line(mutant, Fate.HARMLESS, None, reason, met)
-    if where is not None and number not in hunt.noticed:
+    if where is not None and where.slow and number not in hunt.noticed:
         return Line(mutant, Fate.LEFT_TO_TESTS, None, f"{', '.join(where.tests)}: {where.reason}", met)
-    if where is not None and (test := hunt.noticed[number]) is not None:
+    if where is not None and (test := hunt.noticed.get(number)) is not None:
         return Line(mutant, Fate.TESTED, None, f"{test}: {where.reason}", met)
     return Line(mutant, Fate.SURVIVED if met else Fate.NOT_MET, None, None, met)
 
@@ -94,6 +94,7 @@ class Figures:
     tried: int
     others: dict[str, Outcome]
     stale: Sequence[str]
+    failing: Sequence[str]
     seconds: float
 
     @property
@@ -103,7 +104,7 @@ class Figures:
     @property
     def is_good(self) -> bool:
         all_told = all(line.fate.is_good for line in self.lines) and all(one.holds for one in self.others.values())
-        return all_told and not self.violations and not self.stale
+        return all_told and not (self.violations or self.stale or self.failing)
 
     def count(self, fate: Fate) -> int:
         return sum(line.fate is fate for line in self.lines)
@@ -117,19 +118,22 @@ class Figures:
         calls = sum(len(truth.report.coverage) for truth in self.truths)
         faults = sum(len(kinds) for truth in self.truths for kinds in truth.report.coverage.values())
         rest = sum(not line.fate.is_good for line in self.lines)
-        by_tests = self.count(Fate.TESTED) + self.count(Fate.LEFT_TO_TESTS)
         yield _figure("flows", f"{len(self.cases)} cases, {self.violations} violations of the whole flowguard")
         yield _figure("schedules", f"{schedules:,}, {schedules / busy:.0f} a second on each core" if busy else "0")
         yield _figure("calls", f"{calls} kinds of calls met {faults:,} faults")
         yield _figure(
             "mutants",
-            f"{self.count(Fate.KILLED):,} of {len(self.lines):,} killed, {by_tests} for tests to notice, "
-            f"{self.count(Fate.HARMLESS)} named as harmless, {rest} neither; {self.tried:,} schedules",
+            f"{self.count(Fate.KILLED):,} killed by the explorer, {self.count(Fate.TESTED)} by tests, "
+            f"{self.count(Fate.LEFT_TO_TESTS)} left to slow tests (--long), "
+            f"{self.count(Fate.HARMLESS)} named as harmless, {rest} neither, of {len(self.lines):,}; "
+            f"{self.tried:,} schedules",
         )
         for name, outcome in self.others.items():
             yield from _other(name, outcome)
         for name in self.stale:
             yield _figure("stale", f"no mutant is named {name!r} any more: take it off tests/prove/harmless.py")
+        for test in self.failing:
+            yield _figure("tests", f"{test} fails on the whole flowguard too: what it notices means nothing")
         yield _figure("seconds", f"{self.seconds:.0f}")
 
     def as_json(self) -> dict[str, Any]:
@@ -148,6 +152,7 @@ class Figures:
             "mutants": [line.as_json() for line in self.lines],
             "others": {name: vars(one) for name, one in self.others.items()},
             "stale": list(self.stale),
+            "failing": list(self.failing),
             "seconds": round(self.seconds, 1),
         }
 

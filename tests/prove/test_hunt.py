@@ -31,17 +31,22 @@ def test_a_guard_is_missed_and_an_ornament_is_not(mutants: Mutants) -> None:
     hunt.watch()
     assert hunt.truths[0].report.ok, str(hunt.truths[0].report)
     hunt.run([fence, ending, unmet], {})
+    hunt.ask_tests([fence, ending, unmet], slow_too=True)
+    assert (list(hunt.noticed), hunt.failing) == ([unmet.number], [])
     found = {line.mutant.name: line for line in lines(hunt, [fence, ending, unmet], {})}
-    assert [line.fate for line in found.values()] == [Fate.KILLED, Fate.KILLED, Fate.LEFT_TO_TESTS]
+    assert [line.fate for line in found.values()] == [Fate.KILLED, Fate.KILLED, Fate.TESTED]
     kill = found[ending.name].kill
     assert kill is not None
     assert (kill.case, kill.schedule, kill.schedules) == ("plain-sqs", "none", 1)
     assert f"{ending.place}  ending.acked: Ending(ack=True) → left out" in str(found[ending.name])
     (line,) = case_lines(cases[0], hunt.truths[0])
     assert "0 violations" in line
-    figures = Figures(cases, hunt.truths, list(found.values()), sum(hunt.tried.values()), {}, [], 1.0)
+    figures = Figures(cases, hunt.truths, list(found.values()), sum(hunt.tried.values()), {}, [], [], 1.0)
     assert figures.is_good
-    assert "2 of 3 killed, 1 for tests to notice, 0 named as harmless, 0 neither" in str(figures)
+    assert (
+        "2 killed by the explorer, 1 by tests, 0 left to slow tests (--long), 0 named as harmless, 0 neither, of 3"
+        in str(figures)
+    )
 
 
 @pytest.mark.parametrize(
