@@ -62,7 +62,9 @@ def test_a_message_of_one_byte_too_many_is_refused_with_its_sizes(to: Destinatio
 
 
 def test_an_attribute_too_many_is_refused_by_their_names() -> None:
-    attributes = {f"a{n}": Attribute.string("x") for n in range(MOST_ATTRIBUTES + 1)}
+    attributes = {f"a{n}": Attribute.string("x") for n in range(MOST_ATTRIBUTES)}
+    assert Send(Kind.SIDE, Queue("q"), "{}", "own", attributes).attributes == attributes
+    attributes[f"a{MOST_ATTRIBUTES}"] = Attribute.string("x")
     with pytest.raises(RunFailed, match="a message to sqs:q has 11 attributes of at most 10: a0, a1, a2"):
         Send(Kind.SIDE, Queue("q"), "", "own", attributes)
 

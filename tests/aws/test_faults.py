@@ -20,6 +20,15 @@ def error(code: str, *reasons: str) -> ClientError:
     [
         (error("TransactionCanceledException", "None", "TransactionConflict"), True),
         (error("TransactionCanceledException", "ThrottlingError", "TransactionConflict"), True),
+        (
+            error(
+                "TransactionCanceledException",
+                "TransactionConflict",
+                "ThrottlingError",
+                "ProvisionedThroughputExceeded",
+            ),
+            True,
+        ),
         (error("TransactionCanceledException", "ConditionalCheckFailed", "TransactionConflict"), False),
         (error("TransactionCanceledException", "None", "ValidationError"), False),
         (error("TransactionCanceledException"), False),

@@ -20,7 +20,7 @@ from tests.prove.mutant import Mutant
 from tests.prove.mutants import Mutants
 from tests.prove.report import Figures, case_lines, lines
 
-SHORT = Effort(until=150)
+SHORT = Effort(until=600)
 FOR_TESTED = 30
 FOR_HARMLESS = 12
 LONG = Effort(bound=600, walks=300, most=1_000)

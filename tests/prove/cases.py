@@ -148,7 +148,7 @@ OWN: Final = (
     Case("superseded", [Pair], [_order(amount=3), _order(amount=5)], TABLES, also=_FLUSHED_IN_PART),
     Case("retried", [Pair], [_order("open:1:error,shut:1:after")], TABLES),
     Case("carried", [Pair], _CARRIED, TABLES, invariants=[what_is_carried_goes_along, a_result_stays]),
-    Case("rejected", [Pair], [_order("shut:9:reject")], TABLES, free=_TOLD_ALREADY),
+    Case("rejected", [Pair], [_order("shut:9:reject")], TABLES, free=_TOLD_ALREADY, also=("t7.r1",)),
     Case("first-wins", [First], [_order(amount=3), _order(amount=5)], TABLES),
     Case("same-time", [Pair], _SAME_TIME, TABLES),
     Case("used-up", [Lone], [_order("alone:9:slow")], TABLES),
