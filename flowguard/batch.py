@@ -71,7 +71,7 @@ class Batch:
         except Exception as error:  # a service, the network, a setting: kept, told, delivered again by the queue
             why = f"{type(error).__name__}: {error}"
             self._teller.tell(_event_of(error), arrival, record=envelope.message_id, why=why)
-            return Ending(envelope=envelope, ack=False, arrival=arrival, why=why)
+            return Ending(envelope=envelope, ack=False, why=why)
 
     def _arrival(self, envelope: Envelope) -> Arrival:
         arrival = self._routes.resolve(envelope, self._services.clock.now())

@@ -19,7 +19,7 @@ class Ending(NamedTuple):
     arrival: Arrival | None = None
     sends: tuple[Send, ...] = ()
     result: str | None = None
-    why: str | None = None
+    why: str = ""
 
     def kept(self, why: str) -> Ending:
         """The same record, now to be delivered again."""

@@ -94,7 +94,7 @@ def dlq_handler(*flows: AnyFlow) -> LambdaHandler:
 
 
 def _answer(endings: Sequence[Ending], bad: Sequence[BadRecord]) -> Any:
-    left = {ending.envelope.message_id: ending.why or "" for ending in endings if not ending.ack}
+    left = {ending.envelope.message_id: ending.why for ending in endings if not ending.ack}
     unnamed = {f"[{record.index}]": str(record.error) for record in bad if record.record_id is None}
     left.update({record.record_id: str(record.error) for record in bad if record.record_id is not None})
     if unnamed or not all(ending.envelope.source in _FROM_QUEUES for ending in endings):

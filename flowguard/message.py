@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from flowguard.attributes import Attribute
 from flowguard.destinations import parse_destination
@@ -27,6 +27,8 @@ MOST_CARRIED = 10 - len(OWN_ATTRIBUTES)
 """SQS allows ten attributes a message."""
 
 _LONGEST_ERROR = 500
+
+_Default = TypeVar("_Default", int, None)
 
 
 class ErrorNote(NamedTuple):
@@ -166,7 +168,7 @@ class Place(NamedTuple):
         """Raises ValueError with what is wrong; an unknown key is left to newer versions and passed over."""
         try:
             found = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"is not JSON: {error}") from None
         if not isinstance(found, dict):
             raise ValueError("is not a JSON object")
@@ -178,11 +180,11 @@ class Place(NamedTuple):
         if reply_to is not None:
             parse_destination(reply_to)
         return cls(
-            object_id=None if object_id is None else ObjectId(object_id),
+            object_id=object_id,
             version=_whole(found, "version", None, 1),
-            hop=_whole(found, "hop", 1, 1) or 1,
-            retry=_whole(found, "retry", 0, 0) or 0,
-            redrive=_whole(found, "redrive", 0, 0) or 0,
+            hop=_whole(found, "hop", 1, 1),
+            retry=_whole(found, "retry", 0, 0),
+            redrive=_whole(found, "redrive", 0, 0),
             reply_to=reply_to,
             first_error=_error_note(found, "error"),
             last_error=_error_note(found, "last_error"),
@@ -190,10 +192,11 @@ class Place(NamedTuple):
         )
 
 
-def _whole(found: dict[str, Any], name: str, default: int | None, least: int) -> int | None:
-    value = found.get(name, default)
+def _whole(found: dict[str, Any], name: str, default: _Default, least: int) -> int | _Default:
+    """``null`` is as good as nothing: both are the default."""
+    value = found.get(name)
     if value is None:
-        return None
+        return default
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ValueError(f"has {name!r} {value!r}; it is a whole number of at least {least}")
     return value

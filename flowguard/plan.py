@@ -98,8 +98,6 @@ class Planner(NamedTuple):
         message, flow = self.message, self.flow
         asked = [] if message.reply_to is None else [parse_destination(message.reply_to)]
         told = [*asked, *([] if flow.complete_to is None else [flow.complete_to])]
-        if not told:
-            return []
         about = {
             "flow": flow.name,
             "object_id": message.object_id,

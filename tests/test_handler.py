@@ -10,6 +10,7 @@ import pytest
 from flowguard.errors import NotProcessed, SettingsError
 from flowguard.events import Event
 from flowguard.handler import lambda_handler
+from flowguard.ids import ObjectId
 from tests.scene import START, CloseOrder, Orders, PriceOrder, Scene, record, scene
 
 
@@ -72,11 +73,39 @@ def test_a_direct_invocation_is_an_entry_like_any_other_and_its_id_is_the_invoca
         assert (at.priced(), at.told(Event.WEAK_ID)) == (1, 0)
 
 
-def test_the_result_of_a_run_is_given_to_whoever_invoked_its_last_stage() -> None:
+def test_whoever_invokes_the_last_stage_is_given_the_result_of_its_run_and_a_copy_is_given_it_again() -> None:
     with scene() as at:
         at.deliver(at.message())
-        event = {"Records": [{**record(at.second()), "eventSource": "aws:lambda"}]}
-        assert at.handler(event, Context())["result"] == {"total": 7}
+        invoked = {"eventSource": "aws:lambda", "eventSourceARN": Context.invoked_function_arn}
+        event = {"Records": [{**record(at.second()), **invoked}]}
+        expected = {"request_id": "run-1", "verdict": "CLAIMED", "result": {"total": 7}}
+        assert at.handler(event, Context()) == expected
+        assert at.handler(event, Context()) == {**expected, "verdict": "DONE"}
+
+
+def test_one_bad_record_never_harms_the_others() -> None:
+    with scene() as at:
+        good, bad, stranger = record(at.message(), 0), record(at.message(), 1), record(at.message(flow="others"), 2)
+        del bad["body"]
+        answer = at.handler({"Records": [bad, stranger, good]}, Context())
+        left = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+        assert left == {bad["messageId"], stranger["messageId"]}
+        assert (at.told(Event.UNREADABLE), at.told(Event.UNROUTABLE), at.priced()) == (1, 1, 1)
+
+
+class Hurried(Context):
+    """A Lambda with little time left."""
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 900
+
+
+def test_with_little_time_left_no_further_record_is_begun() -> None:
+    with scene() as at:
+        other = at.message(object_id=ObjectId("o2"), body='{"order_id":"o2"}')
+        assert at.deliver(at.message(), other, context=Hurried()) == [True, False]
+        assert at.told(Event.RETURNED) == 1
+        assert at.item("o2") is None
 
 
 def test_a_record_without_a_name_fails_the_whole_invocation_after_the_others_are_done() -> None:
@@ -86,6 +115,15 @@ def test_a_record_without_a_name_fails_the_whole_invocation_after_the_others_are
         with pytest.raises(NotProcessed, match="messageId"):
             at.handler({"Records": [record(at.message(), 0), nameless]}, Context())
         assert at.priced() == 1
+
+
+def test_what_is_left_of_a_failed_invocation_is_named_by_its_id_or_else_by_its_place() -> None:
+    with scene() as at:
+        nameless, bad = record(at.message(), 0), record(at.message(), 1)
+        del nameless["messageId"], bad["body"]
+        with pytest.raises(NotProcessed) as caught:
+            at.handler({"Records": [nameless, bad]}, Context())
+        assert list(caught.value.records) == [bad["messageId"], "[0]"]
 
 
 def test_a_function_serves_the_stages_it_names_and_no_others() -> None:

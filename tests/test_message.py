@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -149,11 +150,16 @@ def test_a_key_of_a_newer_version_is_passed_over() -> None:
     assert Place.parse('{"hop":2,"colour":"red"}') == Place(hop=2)
 
 
+def test_null_is_as_good_as_nothing() -> None:
+    assert Place.parse(json.dumps(dict.fromkeys([*Place._fields, "object", "error"]))) == Place()
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("", "is not JSON"),
         ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
         ("[1]", "is not a JSON object"),
         ('{"object":7}', "has a 'object' that is not text"),
         ('{"reply_to":[]}', "has a 'reply_to' that is not text"),

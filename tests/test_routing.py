@@ -6,10 +6,11 @@ import types
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from flowguard.attributes import Attribute
 from flowguard.clock import ManualClock
+from flowguard.destinations import Topic
 from flowguard.envelope import Envelope, normalize
 from flowguard.errors import EnvelopeError, SettingsError
 from flowguard.flow import PER_REQUEST, Flow
@@ -52,6 +53,30 @@ class PriceCart(Flow, name="price-cart", object_id="cart_id", version=2, accepts
 
 class ResetCache(Flow, name="reset-cache", object_id=PER_REQUEST):
     stages = (Reset,)
+
+
+class ResetAll(Flow, name="reset-all", object_id=PER_REQUEST, inbox=Topic("arn:aws:sns:us-east-1:123456789012:resets")):
+    stages = (Reset,)
+
+
+class Misjudged(BaseModel):
+    """A payload whose own check is broken."""
+
+    cart_id: str
+
+    @field_validator("cart_id")
+    @classmethod
+    def is_known(cls, cart_id: str) -> str:
+        return {"c-1": cart_id}[cart_id]
+
+
+class Misjudge(Stage[Misjudged], name="misjudge"):
+    def handle(self, payload: Misjudged, step: Step) -> Outcome:
+        return Done()
+
+
+class MisjudgeCart(Flow, name="misjudge-cart", object_id="cart_id"):
+    stages = (Misjudge,)
 
 
 ROUTES = Routes([PriceCart])
@@ -102,6 +127,11 @@ def test_only_flows_whose_first_stage_is_served_are_entered() -> None:
     assert arrive(sqs_event("any-queue", CART), routes=routes).flow is ResetCache
 
 
+def test_a_flow_that_is_entered_through_a_topic_is_told_by_no_queue() -> None:
+    routes = Routes([ResetAll, PriceCart, ResetCache])
+    assert arrive(sqs_event("reset-cache", CART), routes=routes).flow is ResetCache
+
+
 @pytest.mark.parametrize("event", [sqs_event("other", CART), invocation(CART), sns_event("told", CART)])
 def test_what_could_be_for_several_flows_is_for_none(event: Any) -> None:
     with pytest.raises(Unroutable, match=r"names no flow \(flowstage\), and its queue tells none of price-cart/price,"):
@@ -144,6 +174,13 @@ def test_what_can_never_work_says_why_and_which_hop_it_is(stage: str, place: str
     assert (arrival.flow, arrival.message.request_id, arrival.message.hop) == (PriceCart, "r-1", 2)
 
 
+def test_a_bug_in_a_payloads_own_check_is_not_taken_for_a_bad_message() -> None:
+    routes = Routes([MisjudgeCart])
+    assert arrive(sqs_event("carts", CART), routes=routes).message.object_id == "c-1"
+    with pytest.raises(KeyError):
+        arrive(sqs_event("carts", {"cart_id": "c-2"}), routes=routes)
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_an_accepted_version_is_read(version: int) -> None:
     arrival = arrive(addressed("price-cart/price", f'{{"version":{version}}}'))
@@ -172,7 +209,13 @@ def test_an_attempt_says_its_number() -> None:
     assert (message.first_error.type, message.reply_to) == ("OSError", "sqs:me")
 
 
-def test_a_fifo_queues_own_count_is_the_number_of_the_attempt() -> None:
+def test_a_redriven_message_begins_without_the_error_that_ended_it() -> None:
+    error = '"error":["OSError","gone",5],"attempts":3'
+    message = arrive(addressed("price-cart/price", f'{{"redrive":1,{error}}}')).message
+    assert (message.attempt, message.first_error, message.attempts) == ((1, 0), None, None)
+
+
+def test_a_queues_own_count_says_nothing_about_the_attempt() -> None:
     assert arrive(sqs_event("carts.fifo", CART, receive_count=3)).message.retry == 0
     assert arrive(sqs_event("carts", CART, receive_count=3)).message.retry == 0
 
@@ -247,7 +290,16 @@ def test_what_waited_long_in_its_queue_is_measured_by_now() -> None:
     assert since(event, now=START + 60 * MINUTE) == START + 60 * MINUTE
 
 
-@pytest.mark.parametrize("value", ["yesterday", "", "-1", "1.5", "1e12", "9" * 16, "9" * 5_000])
+def test_what_the_queues_clock_has_seen_is_not_from_the_future() -> None:
+    event = sqs_event("carts", CART, attributes={REQUESTED_AT: START + 60 * MINUTE}, sent_at=START + 60 * MINUTE)
+    assert since(event, now=START) == START + 60 * MINUTE, "it is the function's clock that is slow"
+
+
+def test_a_time_may_have_fifteen_digits() -> None:
+    assert since(sqs_event("carts", CART, attributes={REQUESTED_AT: f"{START:015}"})) == START
+
+
+@pytest.mark.parametrize("value", ["yesterday", "", "-1", "1.5", "1e12", f"{START:016}", "9" * 16, "9" * 5_000])
 def test_what_is_no_time_is_told_by_its_field(value: str) -> None:
     event = sqs_event("carts", CART, attributes={REQUESTED_AT: value}, message_id="m-1")
     with pytest.raises(EnvelopeError) as caught:

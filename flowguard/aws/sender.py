@@ -130,7 +130,7 @@ class AWSSender:
 
 
 def _batches(sends: Sequence[Send]) -> Iterator[tuple[Destination, list[Numbered]]]:
-    """In order for each destination, at most ten and one message's largest size at a time."""
+    """In order for each destination, at most ten and one message's largest size at a time. None alone is larger."""
     by_destination: dict[Destination, list[Numbered]] = {}
     for place, send in enumerate(sends):
         by_destination.setdefault(send.to, []).append((place, send))
@@ -138,7 +138,7 @@ def _batches(sends: Sequence[Send]) -> Iterator[tuple[Destination, list[Numbered
         batch: list[Numbered] = []
         size = 0
         for place, send in numbered:
-            if batch and (len(batch) == MOST_ENTRIES or size + send.size > LARGEST[type(to)]):
+            if len(batch) == MOST_ENTRIES or size + send.size > LARGEST[type(to)]:
                 yield to, batch
                 batch, size = [], 0
             batch.append((place, send))
@@ -170,7 +170,7 @@ def _detail(send: Send) -> str:
     """EventBridge has no attributes: they go into the detail, under ``flowguard``. A detail is always an object."""
     try:
         body = json.loads(send.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         body = send.body
     detail = body if isinstance(body, dict) else {"payload": body}
     return json.dumps({**detail, "flowguard": {name: a.value for name, a in send.attributes.items()}})

@@ -5,17 +5,29 @@ from collections.abc import Iterator
 import pytest
 
 from flowguard.aws.clients import Clients
-from tests.aws.engines import ENGINES, on_dynamodb_local, on_memory, on_moto
+from flowguard.local.embedded import EmbeddedAWS
+from tests.aws.engines import ENGINES, IN_PROCESS, empty, in_process, on_dynamodb_local
 
 
 @pytest.fixture(params=ENGINES)
 def clients(request: pytest.FixtureRequest) -> Iterator[Clients]:
     """boto3 clients of each engine in turn, with an empty table."""
-    if request.param == "moto":
-        with on_moto() as found:
-            yield found
-    elif request.param == "memory":
-        with on_memory() as found:
-            yield found
-    else:
+    if request.param == "dynamodb-local":
         yield on_dynamodb_local(request.getfixturevalue("dynamodb_local_url"))
+    else:
+        with in_process(request.param) as found:
+            yield found
+
+
+@pytest.fixture(params=IN_PROCESS)
+def aws(request: pytest.FixtureRequest) -> Iterator[EmbeddedAWS]:
+    """Each AWS of the process in turn, with nothing in it."""
+    with empty(request.param) as found:
+        yield found
+
+
+@pytest.fixture(params=IN_PROCESS)
+def with_s3(request: pytest.FixtureRequest) -> Iterator[Clients]:
+    """The same of the engines that have S3 too, with an empty bucket ``long-texts``."""
+    with in_process(request.param) as found:
+        yield found

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import boto3
 
@@ -12,29 +13,56 @@ from flowguard.aws.clients import Clients
 from flowguard.local.embedded import EmbeddedAWS
 from flowguard.local.keyed import create_run_table, create_table
 from flowguard.local.memory.aws import MemoryAWS
+from flowguard.local.same_clients import SameClients
 
-ENGINES = ("moto", "memory", "dynamodb-local")
+IN_PROCESS = ("moto", "memory")
+ENGINES = (*IN_PROCESS, "dynamodb-local")
 
 
-@contextmanager
-def on_moto() -> Iterator[Clients]:
+def on_moto() -> AbstractContextManager[Clients]:
     """Clients of an empty embedded AWS with the table ``flowguard`` and the users' table ``carts`` (key ``id``)."""
-    with EmbeddedAWS() as aws:
-        yield _set_up(aws)
+    return in_process("moto")
+
+
+def on_memory() -> AbstractContextManager[Clients]:
+    """The same on the AWS in memory."""
+    return in_process("memory")
 
 
 @contextmanager
-def on_memory() -> Iterator[Clients]:
-    """The same on the AWS in memory."""
-    with MemoryAWS() as aws:
-        yield _set_up(aws)
+def in_process(engine: str) -> Iterator[Clients]:
+    with empty(engine) as aws:
+        yield _set_up(clients_of(aws))
 
 
-def _set_up(aws: EmbeddedAWS) -> Clients:
-    clients = Clients()
-    aws.create_table("flowguard")
+@contextmanager
+def empty(engine: str) -> Iterator[EmbeddedAWS]:
+    """An AWS of the process with nothing in it."""
+    if engine == "moto":
+        with EmbeddedAWS() as aws:
+            yield aws
+    else:
+        with MemoryAWS() as aws, _same_clients.kept():
+            yield aws
+
+
+def clients_of(aws: EmbeddedAWS) -> Clients:
+    return _memory_clients() if isinstance(aws, MemoryAWS) else Clients()
+
+
+_same_clients = SameClients()
+"""Those of the AWS in memory: to make one takes longer than a test, and they keep nothing from call to call."""
+
+
+@functools.cache
+def _memory_clients() -> Clients:
+    return Clients()
+
+
+def _set_up(clients: Clients) -> Clients:
+    create_run_table(clients.dynamodb, "flowguard")
     create_table(clients.dynamodb, "carts", "id")
-    aws.client("s3").create_bucket(Bucket="long-texts")
+    clients.s3.create_bucket(Bucket="long-texts")
     return clients
 
 

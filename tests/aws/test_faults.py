@@ -71,6 +71,14 @@ def test_a_conflict_that_does_not_pass_is_raised_in_the_end() -> None:
     assert calls.made == len(PAUSES) + 1
 
 
+def test_what_is_no_answer_of_awss_comes_through() -> None:
+    def mistaken() -> str:
+        raise TypeError("a mistake")
+
+    with pytest.raises(TypeError, match="a mistake"):
+        patiently(mistaken, lambda seconds: None)
+
+
 def test_an_answer_is_never_asked_for_again() -> None:
     calls = Calls(1, error("ConditionalCheckFailedException"))
     with pytest.raises(ClientError):

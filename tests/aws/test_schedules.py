@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
-from flowguard.aws.clients import Clients
 from flowguard.aws.schedules import Schedules, schedule_name
 from flowguard.clock import ManualClock
 from flowguard.destinations import Queue
@@ -19,9 +19,11 @@ from flowguard.events import Event
 from flowguard.flow import Flow
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from flowguard.local.embedded import EmbeddedAWS
+from flowguard.local.memory.aws import MemoryAWS
 from flowguard.message import Place
 from flowguard.outbox import Kind, Send
 from flowguard.step import Step
+from tests.aws.engines import clients_of
 from tests.scene import START, CloseOrder, OrderState, PriceOrder, Scene, scene
 
 ARN = "arn:aws:sqs:us-east-1:123456789012:price-order"
@@ -29,46 +31,40 @@ ROLE = "arn:aws:iam::123456789012:role/scheduler"
 SEND = Send(Kind.SIDE, Queue(ARN), '{"order_id":"o1"}', "run-1.1.0.1", delay=3_600)
 
 
-@pytest.fixture
-def aws() -> Iterator[EmbeddedAWS]:
-    with EmbeddedAWS() as found:
-        yield found
+def schedules(aws: EmbeddedAWS, role: str | None = ROLE) -> Schedules:
+    return Schedules(clients_of(aws), role, clock=ManualClock(START))
 
 
-def schedules(role: str | None = ROLE) -> Schedules:
-    return Schedules(Clients(), role, clock=ManualClock(START))
-
-
-def stored(aws: EmbeddedAWS) -> Any:
-    return aws.client("scheduler").get_schedule(Name=schedule_name(SEND))
+def stored(aws: EmbeddedAWS) -> Sequence[Mapping[str, Any]]:
+    if isinstance(aws, MemoryAWS):
+        return aws.schedules
+    scheduler = aws.client("scheduler")
+    return [scheduler.get_schedule(Name=one["Name"]) for one in scheduler.list_schedules()["Schedules"]]
 
 
 def test_a_long_delay_becomes_a_schedule_that_deletes_itself(aws: EmbeddedAWS) -> None:
-    assert schedules().create({0: SEND}) == {}
-    found = stored(aws)
+    assert schedules(aws).create({0: SEND}) == {}
+    [found] = stored(aws)
+    assert found["Name"] == schedule_name(SEND)
     assert found["ScheduleExpression"] == "at(2027-01-15T09:00:00)"
     assert (found["ActionAfterCompletion"], found["FlexibleTimeWindow"]) == ("DELETE", {"Mode": "OFF"})
-    assert found["Target"] == {
-        "Arn": ARN,
-        "RoleArn": ROLE,
-        "Input": '{"order_id":"o1"}',
-        "RetryPolicy": found["Target"].get("RetryPolicy", {}),
-    }
+    target = {name: value for name, value in found["Target"].items() if name != "RetryPolicy"}  # moto's own default
+    assert target == {"Arn": ARN, "RoleArn": ROLE, "Input": '{"order_id":"o1"}'}
 
 
 def test_a_repeated_call_makes_one_schedule_and_is_no_failure(aws: EmbeddedAWS) -> None:
     for _ in range(2):
-        assert schedules().create({0: SEND}) == {}
-    assert len(aws.client("scheduler").list_schedules()["Schedules"]) == 1
+        assert schedules(aws).create({0: SEND}) == {}
+    assert len(stored(aws)) == 1
 
 
 def test_without_a_role_it_says_which_setting_is_missing(aws: EmbeddedAWS) -> None:
-    failures = schedules(None).create({4: SEND})
+    failures = schedules(aws, None).create({4: SEND})
     assert failures == {4: "a delay above 15 minutes needs FLOWGUARD_SCHEDULER_ROLE, the ARN of a role"}
 
 
-def test_a_queue_without_an_arn_is_named() -> None:
-    [why] = schedules().create({0: Send(Kind.SIDE, Queue("inbox"), "{}", "r", delay=901)}).values()
+def test_a_queue_without_an_arn_is_named(aws: EmbeddedAWS) -> None:
+    [why] = schedules(aws).create({0: Send(Kind.SIDE, Queue("inbox"), "{}", "r", delay=901)}).values()
     assert "sqs:inbox" in why
 
 
@@ -77,8 +73,28 @@ def test_a_scheduler_that_is_down_fails_its_message(aws: EmbeddedAWS) -> None:
         raise EndpointConnectionError(endpoint_url="https://scheduler")
 
     with intercept(down):
-        [why] = schedules().create({0: SEND}).values()
+        [why] = schedules(aws).create({0: SEND}).values()
     assert "EndpointConnectionError" in why
+
+
+def test_a_scheduler_that_refuses_fails_its_message_alone(aws: EmbeddedAWS) -> None:
+    def first_refused(call: ApiCall, proceed: Proceed) -> Response:
+        if call.number == 1:
+            raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "CreateSchedule")
+        return proceed()
+
+    with intercept(first_refused):
+        failures = schedules(aws).create({3: SEND, 4: replace(SEND, id="run-1.1.0.2")})
+    assert {place: "AccessDenied" in why for place, why in failures.items()} == {3: True}
+    assert len(stored(aws)) == 1
+
+
+def test_a_mistake_in_the_code_is_not_taken_for_a_scheduler_that_refuses(aws: EmbeddedAWS) -> None:
+    def broken(call: ApiCall, proceed: Proceed) -> Response:
+        raise TypeError("a mistake")
+
+    with intercept(broken), pytest.raises(TypeError, match="a mistake"):
+        schedules(aws).create({0: SEND})
 
 
 class Patient(Flow, name="orders", object_id="order_id", long_delays=True):

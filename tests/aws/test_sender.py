@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 from flowguard.attributes import Attribute
-from flowguard.aws.clients import Clients
+from flowguard.aws.schedules import Schedules
 from flowguard.aws.sender import AWSSender
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.envelope import Envelope, normalize
 from flowguard.local.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.local.embedded import EmbeddedAWS
-from flowguard.outbox import Kind, Send
+from flowguard.outbox import LARGEST, Kind, Send
+from tests.aws.engines import clients_of
 
 ID = {"uniquerequestid": Attribute.string("r1")}
 
 
 @pytest.fixture
-def aws() -> Iterator[EmbeddedAWS]:
-    with EmbeddedAWS() as found:
-        yield found
-
-
-@pytest.fixture
 def sender(aws: EmbeddedAWS) -> AWSSender:
-    return AWSSender(Clients())
+    return AWSSender(clients_of(aws))
 
 
 def sends(to: Destination, bodies: Sequence[str], **more: Any) -> list[Send]:
@@ -77,12 +72,36 @@ def test_a_batch_holds_no_more_bytes_than_sqs_takes(aws: EmbeddedAWS, sender: AW
     assert sizes == [800_000, 800_000, 400_000]
 
 
+@pytest.mark.parametrize(("first", "sizes"), [(524_288, [2]), (524_289, [1, 1])])
+def test_messages_that_fill_a_batch_to_the_byte_go_together(sender: AWSSender, first: int, sizes: list[int]) -> None:
+    def accept(call: ApiCall, proceed: Proceed) -> Response:
+        sent.append(len(call.params["Entries"]))
+        return {}
+
+    sent: list[int] = []
+    bodies = ["x" * first, "x" * (LARGEST[Queue] // 2)]
+    with intercept(accept):
+        sender.send([Send(Kind.SIDE, Queue("https://emails"), body, body[:1]) for body in bodies])
+    assert sent == sizes
+
+
 @pytest.mark.parametrize("how", ["name", "url", "arn"])
 def test_a_queue_may_be_given_by_name_url_or_arn(aws: EmbeddedAWS, sender: AWSSender, how: str) -> None:
     url = aws.create_queue("emails")
     name = {"name": "emails", "url": url, "arn": aws.queue_arn(url)}[how]
     assert sender.send(sends(Queue(name), ["hello"])) == {}
     assert [m["Body"] for m in received(aws, "emails")] == ["hello"]
+
+
+def test_a_queue_of_another_account_is_looked_up_there(sender: AWSSender) -> None:
+    def there(call: ApiCall, proceed: Proceed) -> Response:
+        asked.append(dict(call.params))
+        return {"QueueUrl": "https://theirs"}
+
+    asked: list[Any] = []
+    with intercept(there):
+        assert sender.queue_url("arn:aws:sqs:us-east-1:999999999999:theirs") == "https://theirs"
+    assert asked == [{"QueueName": "theirs", "QueueOwnerAWSAccountId": "999999999999"}]
 
 
 def test_attributes_of_every_type_arrive_as_they_were(aws: EmbeddedAWS, sender: AWSSender) -> None:
@@ -105,12 +124,36 @@ def test_a_delay_is_passed_on(sender: AWSSender, aws: EmbeddedAWS) -> None:
     assert calls.calls[-1].params["Entries"][0]["DelaySeconds"] == 30
 
 
+def test_fifteen_minutes_are_waited_by_sqs_and_a_second_more_by_the_scheduler(aws: EmbeddedAWS) -> None:
+    arn = aws.queue_arn(aws.create_queue("emails"))
+    clients = clients_of(aws)
+    sender = AWSSender(clients, Schedules(clients, "arn:aws:iam::123456789012:role/scheduler"))
+    with intercept(Recorder()) as calls:
+        assert sender.send([*sends(Queue(arn), ["soon"], delay=900), *sends(Queue(arn), ["late"], delay=901)]) == {}
+    [batch] = [call.params["Entries"] for call in calls.calls if call.operation == "SendMessageBatch"]
+    [schedule] = [call.params["Target"] for call in calls.calls if call.operation == "CreateSchedule"]
+    assert [(entry["MessageBody"], entry["DelaySeconds"]) for entry in batch] == [("soon", 900)]
+    assert schedule["Input"] == "late"
+
+
+def test_what_cannot_be_scheduled_is_named_by_its_place(aws: EmbeddedAWS, sender: AWSSender) -> None:
+    arn = aws.queue_arn(aws.create_queue("emails"))
+    failures = sender.send([*sends(Queue(arn), ["soon"]), *sends(Queue(arn), ["late"], delay=901)])
+    assert {place: "FLOWGUARD_SCHEDULER_ROLE" in why for place, why in failures.items()} == {1: True}
+
+
 def test_a_copy_of_a_fifo_message_is_dropped_by_the_queue(aws: EmbeddedAWS, sender: AWSSender) -> None:
     aws.create_queue("orders.fifo", FifoQueue="true")
     for _ in range(2):
         assert sender.send(sends(Queue("orders.fifo"), ["x"], group="o1")) == {}
     [message] = received(aws, "orders.fifo")
     assert message["Attributes"]["MessageGroupId"] == "o1"
+
+
+def test_a_fifo_message_of_no_group_is_a_group_by_itself(aws: EmbeddedAWS, sender: AWSSender) -> None:
+    aws.create_queue("orders.fifo", FifoQueue="true")
+    assert sender.send(sends(Queue("orders.fifo"), ["x", "y"])) == {}
+    assert [m["Attributes"]["MessageGroupId"] for m in received(aws, "orders.fifo")] == ["r1.1.0", "r1.1.1"]
 
 
 def test_a_group_that_fifo_would_refuse_becomes_the_same_digest_every_time(aws: EmbeddedAWS, sender: AWSSender) -> None:
@@ -135,16 +178,39 @@ def test_messages_for_a_topic_keep_their_attributes(aws: EmbeddedAWS, sender: AW
     assert (record.message, record.attributes) == ("hello", ID)
 
 
+@pytest.mark.parametrize(("topic", "group"), [("carts.fifo", "c1"), ("carts", None)])
+def test_a_group_is_told_to_a_fifo_topic_and_to_no_other(sender: AWSSender, topic: str, group: str | None) -> None:
+    def published(call: ApiCall, proceed: Proceed) -> Response:
+        entries.extend(call.params["PublishBatchRequestEntries"])
+        return {}
+
+    entries: list[Any] = []
+    with intercept(published):
+        assert sender.send(sends(Topic(f"arn:aws:sns:us-east-1:123456789012:{topic}"), ["x"], group="c1")) == {}
+    assert [entry.get("MessageGroupId") for entry in entries] == [group]
+    assert [entry.get("MessageDeduplicationId") for entry in entries] == [group and "r1.1.0"]
+
+
 def test_messages_for_a_bus_carry_their_attributes_in_the_detail(aws: EmbeddedAWS, sender: AWSSender) -> None:
     with intercept(Recorder()) as calls:
         bus = Bus("default", "shop", "CartPriced")
         assert sender.send(sends(bus, ['{"cart":"c1"}', "no json"])) == {}
     entries = calls.calls[-1].params["Entries"]
-    assert [(e["Source"], e["DetailType"]) for e in entries] == [("shop", "CartPriced")] * 2
+    assert [(e["EventBusName"], e["Source"], e["DetailType"]) for e in entries] == [
+        ("default", "shop", "CartPriced")
+    ] * 2
     assert [json.loads(e["Detail"]) for e in entries] == [
         {"cart": "c1", "flowguard": {"uniquerequestid": "r1"}},
         {"payload": "no json", "flowguard": {"uniquerequestid": "r1"}},
     ]
+
+
+def test_json_too_deep_to_be_read_goes_to_a_bus_as_text(sender: AWSSender) -> None:
+    deep = "[" * 100_000 + "]" * 100_000
+    with intercept(Recorder()) as calls:
+        assert sender.send(sends(Bus("default", "shop", "CartPriced"), [deep])) == {}
+    [entry] = calls.calls[-1].params["Entries"]
+    assert json.loads(entry["Detail"])["payload"] == deep
 
 
 def test_a_function_is_invoked_with_a_record_that_the_envelope_reads(sender: AWSSender) -> None:
@@ -157,6 +223,8 @@ def test_a_function_is_invoked_with_a_record_that_the_envelope_reads(sender: AWS
     with intercept(invoked):
         assert sender.send(sends(Function("price-cart"), ["hello"])) == {}
     [(name, kind, event)] = events
+    [sent] = event["Records"]
+    assert (sent["messageId"], sent["attributes"], sent["eventSource"]) == ("r1.1.0", {}, "aws:lambda")
     [record] = normalize(event)
     assert isinstance(record, Envelope)
     assert (name, kind, record.message, record.attributes) == ("price-cart", "Event", "hello", ID)
@@ -205,6 +273,26 @@ def test_a_service_that_is_down_refuses_the_whole_batch(sender: AWSSender, to: D
     assert set(failures) == {0, 1}
 
 
+def test_one_refused_invocation_leaves_the_others_sent(sender: AWSSender) -> None:
+    def first_refused(call: ApiCall, proceed: Proceed) -> Response:
+        if call.number == 1:
+            raise ClientError({"Error": {"Code": "TooManyRequestsException", "Message": "slow down"}}, "Invoke")
+        return {"StatusCode": 202}
+
+    with intercept(Recorder()) as calls, intercept(first_refused):
+        failures = sender.send(sends(Function("f"), ["x", "y", "z"]))
+    assert (set(failures), calls.count("lambda", "Invoke")) == ({0}, 3)
+
+
+@pytest.mark.parametrize("to", [Queue("q"), Topic("arn:aws:sns:us-east-1:1:t"), Bus("b", "s", "t"), Function("f")])
+def test_a_mistake_in_the_code_is_not_taken_for_a_refusal(sender: AWSSender, to: Destination) -> None:
+    def broken(call: ApiCall, proceed: Proceed) -> Response:
+        raise TypeError("a mistake")
+
+    with intercept(broken), pytest.raises(TypeError, match="a mistake"):
+        sender.send(sends(to, ["x"]))
+
+
 def test_a_refused_event_is_named_by_its_place(sender: AWSSender) -> None:
     def refused(call: ApiCall, proceed: Proceed) -> Response:
         return {"FailedEntryCount": 1, "Entries": [{"EventId": "1"}, {"ErrorCode": "ThrottlingException"}]}
@@ -230,3 +318,14 @@ def test_a_record_is_postponed_by_its_visibility(aws: EmbeddedAWS, sender: AWSSe
         sender.postpone(delivered, 90)
     assert calls.calls[-1].params["VisibilityTimeout"] == 90
     assert received(aws, "emails") == []
+
+
+def test_a_record_without_a_receipt_has_nothing_to_postpone(sender: AWSSender) -> None:
+    """Such as one that somebody wrote to try a function."""
+    record = {"messageId": "m", "body": "x", "attributes": {}, "messageAttributes": {}, "eventSource": "aws:sqs"}
+    event = {"Records": [{**record, "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:emails"}]}
+    [written] = normalize(event)
+    assert isinstance(written, Envelope)
+    with intercept(Recorder()) as calls:
+        sender.postpone(written, 30)
+    assert calls.calls == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from botocore.exceptions import ClientError
 from flowguard.aws import expressions
 from flowguard.aws.clients import Clients
 from flowguard.aws.items import number
+from flowguard.aws.packing import Packed, Packing
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.claims import decide
@@ -97,7 +99,8 @@ def test_a_claim_is_granted_where_the_decision_grants_it_under_either_policy() -
 ZERO, IGNORE = (0, 0), OnConflict.IGNORE
 ABANDONED_BEFORE = NOW - 100_000
 
-MET: dict[str, tuple[dict[str, Any], dict[str, Any], Verdict]] = {
+MET: dict[str, tuple[dict[str, Any] | None, dict[str, Any], Verdict]] = {
+    "the next hop of a run that has expired": (None, {"hop": 2}, Verdict.GONE),
     "the next hop of a run that has ended": (item(1, "completed", ZERO, "over", "other"), {"hop": 2}, Verdict.DONE),
     "a hop that lies behind": (item(2, "running", ZERO, "over", "other"), {"hop": 1}, Verdict.DUPLICATE),
     "a hop too far": (item(1, "done", ZERO, "over", "other"), {"hop": 3}, Verdict.EARLY),
@@ -128,6 +131,15 @@ def test_a_claim_is_refused_with_the_word_for_it(case: str, clients: Clients, st
     answer = store.claim(request(**{"run": STORED, **asked}))
     assert isinstance(answer, Refused)
     assert answer.verdict is verdict
+
+
+def test_a_copy_of_a_hop_that_is_done_is_told_its_outbox_and_its_result(store: DynamoDBStore) -> None:
+    store.commit(claimed(store), commit(status=Status.COMPLETED, result='{"ok":true}'))
+    answer = store.claim(request(STORED))
+    assert isinstance(answer, Refused)
+    assert answer.item is not None
+    assert (answer.verdict, answer.item.result) == (Verdict.DONE, '{"ok":true}')
+    assert answer.item.outbox == commit().outbox
 
 
 # -- commit
@@ -191,6 +203,37 @@ def test_the_claim_of_the_next_hop_clears_the_outbox_and_hands_on_the_state(stor
     assert stored(store).outbox is None
     assert (claim.item.state, claim.item.epoch) == ('{"total":3}', 2)
     assert claim.item.stages == {"stage-1": RID, "stage-2": RID}
+
+
+def test_the_claim_of_the_next_hop_of_a_run_that_keeps_no_state_finds_none(store: DynamoDBStore) -> None:
+    store.commit(claimed(store), commit(state=None))
+    assert claimed(store, hop=2).item.state is None
+
+
+def test_a_commit_removes_what_it_no_longer_brings(store: DynamoDBStore) -> None:
+    failed = commit(status=Status.FAILED, error=ErrorNote("Reject", "no", NOW), result="1")
+    store.commit(claimed(store), failed)
+    done = commit(state=None, outbox=None)
+    assert store.commit(claimed(store, (501, "request-n")), done) == Committed()
+    item = stored(store)
+    assert (item.outbox, item.state, item.result, item.error) == (None, None, None, None)
+
+
+def test_no_call_brings_names_or_values_that_its_expressions_do_not_use() -> None:
+    """DynamoDB would refuse it."""
+    with on_memory() as clients, intercept(Recorder()) as calls:
+        store = aws_store(Settings(), clients)
+        for policy in OnConflict:
+            store.claim(request(STORED, policy=policy))
+        claim = claimed(store, attempt=(0, 1))
+        store.release(claim, NOW)
+        store.commit(claim, commit())
+        store.commit(claimed(store, hop=2), commit(status=Status.COMPLETED, outbox=None))
+    updates = [call.params for call in calls.calls if call.operation == "UpdateItem"]
+    assert len(updates) == len(OnConflict) + 5
+    for call in updates:
+        used = re.findall(r"[:#]\w+", f"{call['ConditionExpression']} {call['UpdateExpression']}")
+        assert {*call["ExpressionAttributeNames"], *call["ExpressionAttributeValues"]} == set(used)
 
 
 # -- the fence
@@ -429,6 +472,30 @@ def test_an_update_has_names_and_values_for_both_its_change_and_its_condition(
     assert cart(clients, "c1")["status"] == {"S": "paid"}
 
 
+def test_the_condition_of_an_update_has_names_and_values_of_its_own(clients: Clients, store: DynamoDBStore) -> None:
+    clients.dynamodb.put_item(TableName="carts", Item={"id": {"S": "c1"}, "status": {"S": "open"}})
+    change = Condition("SET #t = :t", {"#t": "total"}, {":t": 7})
+    is_open = Condition("#s = :open", {"#s": "status"}, {":open": "open"})
+    store.commit(claimed(store), commit(Update("carts", {"id": "c1"}, change, is_open)))
+    assert cart(clients, "c1")["total"] == {"N": "7"}
+
+
+def test_a_condition_that_fails_for_want_of_an_item_shows_none(store: DynamoDBStore) -> None:
+    put = Put("carts", {"id": "c1"}, Condition("attribute_exists(id)"))
+    with pytest.raises(ConditionFailed) as raised:
+        store.commit(claimed(store), commit(put))
+    assert raised.value.item is None
+
+
+def test_a_delete_whose_condition_does_not_hold_deletes_nothing(clients: Clients, store: DynamoDBStore) -> None:
+    clients.dynamodb.put_item(TableName="carts", Item={"id": {"S": "c1"}, "status": {"S": "open"}})
+    is_paid = Condition("#s = :paid", {"#s": "status"}, {":paid": "paid"})
+    with pytest.raises(ConditionFailed) as raised:
+        store.commit(claimed(store), commit(Delete("carts", {"id": "c1"}, is_paid)))
+    assert raised.value.item == {"id": "c1", "status": "open"}
+    assert cart(clients, "c1") is not None
+
+
 def test_a_malformed_write_is_named_and_nothing_is_written(store: DynamoDBStore) -> None:
     twice = (Put("carts", {"id": "c1"}), Put("carts", {"id": "c1"}))
     with pytest.raises(WriteInvalid, match="multiple operations"):
@@ -467,34 +534,86 @@ def test_what_no_item_can_hold_is_refused_with_its_sizes_before_anything_is_writ
     assert not stored(store).done
 
 
-def test_with_a_bucket_it_goes_to_s3_before_the_commit_under_a_key_of_the_attempts_own() -> None:
-    with on_moto() as clients:
-        store = aws_store(Settings(bucket="long-texts"), clients)
-        text = random_text(300_000)
-        with intercept(Recorder()) as calls:
-            store.commit(claimed(store), commit(state=text, body=text))
-        assert [call.operation for call in calls.calls] == ["UpdateItem", "PutObject", "PutObject", "UpdateItem"]
-        again = claimed(store, hop=2)
-        assert again.item.state == text
-        keys = [call.params["Key"] for call in calls.calls if call.operation == "PutObject"]
-        assert len(set(keys)) == 2
-        assert all(key.startswith("flowguard/flow/request-m/1-1-mine-") for key in keys)
+class Weighed(Packing):
+    """Says of every text that it takes so many bytes."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def pack(self, text: str, key: str) -> Packed:
+        return Packed({"S": text}, self._size)
 
 
-def test_a_refused_claim_reads_no_long_text_that_nobody_needs() -> None:
-    with on_moto() as clients:
-        store = aws_store(Settings(bucket="long-texts"), clients)
-        store.commit(claimed(store), commit(body=random_text(300_000)))
-        claimed(store, hop=2)
-        with intercept(Recorder()) as calls:
-            store.claim(request(STORED))
-        assert [call.operation for call in calls.calls] == ["UpdateItem"]
+def test_an_item_may_be_as_large_as_dynamodb_takes_with_a_kilobyte_for_the_rest(clients: Clients) -> None:
+    claim = claimed(aws_store(Settings(), clients))
+    only_state = commit(outbox=None)
+    with pytest.raises(TooLarge, match=r"409,601 bytes of at most 409,600 \(state 408,577, the rest 1,024\)"):
+        DynamoDBStore(clients.dynamodb, "flowguard", Weighed(409_600 - 1_024 + 1)).commit(claim, only_state)
+    whole = DynamoDBStore(clients.dynamodb, "flowguard", Weighed(409_600 - 1_024))
+    assert whole.commit(claim, only_state) == Committed()
+
+
+@pytest.fixture
+def with_bucket(with_s3: Clients) -> DynamoDBStore:
+    return aws_store(Settings(bucket="long-texts"), with_s3)
+
+
+def operations(calls: Recorder) -> list[str]:
+    return [call.operation for call in calls.calls]
+
+
+def test_with_a_bucket_it_goes_to_s3_before_the_commit_under_a_key_of_the_attempts_own(
+    with_bucket: DynamoDBStore,
+) -> None:
+    text = random_text(300_000)
+    with intercept(Recorder()) as calls:
+        with_bucket.commit(claimed(with_bucket), commit(state=text, body=text))
+    assert operations(calls) == ["UpdateItem", "PutObject", "PutObject", "UpdateItem"]
+    again = claimed(with_bucket, hop=2)
+    assert again.item.state == text
+    keys = [call.params["Key"] for call in calls.calls if call.operation == "PutObject"]
+    assert len(set(keys)) == 2
+    assert all(key.startswith("flowguard/flow/request-m/1-1-mine-") for key in keys)
+
+
+def test_a_refused_claim_reads_no_long_text_that_nobody_needs(with_bucket: DynamoDBStore) -> None:
+    """Neither the next hop's, nor another request's, nor that of a run which has ended at a later hop."""
+    with_bucket.commit(claimed(with_bucket), commit(body=random_text(60_000)))
+    with intercept(Recorder()) as calls:
+        assert refused(with_bucket, (499, "request-a")) is Verdict.STALE
+    claimed(with_bucket, hop=2)
+    with intercept(calls):
+        assert refused(with_bucket, STORED) is Verdict.DUPLICATE
+    ended = commit(body=random_text(60_000), status=Status.COMPLETED)
+    with_bucket.commit(claimed(with_bucket, hop=2, owner="mine"), ended)
+    with intercept(calls):
+        assert refused(with_bucket, STORED) is Verdict.DONE
+    assert operations(calls) == ["UpdateItem"] * 3
+
+
+def refused(store: DynamoDBStore, run: tuple[int, str]) -> Verdict:
+    answer = store.claim(request(run))
+    assert isinstance(answer, Refused)
+    return answer.verdict
+
+
+def test_a_commit_fenced_by_a_run_reads_no_long_text_of_it(with_bucket: DynamoDBStore) -> None:
+    old = claimed(with_bucket)
+    with_bucket.commit(claimed(with_bucket, (501, "request-n")), commit(body=random_text(60_000)))
+    with intercept(Recorder()) as calls:
+        assert fenced(with_bucket.commit(old, commit())) is FencedBy.NEWER_RUN
+    assert operations(calls) == ["UpdateItem"]
 
 
 # -- other errors
 
 
 def test_an_error_that_is_no_refusal_is_raised_as_it_is(clients: Clients) -> None:
+    claim = claimed(aws_store(Settings(), clients))
     store = aws_store(Settings(table="missing"), clients)
     with pytest.raises(ClientError, match="ResourceNotFound"):
         store.claim(request(STORED))
+    with pytest.raises(ClientError, match="ResourceNotFound"):
+        store.release(claim, NOW)
+    with pytest.raises(ClientError, match="ResourceNotFound"):
+        store.commit(claim, commit())

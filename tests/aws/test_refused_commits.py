@@ -1,0 +1,123 @@
+"""What a commit that DynamoDB refuses means to the runtime, for each way in which it can be refused.
+
+The engines refuse in a few of these ways only, so a client answers here that has been told how.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+
+from flowguard.aws.packing import Packing
+from flowguard.aws.store import DynamoDBStore
+from flowguard.claims import taken
+from flowguard.errors import ConditionFailed, WriteInvalid
+from flowguard.run import Claim, Commit, Committed, Fenced, FencedBy, Status
+from flowguard.writes import Condition, Put, Write
+from tests.aws.states import NOW, STORED, item, request
+
+ASKED = request(STORED)
+CLAIM = Claim(ASKED.message, taken(None, ASKED), None)
+FREE = Condition("attribute_not_exists(id)")
+WRITES = (Put("orders", {"id": "o1"}), Put("carts", {"id": "c1"}, FREE))
+
+NOTHING: dict[str, Any] = {"Code": "None"}
+BUSY = {"Code": "TransactionConflict", "Message": "another one is ongoing"}
+INVALID = {"Code": "ValidationError", "Message": "the key is empty"}
+NOT_FREE = {"Code": "ConditionalCheckFailed", "Item": {"id": {"S": "c1"}}}
+
+
+class Refusing:
+    """A DynamoDB client whose every write fails."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def update_item(self, **call: Any) -> NoReturn:
+        raise self._error
+
+    def transact_write_items(self, **call: Any) -> NoReturn:
+        raise self._error
+
+
+def error(code: str, message: str = "", **more: Any) -> ClientError:
+    response: Any = {"Error": {"Code": code, "Message": message}, **more}
+    return ClientError(response, "Write")
+
+
+def cancelled(*reasons: dict[str, Any]) -> ClientError:
+    return error("TransactionCanceledException", CancellationReasons=list(reasons))
+
+
+def refusing(failure: Exception) -> DynamoDBStore:
+    """The pauses between its tries are left out."""
+    client: Any = Refusing(failure)
+    return DynamoDBStore(client, "flowguard", Packing(lambda: client, None, 32_768), pause=lambda seconds: None)
+
+
+def committed(failure: Exception, *writes: Write) -> Committed | Fenced:
+    """What the store makes of the failure."""
+    return refusing(failure).commit(CLAIM, Commit(Status.RUNNING, NOW, NOW + 1_000, None, "{}", writes=writes))
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        cancelled(),
+        error("TransactionCanceledException"),
+        cancelled(NOTHING, BUSY, NOTHING),
+        cancelled(BUSY),
+        error("InternalServerError"),
+    ],
+)
+def test_a_transaction_that_fails_for_no_reason_of_the_writes_is_raised_as_it_is(failure: ClientError) -> None:
+    with pytest.raises(ClientError) as raised:
+        committed(failure, *WRITES)
+    assert raised.value is failure
+
+
+def test_a_write_that_cannot_be_applied_is_named_in_the_words_of_its_own_reason() -> None:
+    with pytest.raises(WriteInvalid, match="refuses a recorded write: the key is empty"):
+        committed(cancelled(NOTHING, BUSY, INVALID), *WRITES)
+
+
+def test_a_request_that_is_wrong_as_a_whole_is_told_of_its_writes() -> None:
+    with pytest.raises(WriteInvalid, match="refuses the recorded writes: too many"):
+        committed(error("ValidationException", "too many"), *WRITES)
+
+
+def test_a_request_without_writes_that_is_wrong_is_no_fault_of_the_handlers() -> None:
+    failure = error("ValidationException", "Item size has exceeded the maximum allowed size")
+    with pytest.raises(ClientError) as raised:
+        committed(failure)
+    assert raised.value is failure
+
+
+def test_a_condition_of_the_second_write_is_told_with_its_own_table_and_item() -> None:
+    with pytest.raises(ConditionFailed) as raised:
+        committed(cancelled(NOTHING, NOTHING, NOT_FREE), *WRITES)
+    found = raised.value
+    assert (found.table, found.condition, found.item) == ("carts", FREE.expression, {"id": "c1"})
+
+
+def test_the_fence_comes_before_anything_else_that_is_wrong() -> None:
+    newer = {**item(1, "running", (0, 0), "alive", "other"), "request_id": {"S": "request-z"}}
+    fence = {"Code": "ConditionalCheckFailed", "Item": newer}
+    answer = committed(cancelled(fence, INVALID, NOT_FREE), *WRITES)
+    assert isinstance(answer, Fenced)
+    assert answer.by is FencedBy.NEWER_RUN
+    gone = committed(cancelled({"Code": "ConditionalCheckFailed"}, NOT_FREE, INVALID), *WRITES)
+    assert gone == Fenced(FencedBy.EXPIRED, None)
+
+
+def test_what_is_no_answer_of_dynamodbs_comes_through() -> None:
+    """A connection that broke, or a mistake in the code: never an answer about the item."""
+    failure = EndpointConnectionError(endpoint_url="https://dynamodb")
+    with pytest.raises(EndpointConnectionError):
+        committed(failure)
+    with pytest.raises(EndpointConnectionError):
+        refusing(failure).claim(ASKED)
+    with pytest.raises(EndpointConnectionError):
+        refusing(failure).release(CLAIM, NOW)

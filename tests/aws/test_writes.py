@@ -1,0 +1,83 @@
+"""Recorded writes in DynamoDB's own form: numbers, and nothing said that DynamoDB would refuse."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from flowguard.aws.writes import from_item, to_item, write_action
+from flowguard.writes import Condition, Delete, Put, Update, Write
+
+KEY = {"id": {"S": "c1"}}
+FREE = Condition("attribute_not_exists(id)")
+OPEN = Condition("#s = :open", {"#s": "status"}, {":open": "open"})
+ADD = Condition("ADD n :one", {}, {":one": 1})
+
+SAID_OF_OPEN = {
+    "ConditionExpression": "#s = :open",
+    "ExpressionAttributeNames": {"#s": "status"},
+    "ExpressionAttributeValues": {":open": {"S": "open"}},
+    "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+}
+
+ACTIONS: list[tuple[Write, Any]] = [
+    (Put("carts", {"id": "c1"}), {"Put": {"TableName": "carts", "Item": KEY}}),
+    (Put("carts", {"id": "c1"}, OPEN), {"Put": {"TableName": "carts", "Item": KEY, **SAID_OF_OPEN}}),
+    (
+        Put("carts", {"id": "c1"}, FREE),
+        {
+            "Put": {
+                "TableName": "carts",
+                "Item": KEY,
+                "ConditionExpression": "attribute_not_exists(id)",
+                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            }
+        },
+    ),
+    (Delete("carts", {"id": "c1"}), {"Delete": {"TableName": "carts", "Key": KEY}}),
+    (Delete("carts", {"id": "c1"}, OPEN), {"Delete": {"TableName": "carts", "Key": KEY, **SAID_OF_OPEN}}),
+    (
+        Update("carts", {"id": "c1"}, ADD),
+        {
+            "Update": {
+                "TableName": "carts",
+                "Key": KEY,
+                "UpdateExpression": "ADD n :one",
+                "ExpressionAttributeValues": {":one": {"N": "1"}},
+                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            }
+        },
+    ),
+    (
+        Update("carts", {"id": "c1"}, ADD, OPEN),
+        {
+            "Update": {
+                "TableName": "carts",
+                "Key": KEY,
+                "UpdateExpression": "ADD n :one",
+                **SAID_OF_OPEN,
+                "ExpressionAttributeValues": {":one": {"N": "1"}, ":open": {"S": "open"}},
+            }
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("write", "action"), ACTIONS)
+def test_an_action_says_no_more_than_its_write(write: Write, action: Any) -> None:
+    """DynamoDB refuses an expression, names or values that are there and empty."""
+    assert write_action(write) == action
+
+
+def test_a_float_is_stored_by_its_shortest_text_however_deep_it_lies() -> None:
+    lines = [{"price": 0.1, "tags": ("new", 1.5)}]
+    stored = to_item({"id": "c1", "total": 0.3, "lines": lines})
+    price, tags = {"N": "0.1"}, {"L": [{"S": "new"}, {"N": "1.5"}]}
+    assert stored == {"id": {"S": "c1"}, "total": {"N": "0.3"}, "lines": {"L": [{"M": {"price": price, "tags": tags}}]}}
+    assert from_item(stored) == {
+        "id": "c1",
+        "total": Decimal("0.3"),
+        "lines": [{"price": Decimal("0.1"), "tags": ["new", Decimal("1.5")]}],
+    }

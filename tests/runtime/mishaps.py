@@ -1,0 +1,48 @@
+"""What can go wrong with a stage or around it, as the tests of the runtime need it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowguard.errors import Reject
+from flowguard.local.calls import ApiCall, Proceed, Response
+from flowguard.step import Step
+from tests.scene import OrderState, Scene
+
+
+def boom(step: Step[OrderState]) -> None:
+    raise RuntimeError("gateway down")
+
+
+class Died(KeyboardInterrupt):
+    """The process is gone: nothing of ours catches it."""
+
+
+def die(step: Step[OrderState]) -> None:
+    raise Died
+
+
+def dies_at(operation: str, *, after: bool = False) -> Any:
+    def interceptor(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != operation:
+            return proceed()
+        if after:
+            proceed()
+        raise Died
+
+    return interceptor
+
+
+def supersede(at: Scene) -> None:
+    at.script.pricing = lambda step: None
+    at.deliver(at.newer())
+
+
+def reject_once(at: Scene) -> None:
+    at.script.pricing = lambda step: None
+    raise Reject("out of stock")
+
+
+def drop_queue(at: Scene, name: str) -> None:
+    sqs = at.aws.client("sqs")
+    sqs.delete_queue(QueueUrl=sqs.get_queue_url(QueueName=name)["QueueUrl"])

@@ -1,0 +1,44 @@
+"""What a flow may say about requests that meet a run."""
+
+from __future__ import annotations
+
+from flowguard.events import Event
+from flowguard.flow import IGNORE, PER_REQUEST, Flow
+from flowguard.ids import ObjectId, RequestId
+from tests.scene import CloseOrder, PriceOrder, scene
+
+
+class Patient(Flow, name="patient", object_id="order_id", on_conflict=IGNORE, complete_to="completed"):
+    stages = (PriceOrder, CloseOrder)
+
+
+class Each(Flow, name="each", object_id=PER_REQUEST):
+    stages = (PriceOrder, CloseOrder)
+
+
+def test_a_flow_may_let_the_first_request_keep_the_object() -> None:
+    with scene(Patient) as at:
+        at.deliver(at.message(flow="patient"))
+        assert at.deliver(at.newer(flow="patient")) == [True]
+        assert (at.calls, at.told(Event.IGNORED), at.priced()) == (["UpdateItem"], 1, 1)
+        at.deliver(at.second(flow="patient"))
+        assert at.deliver(at.newer(flow="patient")) == [True]
+        assert at.priced() == 1, "what was asked for meanwhile stays turned away, however late it is delivered again"
+        at.deliver(at.newer(flow="patient", requested_at=at.clock.now() + 1_000))
+        assert at.priced() == 2, "what is asked for after the first has ended finds the object free"
+
+
+def test_a_run_that_nobody_works_on_any_more_is_taken_over_with_a_warning() -> None:
+    with scene(Patient) as at:
+        at.deliver(at.message(flow="patient"))
+        at.clock.advance(seconds=86_400 + 31)
+        at.deliver(at.newer(flow="patient"))
+        assert (at.told(Event.IGNORED), at.told(Event.ABANDONED), at.priced()) == (0, 1, 2)
+
+
+def test_where_every_request_is_carried_out_none_supersedes_another() -> None:
+    with scene(Each) as at:
+        for run in ("run-1", "run-2"):
+            message = at.message(flow="each", object_id=ObjectId(""), request_id=RequestId(run))
+            assert at.deliver(message) == [True]
+        assert (at.told(Event.TOOK_OVER), at.priced()) == (0, 2)
