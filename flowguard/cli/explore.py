@@ -13,14 +13,13 @@ import click
 from flowguard.cli.recordings import Unreadable, read_files
 from flowguard.errors import DefinitionError, EnvelopeError, SettingsError
 from flowguard.local.loading import NoSuchFlow
-from flowguard.testing.explore import BOUND, WALKS, Explored, Invariant, NoSuchSchedule, Violation
+from flowguard.testing.explore import BOUND, WALKS, Explored, Invariant, NoSuchSchedule, replay
 from flowguard.testing.explore import explore as explored
-from flowguard.testing.explore import trace as traced
 from flowguard.testing.explore.beginning import items_of
 from flowguard.testing.explore.invariants import is_invariant
 from flowguard.testing.explore.loading import load_explored, modules_of
 from flowguard.testing.explore.page import page, page_of_schedule
-from flowguard.testing.explore.report import show, violation_as_json
+from flowguard.testing.explore.report import violation_as_json
 
 FOUND: Final = 1
 UNUSABLE: Final = 2
@@ -107,15 +106,15 @@ def _one(
     as_json: bool,
     html: str | None,
 ) -> int:
-    one = traced(flows, messages, schedule, **about)
+    one = replay(flows, messages, schedule, **about)
     _write(html, page_of_schedule(one) if html else "")
     if as_json:
         found = [violation_as_json(violation) for violation in one.violations]
         shown = {"schedule": schedule, "timeline": one.timeline, "violations": found}
         click.echo(json.dumps(shown, ensure_ascii=False))
     else:
-        click.echo("\n".join([*one.timeline, *_shown(one.violations)]))
-    return FOUND if one.violations else 0
+        click.echo(str(one))
+    return 0 if one.ok else FOUND
 
 
 def _write(file: str | None, text: str) -> None:
@@ -126,10 +125,6 @@ def _write(file: str | None, text: str) -> None:
         Path(file).write_bytes(text.encode())
     except OSError as error:
         raise SettingsError("--html", f"{file}: {error.strerror}") from None
-
-
-def _shown(violations: Iterable[Violation]) -> list[str]:
-    return [line for violation in violations for line in ("", *show(violation))] or ["", "0 violations"]
 
 
 def _messages(files: Iterable[str]) -> list[Any]:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from flowguard.testing.context import FakeContext as FakeContext
     from flowguard.testing.exploration import Exploration as Exploration
     from flowguard.testing.exploration import MarkerError as MarkerError
-    from flowguard.testing.exploration import replayed as replayed
     from flowguard.testing.flow_clock import FlowClock as FlowClock
     from flowguard.testing.flow_result import FlowResult as FlowResult
     from flowguard.testing.flow_result import NotThere as NotThere
@@ -61,7 +60,6 @@ _HOME = {
     # the marker
     "Exploration": "testing.exploration",
     "MarkerError": "testing.exploration",
-    "replayed": "testing.exploration",
 }
 
 __all__ = list(_HOME)

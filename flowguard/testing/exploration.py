@@ -9,12 +9,11 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from flowguard.errors import FlowguardError, SettingsError
-from flowguard.flow import Flow
 from flowguard.local.world import START
-from flowguard.testing.explore import Invariant, PlainFunction, Report, Violation, explore, replay
+from flowguard.testing.arguments import is_flow
+from flowguard.testing.explore import Invariant, PlainFunction, Report, Trace, explore, in_memory, replay
 from flowguard.testing.explore.beginning import keys_of, read_items
 from flowguard.testing.explore.inbox import read_given
-from flowguard.testing.explore.report import show
 
 MARKER: Final = "flow_explore"
 
@@ -48,7 +47,7 @@ class Exploration:
         """``body`` is one more invariant."""
         return explore(list(self._flows), **self._with(body, self._arguments))
 
-    def replay(self, schedule: str, body: Invariant) -> tuple[tuple[str, ...], tuple[Violation, ...]]:
+    def replay(self, schedule: str, body: Invariant) -> Trace:
         """Exactly one schedule. Raises :class:`flowguard.testing.explore.NoSuchSchedule`."""
         fitting = {name: value for name, value in self._arguments.items() if name in _OF_REPLAY}
         return replay(list(self._flows), schedule=schedule, **self._with(body, fitting))
@@ -58,17 +57,11 @@ class Exploration:
         return {**arguments, "invariants": [*(arguments.get("invariants") or ()), body]}
 
 
-def replayed(schedule: str, timeline: Sequence[str], violations: Sequence[Violation]) -> str:
-    """One schedule as people read it, broken or not."""
-    found = [line for violation in violations for line in ("", *show(violation))]
-    return "\n".join([f"schedule {schedule}", "", *timeline, *(found or ["", "0 violations"])])
-
-
 def _problems(flows: tuple[Any, ...], arguments: Mapping[str, Any]) -> Iterator[str]:
     if not flows:
         yield f"it names no flow; write {MARKER}(MyFlow, messages=[…])"
     for one in flows:
-        if not (_is_flow(one) or isinstance(one, PlainFunction)):
+        if not (is_flow(one) or isinstance(one, PlainFunction)):
             yield f"{one!r} is no Flow; flows come first, everything else has a name: {MARKER}(MyFlow, messages=[…])"
     for name in arguments:
         if name not in _ARGUMENTS:
@@ -78,6 +71,10 @@ def _problems(flows: tuple[Any, ...], arguments: Mapping[str, Any]) -> Iterator[
         count = arguments.get(name, 1)
         if isinstance(count, bool) or not isinstance(count, int) or count < (name == "most"):
             yield f"{name} is {count!r}; give a whole number from {int(name == 'most')}"
+    if not isinstance(seed := arguments.get("seed", 0), int):
+        yield f"seed is {seed!r}; give a whole number"
+    if not callable(engine := arguments.get("engine", in_memory)):
+        yield f"engine is {engine!r}; give in_memory or on_moto of flowguard.testing.explore"
     yield from _wrong_kinds(arguments)
 
 
@@ -92,22 +89,22 @@ def _unfit_messages(messages: Any) -> Iterator[str]:
 
 def _wrong_kinds(arguments: Mapping[str, Any]) -> Iterator[str]:
     tables, items, free, invariants = (arguments.get(name) for name in ("tables", "items", "free", "invariants"))
-    if tables is not None and not _maps_names(tables, lambda key: isinstance(key, str)):
+    if tables is not None and not _maps_names(tables, _is_name):
         yield f'tables is {tables!r}; give each table the name of its hash key: tables={{"stock": "sku"}}'
     if items is not None and not _maps_names(items, _is_list):
         yield f'items is {items!r}; list what lies in each table: items={{"prices": [{{"sku": "tea", "price": 4}}]}}'
-    if free is not None and not _maps_names(free, _is_list):
+    if free is not None and not _maps_names(free, lambda listed: _is_list(listed) and all(map(_is_name, listed))):
         yield f'free is {free!r}; list what may differ of each table: free={{"orders": ["updated_at"]}}'
     if invariants is not None and not (_is_list(invariants) and all(map(callable, invariants))):
         yield f"invariants is {invariants!r}; give functions of a view: invariants=[nothing_is_counted_twice]"
 
 
-def _is_flow(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, Flow)
-
-
 def _maps_names(value: object, is_good: Any) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(key, str) and is_good(one) for key, one in value.items())
+    return isinstance(value, Mapping) and all(_is_name(name) and is_good(one) for name, one in value.items())
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value != ""
 
 
 def _is_list(value: object) -> bool:
@@ -116,7 +113,7 @@ def _is_list(value: object) -> bool:
 
 def _unreadable(flows: tuple[Any, ...], arguments: Mapping[str, Any]) -> Iterator[str]:
     functions = [one for one in flows if isinstance(one, PlainFunction)]
-    real = [one for one in flows if _is_flow(one)]
+    real = [one for one in flows if is_flow(one)]
     try:
         read_given(real, arguments["messages"], START, [one.queue for one in functions])
     except (FlowguardError, TypeError) as error:

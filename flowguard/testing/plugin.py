@@ -1,7 +1,7 @@
 """The pytest plugin ``flowguard``: fixtures that run flows, and a marker that makes a test an exploration.
 
 pytest loads this module in every project that has flowguard installed. So it imports pytest and the front page of
-:mod:`flowguard.testing`, whose names load when a test first asks for them, and nothing else.
+:mod:`flowguard.testing`, whose names load when a test first asks for them, and next to nothing else.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pytest
 
 from flowguard import testing
 from flowguard.errors import FlowguardError
+from flowguard.testing.raised import up_to_users
 
 if TYPE_CHECKING:
     from flowguard.local.embedded import EmbeddedAWS
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 MARKER = "flow_explore"
 TIME_LINE = "flow time line"
+_FIXTURES = frozenset({"flow_clock", "flow_engine", "flow_runner"})
 _SCHEDULES, _VIOLATIONS, _SUMMARY = "flow_schedules", "flow_violations", "flow_summary"
 
 _exploration: pytest.StashKey[Exploration] = pytest.StashKey()
@@ -77,7 +79,15 @@ def flow_view(request: pytest.FixtureRequest) -> View:
     """The end of a schedule, in a test marked ``flow_explore``. The test is called with each of them."""
     if request.node.get_closest_marker(MARKER) is None:
         pytest.fail(f"flow_view is for tests marked with @pytest.mark.{MARKER}; see flow_runner.run()", pytrace=False)
-    return None  # type: ignore[return-value]  # each call of the test gets its own instead
+    return _OfTheTestAlone()  # type: ignore[return-value]  # each call of the test gets its own instead
+
+
+class _OfTheTestAlone:
+    """What a fixture gets that asks for a view: no schedule has been run yet."""
+
+    def __getattr__(self, name: str) -> Any:
+        problem = "there is one for each schedule, and a fixture is made before them; the test itself asks for it"
+        pytest.fail(f"flow_view.{name}: {problem}", pytrace=False)
 
 
 # -- the marker --------------------------------------------------------------------------------------------------------
@@ -113,9 +123,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def _unfit(item: pytest.Item) -> str | None:
     """Why the marked test cannot be called once for each schedule."""
     function = getattr(item, "obj", None)
-    if type(item) is not pytest.Function or inspect.iscoroutinefunction(function):
+    if (
+        type(item) is not pytest.Function
+        or inspect.iscoroutinefunction(function)
+        or inspect.isasyncgenfunction(function)
+    ):
         return "it marks plain test functions and methods; this is none"
-    taken = {"flow_clock", "flow_engine", "flow_runner"} & set(item.fixturenames)
+    taken = _FIXTURES & set(item.fixturenames)
     if taken:
         return f"an exploration has an engine and a clock of its own; take {', '.join(sorted(taken))} out of the test"
     return None
@@ -143,6 +157,8 @@ def _body(item: pytest.Function) -> Callable[[View], object]:
     def holds(view: View) -> object:
         try:
             return item.obj(**given, **({"flow_view": view} if "flow_view" in names else {}))
+        except pytest.xfail.Exception:  # is among those below, and expected
+            raise
         except pytest.fail.Exception as failed:  # is no Exception; it would end the search
             return failed.msg or "pytest.fail()"
 
@@ -164,9 +180,9 @@ def _explore(item: pytest.Function, exploration: Exploration, body: Callable[[Vi
 
 
 def _replay(item: pytest.Function, exploration: Exploration, schedule: str, body: Callable[[View], object]) -> None:
-    timeline, violations = exploration.replay(schedule, body)
-    shown = testing.replayed(schedule, timeline, violations)
-    if violations:
+    trace = exploration.replay(schedule, body)
+    shown = f"schedule {schedule}\n\n{trace}"
+    if not trace.ok:
         pytest.fail(shown, pytrace=False)
     item.add_report_section("call", TIME_LINE, shown)
 
@@ -175,12 +191,35 @@ def _replay(item: pytest.Function, exploration: Exploration, schedule: str, body
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    raised = call.excinfo
+    if raised is not None and _is_told_by_its_words(item, raised):
+        call.excinfo = _up_to_the_test(raised)
     report = yield
+    call.excinfo = raised
     runner = item.stash.get(_runner, None)
-    if runner is not None and report.when == "call" and report.failed:
-        report.sections.append((TIME_LINE, runner.timeline()))
+    if runner is not None and report.when == "call" and report.failed and (told := _time_line(runner)):
+        report.sections.append((TIME_LINE, told))
     return report
+
+
+def _is_told_by_its_words(item: pytest.Item, raised: pytest.ExceptionInfo[BaseException]) -> bool:
+    """Where in flowguard one of its errors was raised, is for ``--full-trace``."""
+    uses_it = not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+    return uses_it and isinstance(raised.value, FlowguardError) and not item.config.getoption("fulltrace")
+
+
+def _up_to_the_test(raised: pytest.ExceptionInfo[BaseException]) -> pytest.ExceptionInfo[BaseException]:
+    return pytest.ExceptionInfo.from_exc_info((raised.type, raised.value, up_to_users(raised.tb)))
+
+
+def _time_line(runner: FlowRunner) -> str:
+    try:
+        return runner.timeline()
+    except Exception as error:  # whatever it is, the test's own failure has to be told
+        return f"it cannot be shown: {type(error).__name__}: {error}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

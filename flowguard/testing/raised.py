@@ -1,25 +1,48 @@
-"""An error that a stage has raised, with the line of the user's own code that it came through last."""
+"""The line of the user's own code that an error came through last."""
 
 from __future__ import annotations
 
 import linecache
-import sysconfig
 import traceback
+from functools import cache
 from pathlib import Path
-from typing import Final
-
-_LIBRARIES: Final = (str(Path(__file__).parents[1]), *sysconfig.get_paths().values())
+from types import TracebackType
 
 
 def told(error: BaseException) -> str:
     """``KeyError: 'sku' at orders.py:41: order["sku"]``."""
     what = f"{type(error).__name__}: {error}"
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    users = [place for place in frames if not place[0].startswith(_LIBRARIES)]
+    users = [place for place in frames if _is_users(place[0])]
     if not users:
         return what
     file, line = users[-1]
     return f"{what} at {_short(file)}:{line}: {linecache.getline(file, line).strip()}"
+
+
+def up_to_users(whole: TracebackType) -> TracebackType:
+    """A copy that ends at that line; all of it where there is none."""
+    places = [whole]
+    while (inner := places[-1].tb_next) is not None:
+        places.append(inner)
+    users = [number for number, one in enumerate(places, 1) if _is_users(one.tb_frame.f_code.co_filename)]
+    found: TracebackType | None = None
+    for one in reversed(places[: max(users, default=len(places))]):
+        found = TracebackType(found, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return found or whole
+
+
+def _is_users(file: str) -> bool:
+    """Whether it is neither flowguard's nor an installed library's nor Python's."""
+    return not file.startswith(_libraries())
+
+
+@cache
+def _libraries() -> tuple[str, ...]:
+    """Where they all lie."""
+    import sysconfig  # takes a while, and pytest loads this module in each project that has flowguard installed
+
+    return (str(Path(__file__).parents[1]), *sysconfig.get_paths().values())
 
 
 def _short(file: str) -> str:

@@ -10,19 +10,27 @@ from typing import Any, Final, Self
 from pydantic import BaseModel
 
 from flowguard.attributes import Attribute
-from flowguard.aws.writes import from_item, to_item
+from flowguard.aws.writes import from_item
 from flowguard.client import FlowClient, Started
 from flowguard.destinations import Destination, Queue
 from flowguard.envelope import BadRecord
-from flowguard.errors import FlowguardError
+from flowguard.errors import FlowguardError, SettingsError
 from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
 from flowguard.local.aftermath import plain
 from flowguard.local.delivered import Delivered
 from flowguard.local.embedded import EmbeddedAWS
-from flowguard.local.recording import read_recording
+from flowguard.local.recording import Recorded, read_recording
 from flowguard.local.virtual import VirtualTime
 from flowguard.payloads import Payload
+from flowguard.testing.arguments import (
+    check_event,
+    check_flows,
+    check_request,
+    check_table,
+    check_within,
+    read_items,
+)
 from flowguard.testing.explore.posted import Posted
 from flowguard.testing.explore.view import body_of
 from flowguard.testing.flow_result import FlowResult, RunEnd, SentMessage
@@ -59,6 +67,8 @@ class FlowRunner:
     """Open it as a block, on an AWS and a clock that are open. Queues, topics and tables are made when they are used.
     A flow that does not come to rest within ``most`` deliveries is stopped.
 
+    What a method cannot use it refuses with :class:`flowguard.errors.SettingsError`, and nothing has changed.
+
     ::
 
         runner.send(PlaceOrder, OrderPlaced(order_id="o1"))
@@ -83,6 +93,7 @@ class FlowRunner:
 
     def serve(self, *flows: AnyFlow) -> Self:
         """Run these flows' functions, too: those that others start, or whose events are delivered."""
+        check_flows("serve", flows)
         self._world.serve(flows)
         return self
 
@@ -90,13 +101,21 @@ class FlowRunner:
         """A table of yours with this hash key, a text, and these items in it.
 
         What a flow's module lists in ``TABLES`` goes without saying. A table with other keys is made as on AWS, through
-        the engine's client.
+        the engine's client. An item that the engine refuses leaves those before it there.
         """
-        self._world.declare(name, key)
-        dynamodb = self._world.aws.client("dynamodb")
-        for item in items:
-            values = item.model_dump() if isinstance(item, BaseModel) else item
-            dynamodb.put_item(TableName=name, Item=to_item(values))
+        check_table(name, key)
+        world = self._world
+        if (known := world.keys.get(name, key)) != key:
+            raise SettingsError("flow_runner.table", f"{name} has the hash key {known!r} already, not {key!r}")
+        read = read_items(name, items)
+        world.declare(name, key)
+        dynamodb = world.aws.client("dynamodb")
+        for number, item in enumerate(read, 1):
+            try:
+                dynamodb.put_item(TableName=name, Item=item)
+            except dynamodb.exceptions.ClientError as refused:
+                problem = f"item {number} of {name}: {refused.response['Error']['Message']}"
+                raise SettingsError("flow_runner.table", problem) from None
         return self
 
     # -- what comes in
@@ -113,28 +132,27 @@ class FlowRunner:
         attributes: Mapping[str, Attribute] | None = None,
     ) -> Started:
         """Ask for a run, as :meth:`flowguard.FlowClient.start` does. The same ``request_id`` twice is one run."""
+        about: dict[str, Any] = {
+            "object_id": object_id,
+            "request_id": request_id,
+            "requested_at": requested_at,
+            "reply_to": reply_to,
+            "attributes": attributes,
+        }
+        check_flows("send", [flow])
+        check_request(flow, payload, **about)
         self.serve(flow)
         client = FlowClient(self._world.services.sender, clock=self._world.clock, ids=self._ids)
-        return client.start(
-            flow,
-            payload,
-            object_id=object_id,
-            request_id=request_id,
-            requested_at=requested_at,
-            reply_to=reply_to,
-            attributes=attributes,
-        )
+        return client.start(flow, payload, **about)
 
     def deliver(self, *events: Any) -> Self:
         """Put Lambda events into the queues that they say, as recorded or as the builders make them.
 
         The same event twice is a message delivered twice. Raises :class:`flowguard.EnvelopeError` for what cannot be
-        read.
+        read; then none is delivered.
         """
         self._check()
-        for record in [record for event in events for record in read_recording(event)]:
-            if isinstance(record, BadRecord):
-                raise record.error
+        for record in [record for number, event in enumerate(events, 1) for record in _records(number, event)]:
             self._world.put(record.envelope, record.raw)
         return self
 
@@ -146,6 +164,8 @@ class FlowRunner:
         ``within`` delivers only what is due by then, and leaves the clock there.
         """
         self._check()
+        if within is not None:
+            check_within(within)
         world, first = self._world, len(self._world.posted)
         until = None if within is None else world.clock.now() + within // timedelta(milliseconds=1)
         rows: list[Delivered] = []
@@ -201,6 +221,14 @@ class FlowRunner:
                 result=_read(item.result),
                 error=item.error,
             )
+
+
+def _records(number: int, event: Any) -> Iterator[Recorded]:
+    check_event(number, event)
+    for record in read_recording(event):
+        if isinstance(record, BadRecord):
+            raise record.error
+        yield record
 
 
 def _read(text: str | None) -> Any:

@@ -69,8 +69,9 @@ class SharedWorld(World):
         new = tuple(flow for flow in flows if flow not in self.flows)
         if not new:
             return
-        self.flows += new
-        self.functions = Functions(self.flows, with_points(self.services, self._pass))
+        flows = self.flows + new
+        self.functions = Functions(flows, with_points(self.services, self._pass))
+        self.flows = flows
         for table, key in declared_tables(new).items():
             self.declare(table, key)
         for queue in sorted(self.functions.by_queue):

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from flowguard.testing.explore import replay
-from flowguard.testing.explore.report import show
+from flowguard.testing.explore import NoSuchSchedule, Schedule, replay
 from tests.compare import faults
 from tests.compare.business import changes, charges
 from tests.compare.table import lines, row
@@ -16,15 +13,24 @@ BUSINESS = {
     "charges": ("an order is charged, and confirmed by a second function", charges, ("applied twice", "lost")),
     "changes": ("two requests change one address", changes, ("older over newer",)),
 }
+WAYS = list(dict.fromkeys(way.name for _, ways, _ in BUSINESS.values() for way in ways()))
+
+
+def read_schedule(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
+    """Its id as given, where it is one."""
+    try:
+        return given if given is None else Schedule.parse(given).id
+    except NoSuchSchedule as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @click.command()
-@click.option("--bound", default=0, help="Pairs of faults beyond the single ones.")
-@click.option("--walks", default=0, help="Random walks beyond them.")
+@click.option("--bound", type=click.IntRange(0), default=0, help="Pairs of faults beyond the single ones.")
+@click.option("--walks", type=click.IntRange(0), default=0, help="Random walks beyond them.")
 @click.option("--business", type=click.Choice(list(BUSINESS)), help="Only this.")
-@click.option("--way", help="Only this way.")
+@click.option("--way", type=click.Choice(WAYS), help="Only this way.")
 @click.option("--by-fault", is_flag=True, help="How many faults of each kind break something.")
-@click.option("--schedule", help="Run exactly this schedule of them, and show its time line.")
+@click.option("--schedule", callback=read_schedule, help="Run exactly this schedule of them, and show its time line.")
 def compare(
     *, bound: int, walks: int, business: str | None, way: str | None, by_fault: bool, schedule: str | None
 ) -> None:
@@ -38,13 +44,8 @@ def compare(
         elif schedule is None:
             found = lines([row(one, bound=bound, walks=walks) for one in chosen], kinds)
         else:
-            found = (line for one in chosen for line in _one(one.arguments, schedule))
+            found = (str(replay(**one.arguments, schedule=schedule)) for one in chosen)
         click.echo("\n".join([*found, ""]))
-
-
-def _one(arguments: dict[str, Any], schedule: str) -> list[str]:
-    timeline, violations = replay(**arguments, schedule=schedule)
-    return [*timeline, *(line for one in violations for line in ("", *show(one)))]
 
 
 if __name__ == "__main__":

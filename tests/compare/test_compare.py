@@ -24,7 +24,7 @@ def after(way: Way, schedule: str) -> set[str]:
 
 
 def violations(way: Way, schedule: str) -> tuple[Violation, ...]:
-    return replay(**way.arguments, schedule=schedule)[1]
+    return replay(**way.arguments, schedule=schedule).violations
 
 
 @pytest.mark.parametrize(
@@ -112,4 +112,24 @@ def test_the_command_shows_one_schedule() -> None:
     arguments = ["--business", "charges", "--way", "flowguard", "--schedule", "a2"]
     result = CliRunner().invoke(compare, arguments, catch_exceptions=False)
     assert "w2  charge, hop 1, receive 2" in result.output
-    assert "violation" not in result.output
+    assert result.output.endswith("\n\n0 violations\n\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (
+            ["--way", "nope"],
+            "'nope' is not one of 'check then act', 'mark first', 'one write', 'Powertools', 'flowguard'",
+        ),
+        (["--business", "nope"], "'nope' is not one of 'charges', 'changes'"),
+        (["--schedule", "zz"], "'zz' is no schedule"),
+        (["--bound", "-1"], "-1 is not in the range x>=0"),
+        (["--walks", "-1"], "-1 is not in the range x>=0"),
+    ],
+)
+def test_the_command_refuses_what_there_is_not_and_runs_nothing(arguments: list[str], problem: str) -> None:
+    result = CliRunner().invoke(compare, arguments, catch_exceptions=False)
+    assert result.exit_code == 2
+    assert f"Invalid value for '{arguments[0]}': {problem}" in result.output
+    assert "charges:" not in result.output

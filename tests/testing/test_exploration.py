@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from flowguard.flow import Flow
 from flowguard.testing import Exploration, MarkerError
 from flowguard.testing.explore import PlainFunction, View
 from tests.testing.explore import seeded
@@ -24,6 +25,8 @@ class Other(BaseModel):
     [
         ([], {}, "it names no flow"),
         ([seeded.PlainPut], {}, "PlainPut'> is no Flow"),
+        ([Flow], {}, "flowguard.flow.Flow'> is no Flow"),
+        ([[PUT]], {}, "'>] is no Flow"),
         ([PUT], {"messages": None}, "messages is None; give what starts it"),
         ([PUT], {"messages": []}, "messages is []; give what starts it"),
         ([PUT], {"messages": ORDER}, "messages is Order("),
@@ -33,6 +36,10 @@ class Other(BaseModel):
         ([PUT], {"bound": -1}, "bound is -1; give a whole number from 0"),
         ([PUT], {"walks": True}, "walks is True; give a whole number from 0"),
         ([PUT], {"most": 0}, "most is 0; give a whole number from 1"),
+        ([PUT], {"seed": "x"}, "seed is 'x'; give a whole number"),
+        ([PUT], {"engine": None}, "engine is None; give in_memory or on_moto"),
+        ([PUT], {"tables": {"": "pk"}}, "tables is {'': 'pk'}; give each table the name of its hash key"),
+        ([PUT], {"tables": {"t": ""}}, "tables is {'t': ''}; give each table the name of its hash key"),
         ([PUT], {"tables": ["t"]}, "tables is ['t']; give each table the name of its hash key"),
         ([PUT], {"items": [{"sku": "tea"}]}, "items is [{'sku': 'tea'}]; list what lies in each table"),
         ([PUT], {"items": {"t": {"sku": "tea"}}}, "items is {'t': {'sku': 'tea'}}; list what lies in each table"),
@@ -43,6 +50,7 @@ class Other(BaseModel):
             "items cannot be put in: item 1 of t needs a 'sku'",
         ),
         ([PUT], {"free": {"t": "a"}}, "free is {'t': 'a'}; list what may differ"),
+        ([PUT], {"free": {"t": [3]}}, "free is {'t': [3]}; list what may differ"),
         ([PUT], {"invariants": [1]}, "invariants is [1]; give functions of a view"),
     ],
 )

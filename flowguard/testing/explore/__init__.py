@@ -58,14 +58,17 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
 ) -> Report:
     """Every single fault at every AWS call, then ``bound`` schedules of two faults, then ``walks`` of more.
 
-    Each is a flow or a :class:`PlainFunction`. ``messages`` start it: payloads of a flow's first stage, or recorded
-    events in any shape. ``tables`` are those that
-    the flows write to, each with the name of its hash key; what a flow's module says in ``TABLES`` goes without saying.
-    ``items`` lie in them at the beginning of each schedule: ``{"prices": [{"sku": "tea", "price": 4}]}``.
-    ``free`` says what may differ from the undisturbed end: ``{"orders": ["updated_at"]}``. Equal arguments give equal
-    reports. The search ends at ``most`` different violations. One at a time in a process.
+    ``flows`` is one or several, each a flow or a :class:`PlainFunction`. ``messages`` start them: payloads of a flow's
+    first stage, or recorded events in any shape.
+
+    ``tables`` are those that the flows write to, each with the name of its hash key; what a flow's module says in
+    ``TABLES`` goes without saying. ``items`` lie in them at the beginning of each schedule:
+    ``{"prices": [{"sku": "tea", "price": 4}]}``. ``free`` says what may differ from the undisturbed end:
+    ``{"orders": ["updated_at"]}``.
+
+    Equal arguments give equal reports. The search ends at ``most`` different violations. One at a time in a process.
     """
-    ground = _ground(flows, messages, tables, items, seed, engine)
+    ground = Ground(_several(flows), messages, tables or {}, engine, seed, items)
     began = time.perf_counter()
     with ground:
         report = Search(ground, invariants, free or {}).all(Budget(bound, walks, seed, most))
@@ -83,50 +86,18 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     free: Free | None = None,
     seed: int = 0,
     engine: EngineFor = in_memory,
-) -> tuple[tuple[str, ...], tuple[Violation, ...]]:
-    """Exactly one schedule, by its id: its time line, and what is wrong after it."""
-    one = trace(
-        flows,
-        messages,
-        schedule,
-        tables=tables,
-        items=items,
-        invariants=invariants,
-        free=free,
-        seed=seed,
-        engine=engine,
-    )
-    return one.timeline, one.violations
-
-
-def trace(  # noqa: PLR0913 - everything but the first three has a default
-    flows: Explored | Sequence[Explored],
-    messages: Sequence[Given],
-    schedule: str,
-    *,
-    tables: Mapping[str, str] | None = None,
-    items: GivenItems | None = None,
-    invariants: Sequence[Invariant] = (),
-    free: Free | None = None,
-    seed: int = 0,
-    engine: EngineFor = in_memory,
 ) -> Trace:
-    """Like :func:`replay`, and the time line also as data, for a page."""
+    """Exactly one schedule, by its id: its time line, as text and as data, and what is wrong after it.
+
+    Raises :class:`NoSuchSchedule`. Everything else is as for :func:`explore`.
+    """
     wanted = Schedule.parse(schedule)
-    with _ground(flows, messages, tables, items, seed, engine) as ground:
+    with Ground(_several(flows), messages, tables or {}, engine, seed, items) as ground:
         search = Search(ground, invariants, free or {})
         search.references()
         history, found = search.check(wanted)
         return Trace(ground.names, wanted.id, timeline(history), lanes(history), tuple(found.values()))
 
 
-def _ground(
-    flows: Explored | Sequence[Explored],
-    messages: Sequence[Given],
-    tables: Mapping[str, str] | None,
-    items: GivenItems | None,
-    seed: int,
-    engine: EngineFor,
-) -> Ground:
-    several = [flows] if isinstance(flows, type | PlainFunction) else list(flows)
-    return Ground(several, messages, tables or {}, engine, seed, items)
+def _several(flows: Explored | Sequence[Explored]) -> list[Explored]:
+    return [flows] if isinstance(flows, type | PlainFunction) else list(flows)

@@ -38,7 +38,7 @@ def read_items(items: GivenItems, keys: Mapping[str, str]) -> list[tuple[str, di
             own = _key(where, item, keys[table])
             if (first := places.setdefault(own, number)) != number:
                 raise _refused(f"{where} has the same {keys[table]} {own!r} as item {first}")
-            found.append((table, _low_level(where, item)))
+            found.append((table, low_level(where, item)))
     return found
 
 
@@ -73,7 +73,8 @@ def _key(where: str, item: object, key: str) -> str:
     return own
 
 
-def _low_level(where: str, item: Mapping[str, Any]) -> dict[str, Any]:
+def low_level(where: str, item: Mapping[str, Any]) -> dict[str, Any]:
+    """``where`` names the item. Raises SettingsError, with the attribute, for what DynamoDB cannot hold."""
     for name, value in item.items():
         try:
             to_item({name: value})

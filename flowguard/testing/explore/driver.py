@@ -57,8 +57,7 @@ class _Driver:
         self._functions = self._ground.functions(self._tell)
         self.history.inner = frozenset(f"sqs:{one.queue}" for one in self._ground.plain)
         self.strikes.inbox = Inbox(self._queues, self._functions.by_queue, self._ground.topics)
-        for one in self._ground.recorded:
-            self._queues.add(one.envelope, one.raw, one.envelope.queue, self._ground.start)
+        self._later = sorted(self._ground.coming, key=lambda one: one.after)
         try:
             while (delivery := self._next()) is not None and self.history.at_rest:
                 self._deliver(delivery)
@@ -84,6 +83,7 @@ class _Driver:
             if first is not None:
                 return self._reordered(first)
             moments = [*self._queues.moments(), *(one.due for one in self.strikes.scheduled if one.due is not None)]
+            moments += [self._ground.start + one.after for one in self._later[:1]]
             if not moments and (sent := self._redrives.next(self.strikes.inbox)) is not None:
                 self._note(None, sent)
                 continue
@@ -100,7 +100,10 @@ class _Driver:
         return not early and bool(moments) and min(moments) - self._ground.now() <= LONGEST_INVOCATION
 
     def _come_due(self, now: int) -> None:
-        """The schedules whose time has come send their messages."""
+        """Messages that are sent now, and those of schedules whose time has come."""
+        while self._later and self._ground.start + self._later[0].after <= now:
+            sent = self._later.pop(0).recorded
+            self._queues.add(sent.envelope, sent.raw, sent.envelope.queue, now)
         for one in [one for one in self.strikes.scheduled if one.due is not None and one.due <= now]:
             self.strikes.scheduled.remove(one)
             for record in self.strikes.inbox.receive(one, now):

@@ -11,6 +11,7 @@ from flowguard.local.embedded import EmbeddedAWS
 from flowguard.local.memory.aws import MemoryAWS
 
 
+@runtime_checkable
 class Engine(Protocol):
     """Open for the whole of an exploration; what it holds is taken back before each schedule."""
 

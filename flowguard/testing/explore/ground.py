@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
@@ -11,6 +12,7 @@ from typing import Any, Self, cast
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services, aws_store
 from flowguard.aws.writes import from_item
+from flowguard.clock import Clock
 from flowguard.errors import SettingsError
 from flowguard.events import Observer
 from flowguard.flow import AnyFlow
@@ -20,7 +22,6 @@ from flowguard.local.aftermath import plain
 from flowguard.local.calls import Interceptor, intercept
 from flowguard.local.embedded import EmbeddedAWS
 from flowguard.local.functions import Functions, topics
-from flowguard.local.recording import Recorded
 from flowguard.local.same_clients import SameClients
 from flowguard.local.supply import Supply
 from flowguard.local.virtual import VirtualTime
@@ -30,7 +31,7 @@ from flowguard.run import RunItem
 from flowguard.settings import Settings
 from flowguard.testing.explore.beginning import GivenItems, keys_of, read_items
 from flowguard.testing.explore.chance import Chance, repeatable
-from flowguard.testing.explore.engine import EngineFor, Snapshots
+from flowguard.testing.explore.engine import Engine, EngineFor, Snapshots
 from flowguard.testing.explore.history import Items
 from flowguard.testing.explore.inbox import Given, read_given
 from flowguard.testing.explore.plain import PlainFunction
@@ -58,12 +59,13 @@ class Ground:
         self._given = read_items(items if items is not None else {}, self.keys)
         self.topics = {**topics(flows), **{one.queue: one.topic for one in self.plain if one.topic is not None}}
         self.settings = Settings.model_validate({"scheduler_role": f"arn:aws:iam::{ACCOUNT_ID}:role/scheduler"})
-        self.recorded: list[Recorded] = read_given(flows, given, START, [one.queue for one in self.plain])
-        self.start = min((one.sent_at for one in self.recorded if one.sent_at is not None), default=START)
+        self.coming = read_given(flows, given, START, [one.queue for one in self.plain])
+        sent = [one.recorded.sent_at for one in self.coming if not one.after]
+        self.start = min((at for at in sent if at is not None), default=START)
         self.seed = seed
         self.chance = Chance()
         self.time = VirtualTime(self.start)
-        self._engine = engine(self)
+        self._engine = _made(engine, self)
         self._fast = self._engine if isinstance(self._engine, Snapshots) else None
         self._exit = ExitStack()
         self._same = SameClients()
@@ -151,9 +153,10 @@ class Ground:
         return self.functions_for(self._services(observer))
 
     def functions_for(self, services: Services) -> Functions:
+        read = Counter(one.queue for one in self.plain)
+        if twice := [queue for queue, readers in read.items() if readers > 1]:
+            raise SettingsError("functions", f"two of them read the same queue, {twice[0]}; give each its own")
         plain = {one.queue: one.deployed(self, self._same) for one in self.plain}
-        if len(plain) < len(self.plain):
-            raise SettingsError("functions", "two of them read the same queue; give each its own")
         return Functions(self.flows, services, plain)
 
     def _services(self, observer: Observer) -> Services:
@@ -192,6 +195,13 @@ class Ground:
             return self._fast.items(table)
         pages = self.dynamodb.get_paginator("scan").paginate(TableName=table)
         return [item for page in pages for item in page["Items"]]
+
+
+def _made(engine: EngineFor, clock: Clock) -> Engine:
+    made: object = engine(clock)
+    if not isinstance(made, Engine):
+        raise SettingsError("engine", f"{engine!r} makes {made!r}, which is no engine; give in_memory or on_moto")
+    return made
 
 
 def _order(item: Mapping[str, Any]) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from datetime import timedelta
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic import BaseModel
 
@@ -19,26 +20,51 @@ from flowguard.local.recording import Recorded, read_recording
 from flowguard.testing.explore.posted import Posted
 from flowguard.testing.lambda_events import sns_to_sqs_event, sqs_event
 
-Given: TypeAlias = BaseModel | Mapping[str, Any]
+Message: TypeAlias = BaseModel | Mapping[str, Any]
+
+
+class Later(NamedTuple):
+    """A message that comes so much later than the others, which all wait at the beginning: the order that is changed
+    on the next day, the answer that comes when the run is over."""
+
+    message: Message
+    by: timedelta
+
+
+Given: TypeAlias = Message | Later
 """What starts an exploration: the payload of a request, or a recorded event in any shape."""
 
 _DEDUPLICATED: Final = 300_000
 
 
-def read_given(
-    flows: Sequence[AnyFlow], given: Sequence[Given], now: int, queues: Sequence[str] = ()
-) -> list[Recorded]:
+class Coming(NamedTuple):
+    """A record, and how many ms after the beginning its queue has it."""
+
+    recorded: Recorded
+    after: int
+
+
+def read_given(flows: Sequence[AnyFlow], given: Sequence[Given], now: int, queues: Sequence[str] = ()) -> list[Coming]:
     """The records. Payloads become requests ``request-1``, ``request-2`` …, each asked for a second after the one
-    before. ``queues`` are those of plain functions: where there are no flows, the first gets what names no queue.
-    Raises :class:`flowguard.errors.EnvelopeError` for what cannot be read, SettingsError for a queue that nobody reads,
-    and TypeError for a payload that starts none of the flows."""
-    found: list[Recorded] = []
+    before, or when it comes later. ``queues`` are those of plain functions: where there are no flows, the first gets
+    what names no queue. Raises :class:`flowguard.errors.EnvelopeError` for what cannot be read, SettingsError for a
+    queue that nobody reads, and TypeError for a payload that starts none of the flows."""
+    found: list[Coming] = []
     for number, one in enumerate(given, 1):
-        if flows or not queues:
-            found += _records(_request(flows, one, number, now) if isinstance(one, BaseModel) else one)
+        message, after = (one.message, _ms(one)) if isinstance(one, Later) else (one, 0)
+        at = now + (after or (number - 1) * 1000)
+        if not flows and queues:
+            records = _in_queues(message, queues, at)
         else:
-            found += _in_queues(one, queues, now + (number - 1) * 1000)
+            records = _records(_request(flows, message, number, at) if isinstance(message, BaseModel) else message)
+        found += [Coming(record, after) for record in records]
     return found
+
+
+def _ms(later: Later) -> int:
+    if later.by <= timedelta(0):
+        raise SettingsError("messages", f"one is later by {later.by}; give a time, as in Later(message, by=…)")
+    return later.by // timedelta(milliseconds=1)
 
 
 def _records(event: Any) -> list[Recorded]:
@@ -50,7 +76,7 @@ def _records(event: Any) -> list[Recorded]:
     return found
 
 
-def _in_queues(one: Given, queues: Sequence[str], now: int) -> list[Recorded]:
+def _in_queues(one: Message, queues: Sequence[str], now: int) -> list[Recorded]:
     found = [] if isinstance(one, BaseModel) else _records(one)
     if all(record.envelope.source is Source.INVOCATION for record in found):
         group = "group-1" if queues[0].endswith(".fifo") else None
@@ -63,10 +89,9 @@ def _in_queues(one: Given, queues: Sequence[str], now: int) -> list[Recorded]:
     return found
 
 
-def _request(flows: Sequence[AnyFlow], payload: BaseModel, number: int, now: int) -> Any:
+def _request(flows: Sequence[AnyFlow], payload: BaseModel, number: int, at: int) -> Any:
     for flow in flows:
         if isinstance(payload, flow.entry().payload):
-            at = now + (number - 1) * 1000
             message, _ = flow.request(payload, request_id=RequestId(f"request-{number}"), requested_at=at)
             queue = arn_of(queue_of(flow, flow.entry()))
             return sqs_event(

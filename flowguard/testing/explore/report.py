@@ -96,6 +96,15 @@ class Trace:
     lanes: Lanes
     violations: tuple[Violation, ...]
 
+    @property
+    def ok(self) -> bool:
+        return not self.violations
+
+    def __str__(self) -> str:
+        """As ``flowguard explore --schedule`` prints it."""
+        found = [line for violation in self.violations for line in ("", *show(violation))]
+        return "\n".join([*self.timeline, *(found or ["", "0 violations"])])
+
 
 def show(violation: Violation, title: str = "violation") -> list[str]:
     """A violation as people read it."""

@@ -111,12 +111,16 @@ class Search:
                 len(schedule.choices) == 2 and schedule.choices[-1].kind is Kind.REDRIVEN
             ):
                 seconds += [schedule.and_then(choice) for choice in choices_in(history, after=schedule.choices[-1])]
+        return self.report(first, pairs_left=max(0, len(seconds) - budget.bound))
+
+    def report(self, first: History, pairs_left: int = 0) -> Report:
+        """What has been found so far."""
         return Report(
             flows=self._ground.names,
             schedules=self._schedules,
             orders=self._orders,
             ends=len(self._distinct),
-            pairs_left=max(0, len(seconds) - budget.bound),
+            pairs_left=pairs_left,
             coverage={name: "".join(sorted(kinds)) for name, kinds in sorted(self._coverage.items())},
             violations=tuple(self._found.values()),
             undisturbed=lanes(first),

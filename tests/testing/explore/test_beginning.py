@@ -10,7 +10,7 @@ import pytest
 
 from flowguard.errors import SettingsError
 from flowguard.testing import sqs_event
-from flowguard.testing.explore import EngineFor, PlainFunction, View, explore, in_memory, on_moto, replay, trace
+from flowguard.testing.explore import EngineFor, PlainFunction, View, explore, in_memory, on_moto, replay
 from flowguard.testing.explore.beginning import items_of, read_items
 from tests.testing.explore import handlers, seeded
 
@@ -38,14 +38,14 @@ def test_they_are_there_again_in_each_schedule() -> None:
 
 @pytest.mark.parametrize("engine", [in_memory, on_moto])
 def test_what_a_schedule_makes_of_them_is_compared(engine: EngineFor) -> None:
-    timeline, (found,) = replay(LEAKY, [ORDER], "a3", tables=TABLES, items=ITEMS, engine=engine)
+    trace = replay(LEAKY, [ORDER], "a3", tables=TABLES, items=ITEMS, engine=engine)
+    (found,) = trace.violations
     assert [(one.where, one.text, one.expected, one.found) for one in found.problems] == [
         ("stock", "sku tea: left", 7, 4)
     ]
     assert found.site is not None
     assert found.site.line == seeded.guilty_line("SellByHand")
-    assert not any("PutItem" in line for line in timeline), "what lies there is no call of anybody"
-    assert trace(LEAKY, [ORDER], "a3", tables=TABLES, items=ITEMS, engine=engine).violations == (found,)
+    assert not any("PutItem" in line for line in trace.timeline), "what lies there is no call of anybody"
 
 
 def test_a_plain_function_finds_them_too() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from flowguard.errors import SettingsError
 from flowguard.testing import sqs_event
 from flowguard.testing.explore import Report, View, explore, invariant, on_moto, replay
 from flowguard.testing.explore.engine import in_memory
@@ -80,16 +81,27 @@ def test_the_engine_makes_no_difference_to_a_schedule(flow: Any, schedule: str) 
         for engine in (on_moto, in_memory)
     ]
     assert on_both[0] == on_both[1]
-    assert on_both[0][1] == ()
+    assert on_both[0].ok, str(on_both[0])
+
+
+def test_what_is_no_engine_is_told() -> None:
+    made: Any = 3
+    with pytest.raises(SettingsError, match="makes 3, which is no engine; give in_memory or on_moto"):
+        explored(seeded.PlainAdd, engine=lambda clock: made)
 
 
 def test_a_schedule_shows_its_failure_again() -> None:
     (violation,) = explored(seeded.CheckThenAct).violations
     about: Any = sqs_event("orders", {"order_id": "o1"})
     flow = seeded.flow_of(seeded.CheckThenAct)
-    timeline, (again,) = replay(flow, [about], violation.schedule, tables=seeded.TABLES)
-    assert (timeline, again.problems) == (violation.timeline, violation.problems)
-    assert replay(flow, [about], "none", tables=seeded.TABLES)[1] == ()
+    again = replay(flow, [about], violation.schedule, tables=seeded.TABLES)
+    assert again.timeline == violation.timeline
+    assert [one.problems for one in again.violations] == [violation.problems]
+    assert not again.ok
+    assert str(again).startswith("\n".join([*violation.timeline, "", "violation: equivalence, schedule "]))
+    undisturbed = replay(flow, [about], "none", tables=seeded.TABLES)
+    assert undisturbed.ok
+    assert str(undisturbed) == "\n".join([*undisturbed.timeline, "", "0 violations"])
 
 
 def test_a_failure_is_shown_as_people_need_it() -> None:

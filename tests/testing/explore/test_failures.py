@@ -61,7 +61,7 @@ def test_a_run_that_fails_again_leaves_the_next_letter_and_tells_so_once_more(
     assert places(history, "told") == told
     assert {one.name for one in history.posted if one.is_letter} == {f"{flow.name}-dead-letters"}
     assert history.tables["totals"] == ()
-    assert replay(flow, [ORDER], schedule, tables=seeded.TABLES)[1] == ()
+    assert replay(flow, [ORDER], schedule, tables=seeded.TABLES).violations == ()
 
 
 @pytest.mark.parametrize("flow", [seeded.BrokenOne, seeded.BrokenTwin, seeded.BrokenSecond])
@@ -74,25 +74,25 @@ def test_what_always_fails_is_not_broken_by_anything(flow: Any) -> None:
 def test_a_message_without_an_object_is_a_dead_letter_again() -> None:
     flow = seeded.flow_of(seeded.PlainPut)
     for schedule in ("r1", "r1-1", "r1.r2"):
-        assert replay(flow, [NO_OBJECT], schedule, tables=seeded.TABLES)[1] == ()
+        assert replay(flow, [NO_OBJECT], schedule, tables=seeded.TABLES).violations == ()
     history = history_of(flow, [NO_OBJECT], "r1.r2", tables=seeded.TABLES)
     assert places(history, "flow-plain-put-dead-letters") == ["1r1", "1r2", "1r3"]
 
 
 @pytest.mark.parametrize("schedule", ["none", "r1", "r2", "d1-1", "d2-1.r1"])
 def test_two_flows_that_one_request_started_fail_each_on_their_own(schedule: str) -> None:
-    assert replay(TWINS, SAME, schedule, tables=seeded.TABLES)[1] == ()
+    assert replay(TWINS, SAME, schedule, tables=seeded.TABLES).violations == ()
 
 
 @pytest.mark.parametrize("schedule", ["d1-1", "d2-1", "e2", "t2"])
 @pytest.mark.parametrize("flow", [seeded.BrokenSecond, seeded.flow_of(seeded.AddThenFail)])
 def test_what_fails_anyhow_may_fail_sooner_when_it_is_disturbed(flow: Any, schedule: str) -> None:
     """Before what it does undisturbed: SQS gives it up at another hop, or its own call is refused."""
-    assert replay(flow, [ORDER], schedule, tables=seeded.TABLES)[1] == ()
+    assert replay(flow, [ORDER], schedule, tables=seeded.TABLES).violations == ()
 
 
 def test_what_it_does_before_it_fails_is_done_again_when_it_is_sent_back() -> None:
-    _, (found,) = replay(seeded.flow_of(seeded.AddThenFail), [ORDER], "r1", tables=seeded.TABLES)
+    (found,) = replay(seeded.flow_of(seeded.AddThenFail), [ORDER], "r1", tables=seeded.TABLES).violations
     assert [(one.where, one.expected, one.found) for one in found.problems] == [("totals", 1, 2)]
     assert found.site is not None
     assert found.site.line == seeded.guilty_line("AddThenFail")
@@ -103,7 +103,7 @@ def test_what_it_does_before_it_fails_is_done_again_when_it_is_sent_back() -> No
 
 
 def wrong(schedule: str, flow: Any = seeded.BrokenOne) -> set[tuple[str, str]]:
-    _, found = replay(flow, [ORDER], schedule, tables=seeded.TABLES)
+    found = replay(flow, [ORDER], schedule, tables=seeded.TABLES).violations
     return {(one.rule, problem.where) for one in found for problem in one.problems}
 
 

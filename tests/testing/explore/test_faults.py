@@ -28,7 +28,7 @@ def seen(schedule: str) -> Any:
 
 
 def rules(schedule: str, flow: Any = seeded.TwoStages) -> set[str]:
-    return {one.rule for one in replay(flow, [ORDER], schedule, tables=seeded.TABLES)[1]}
+    return {one.rule for one in replay(flow, [ORDER], schedule, tables=seeded.TABLES).violations}
 
 
 def test_a_transaction_whose_answer_is_lost_is_made_again_under_its_token() -> None:

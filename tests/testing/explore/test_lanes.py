@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flowguard.testing import sqs_event
-from flowguard.testing.explore import Trace, trace
+from flowguard.testing.explore import Trace, replay
 from flowguard.testing.explore.history import History, Worked
 from flowguard.testing.explore.lanes import Called, Came, Delivered, Ending, Lanes, Origin, Said, lanes
 from flowguard.testing.explore.schedule import Schedule
@@ -19,7 +19,7 @@ SECRET = "card 4111"
 def traced(stage: Any, schedule: str, *orders: str) -> Trace:
     messages: list[Any] = [sqs_event("orders", {"order_id": order}) for order in orders or ("o1",)]
     flow = stage if stage is seeded.TwoStages else seeded.flow_of(stage)
-    return trace(flow, messages, schedule, tables=seeded.TABLES)
+    return replay(flow, messages, schedule, tables=seeded.TABLES)
 
 
 def deliveries(one: Trace) -> list[Delivered]:
@@ -103,5 +103,5 @@ def test_a_dead_letter_that_is_sent_back_says_so() -> None:
 @pytest.mark.parametrize("schedule", ["none", "e1", "a2", "z2"])
 def test_the_payload_is_not_in_it(schedule: str) -> None:
     messages: list[Any] = [sqs_event("orders", {"order_id": "o1", "amount": 5, "note": SECRET})]
-    one = trace(seeded.flow_of(seeded.Recorded), messages, schedule, tables=seeded.TABLES)
+    one = replay(seeded.flow_of(seeded.Recorded), messages, schedule, tables=seeded.TABLES)
     assert SECRET not in repr(one.lanes)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from flowguard.testing import sqs_event
-from flowguard.testing.explore import Report, Trace, Violation, explore, trace
+from flowguard.testing.explore import Report, Trace, Violation, explore, replay
 from flowguard.testing.explore.excerpt import excerpt
 from flowguard.testing.explore.grid import MOST
 from flowguard.testing.explore.lanes import Called, Delivered, Ending, Lane, Lanes, Moment, Said
@@ -76,7 +76,7 @@ def report_of(stage: Any, seed: int = 0) -> Report:
 @cache
 def trace_of(stage: Any, schedule: str) -> Trace:
     message: Any = sqs_event("orders", {"order_id": "o1", "note": SECRET})
-    return trace(seeded.flow_of(stage), [message], schedule, tables=seeded.TABLES)
+    return replay(seeded.flow_of(stage), [message], schedule, tables=seeded.TABLES)
 
 
 def hostile() -> Report:

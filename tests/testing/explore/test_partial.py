@@ -42,7 +42,7 @@ def test_flowguards_own_batches_are_sent_again_until_all_is_taken() -> None:
     history = history_of(flow, [ORDER], "p3-12")
     assert struck(history) == ("call 3, SendMessageBatch of dispatch: entries 1, 3 of 3 refused",)
     assert history.calls[2].refused == (1, 3)
-    assert replay(flow, [ORDER], "p3-12")[1] == ()
+    assert replay(flow, [ORDER], "p3-12").violations == ()
     report = explore(flow, [ORDER], bound=0, walks=0)
     assert report.ok, str(report)
     assert "p" in report.coverage[f"{ThreeSides.name}: SendMessageBatch of dispatch"]
@@ -54,7 +54,7 @@ def test_without_a_look_at_what_was_refused_it_is_lost(monkeypatch: pytest.Monke
         return endings
 
     monkeypatch.setattr(batch, "dispatch", careless)
-    _, found = replay(seeded.flow_of(ThreeSides), [ORDER], "p3-1")
+    found = replay(seeded.flow_of(ThreeSides), [ORDER], "p3-1").violations
     assert {"I7", "I12"} <= {one.rule for one in found}
 
 
@@ -71,7 +71,7 @@ def test_an_event_that_was_refused_counts_as_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(AWSSender, "_to_bus", lambda sender, to, sends: _put_and_forget(to, sends))
     history = history_of(seeded.flow_of(TopicAndBus), [ORDER], "none")
     (number,) = [made.number for made in history.calls if made.operation == "PutEvents"]
-    _, found = replay(seeded.flow_of(TopicAndBus), [ORDER], f"p{number}-2")
+    found = replay(seeded.flow_of(TopicAndBus), [ORDER], f"p{number}-2").violations
     assert "I7" in {one.rule for one in found}
 
 

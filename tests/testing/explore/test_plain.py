@@ -29,8 +29,8 @@ def explored(*functions: PlainFunction, messages: Any = (ORDER,), **about: Any) 
 
 def after(schedule: str, *functions: PlainFunction, **about: Any) -> tuple[str, list[str]]:
     """The time line of one schedule, and what is wrong after it."""
-    timeline, violations = replay(functions, [ORDER], schedule, **about)
-    return "\n".join(timeline), [problem.text for one in violations for problem in one.problems]
+    trace = replay(functions, [ORDER], schedule, **about)
+    return "\n".join(trace.timeline), [problem.text for one in trace.violations for problem in one.problems]
 
 
 # -- what is found -----------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def test_what_is_no_handler_is_refused() -> None:
 
 def test_each_queue_has_one_function_and_each_message_a_queue() -> None:
     put = PlainFunction("orders", handlers.put)
-    with pytest.raises(SettingsError, match="two of them read the same queue"):
+    with pytest.raises(SettingsError, match="two of them read the same queue, orders; give each its own"):
         explored(put, PlainFunction("orders", handlers.add))
     with pytest.raises(SettingsError, match="two functions read this queue"):
         explore([NoteOrders, put], [Order(order_id="o1")])

@@ -35,9 +35,9 @@ def rules(history: History, flow: Any = seeded.ToldTwoStages) -> set[str]:
 
 
 def test_what_sqs_gave_up_is_redriven_and_ends_as_if_nothing_had_happened() -> None:
-    timeline, found = replay(seeded.ToldTwoStages, [ORDER], "d2-1.r1", tables=seeded.TABLES)
-    shown = "\n".join(timeline)
-    assert found == ()
+    trace = replay(seeded.ToldTwoStages, [ORDER], "d2-1.r1", tables=seeded.TABLES)
+    shown = "\n".join(trace.timeline)
+    assert trace.violations == ()
     assert "from the dead-letter queue of SQS" in shown
     assert "dead letter 1 is sent back; redrive would say REDRIVEN" in shown
     history = run("d2-1.r1", ORDER)
@@ -62,10 +62,10 @@ def test_a_letter_sent_twice_is_taken_once() -> None:
 
 
 def test_faults_strike_after_a_redrive_too() -> None:
-    timeline, found = replay(seeded.ToldTwoStages, [ORDER], "d2-1.r1.a8", tables=seeded.TABLES)
-    assert found == ()
-    place = next(number for number, line in enumerate(timeline) if "sent back" in line)
-    assert any("╳ dies after it" in line for line in timeline[place:])
+    trace = replay(seeded.ToldTwoStages, [ORDER], "d2-1.r1.a8", tables=seeded.TABLES)
+    assert trace.violations == ()
+    place = next(number for number, line in enumerate(trace.timeline) if "sent back" in line)
+    assert any("╳ dies after it" in line for line in trace.timeline[place:])
     report = explored(seeded.ToldTwoStages, ORDER, bound=20)
     assert report.ok, str(report)
 
@@ -123,5 +123,5 @@ def test_a_judgement_that_sends_everything_breaks_i13(monkeypatch: Patch) -> Non
 def test_what_a_redriven_hop_sends_is_no_copy_of_what_it_sent_when_it_failed(monkeypatch: Patch) -> None:
     """docs/decisions/0009: who waits would drop the COMPLETED as a copy of the FAILED."""
     monkeypatch.setattr(Message, "hop_id", property(lambda m: f"{m.request_id}.{m.hop}"))
-    _, found = replay(seeded.ToldTwoStages, [ORDER], "d5-1.r1", tables=seeded.TABLES)
+    found = replay(seeded.ToldTwoStages, [ORDER], "d5-1.r1", tables=seeded.TABLES).violations
     assert {(one.rule, one.problems[0].where) for one in found} == {("equivalence", "sqs:told")}

@@ -37,9 +37,9 @@ def test_every_fault_at_a_long_retry_is_survived() -> None:
 
 
 def test_the_time_line_shows_the_schedule_and_what_it_sent() -> None:
-    timeline, found = replay(FLOW, [ORDER], "l2", tables=seeded.TABLES)
-    shown = "\n".join(timeline)
-    assert found == ()
+    trace = replay(FLOW, [ORDER], "l2", tables=seeded.TABLES)
+    shown = "\n".join(trace.timeline)
+    assert trace.violations == ()
     assert "CreateSchedule closed  (dispatch)" in shown
     assert "3600.000 s  w2  closed, hop 1" in shown
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
+
+import pytest
 
 ORDERS: Final = """\
 import boto3
@@ -106,3 +109,14 @@ def test_wrong_on_purpose(flow_runner: FlowRunner) -> None:
     assert flow_runner.run().run("o1").result == {"amount": 4}
 '''
 """``test_orders.py``: the last two fail."""
+
+IMPORTS: Final = """
+import pytest
+from flowguard.testing.explore import invariant
+from orders import CountOrders, Order, Shop, Take
+ORDER = Order(order_id="o1")
+few = dict(messages=[ORDER], bound=0, walks=0, most=1)
+"""
+"""What other tests of the project begin with. Their fixture ``session`` runs them."""
+
+Session = Callable[..., pytest.RunResult]

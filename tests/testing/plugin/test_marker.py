@@ -5,39 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
 
-# What the inner sessions use is loaded here: they forget what they load, and botocore bears being loaded once only.
-from flowguard.testing import Exploration, FlowRunner
-from tests.testing.plugin.project import COUNTING_LINE, ORDERS
+from tests.testing.plugin.project import COUNTING_LINE, Session
 
 pytest_plugins = ("pytester",)
-
-LOADED = (Exploration, FlowRunner)
-
-IMPORTS = """
-import pytest
-from flowguard.testing.explore import invariant
-from orders import CountOrders, Order, Shop, Take
-ORDER = Order(order_id="o1")
-few = dict(messages=[ORDER], bound=0, walks=0, most=1)
-"""
-
-Session = Callable[..., pytest.RunResult]
-
-
-@pytest.fixture
-def session(pytester: pytest.Pytester) -> Session:
-    """Runs these tests of the project, with pytest's strictest options."""
-
-    def run(tests: str, *options: str) -> pytest.RunResult:
-        pytester.makepyfile(orders=ORDERS, test_orders=IMPORTS + tests)
-        return pytester.runpytest_inprocess("-p", "no:cacheprovider", "--strict-markers", "-Werror", *options)
-
-    return run
-
 
 BUG = "@pytest.mark.flow_explore(CountOrders, **few)\ndef test_counted(): ...\n"
 FINE = "@pytest.mark.flow_explore(Shop, **few)\ndef test_fine(): ...\n"
@@ -137,6 +110,12 @@ def test_a_skip_in_the_body_skips(session: Session) -> None:
     )
 
 
+def test_an_expected_failure_of_the_body_is_one(session: Session) -> None:
+    session("@pytest.mark.flow_explore(Shop, **few)\ndef test_no():\n    pytest.xfail('soon')\n").assert_outcomes(
+        xfailed=1
+    )
+
+
 def test_methods_and_invariants_of_others(session: Session) -> None:
     result = session(
         "@invariant\n"
@@ -168,6 +147,7 @@ def test_a_mistake_is_an_error_of_the_test_and_told_by_its_own_words(session: Se
     ("test", "problem"),
     [
         ("async def test_it(): ...", "it marks plain test functions and methods; this is none"),
+        ("async def test_it(): yield", "it marks plain test functions and methods; this is none"),
         (
             "def test_it(flow_runner): ...",
             "an exploration has an engine*take flow_clock, flow_engine, flow_runner out*",
@@ -196,32 +176,26 @@ def test_a_view_is_for_explorations(session: Session) -> None:
     result.stdout.fnmatch_lines(["flow_view is for tests marked with @pytest.mark.flow_explore; *"])
 
 
-# -- the runner's time line --------------------------------------------------------------------------------------------
-
-RUNNING = "def test_it(flow_runner):\n    flow_runner.send(Shop, ORDER)\n    "
-
-
-def test_a_failure_shows_what_the_flows_did(session: Session) -> None:
-    result = session(f"{RUNNING}assert flow_runner.run().run('o1').hop == 3\n", "--flow-schedule", "none")
-    result.assert_outcomes(failed=1)
-    assert result.stdout.str().count("flow time line") == 1
-    result.stdout.fnmatch_lines(
-        [
-            "*flow time line*",
-            "*0.000 s  take of o1, hop 1: CLAIMED, committed",
-            "*put orders o1",
-            "*0.020 s  pack of o1, hop 2: CLAIMED, completed",
-            "*sent to mails",
-            '*shop of o1: COMPLETED at pack, hop 2: {"amount": 1}',
-        ]
+def test_a_fixture_that_asks_for_the_view_is_told(session: Session) -> None:
+    result = session(
+        "@pytest.fixture\n"
+        "def runs(flow_view):\n"
+        "    return flow_view.runs()\n"
+        "@pytest.fixture\n"
+        "def view(flow_view):\n"
+        "    return flow_view\n"
+        "@pytest.mark.flow_explore(Shop, **few)\n"
+        "def test_early(runs): ...\n"
+        "@pytest.mark.flow_explore(Shop, **few)\n"
+        "def test_late(view):\n"
+        "    assert view.runs()\n"
     )
+    result.assert_outcomes(errors=1, failed=1)
+    told = "*flow_view.runs: there is one for each schedule, and a fixture is made before them; the test itself asks *"
+    result.stdout.fnmatch_lines([told, told])
 
 
-def test_a_test_that_passes_shows_nothing(session: Session) -> None:
-    result = session(f"{RUNNING}assert flow_runner.run().run('o1').hop == 2\n", "-rA", "-v")
-    result.assert_outcomes(passed=1)
-    assert "time line" not in result.stdout.str()
-    assert "explorations" not in result.stdout.str()
+# -- what is not there ------------------------------------------------------------------------------------------------
 
 
 def test_what_is_not_installed_is_told_with_the_cure(session: Session) -> None:
@@ -259,4 +233,10 @@ def test_whoever_does_not_use_it_pays_next_to_nothing() -> None:
         "print(*sorted(set(sys.modules) - before))"
     )
     found = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["flowguard", "flowguard.errors", "flowguard.testing", "flowguard.testing.plugin"]
+    assert found.stdout.split() == [
+        "flowguard",
+        "flowguard.errors",
+        "flowguard.testing",
+        "flowguard.testing.plugin",
+        "flowguard.testing.raised",
+    ]

@@ -1,0 +1,108 @@
+"""What a test hands to the runner, checked before anything changes.
+
+Each check raises :class:`flowguard.errors.SettingsError`, which names the method and what it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import Any, Final, TypeGuard
+
+from pydantic import BaseModel
+
+from flowguard.attributes import Attribute
+from flowguard.destinations import Destination
+from flowguard.errors import EnvelopeError, SettingsError
+from flowguard.flow import AnyFlow, Flow
+from flowguard.ids import RequestId
+from flowguard.testing.explore.beginning import low_level
+
+
+def is_flow(value: object) -> TypeGuard[AnyFlow]:
+    """Whether it is the class of a flow; ``Flow`` itself, which has no stages, is none."""
+    return isinstance(value, type) and issubclass(value, Flow) and value is not Flow
+
+
+def check_flows(method: str, flows: Iterable[object]) -> None:
+    example = "MyFlow, payload" if method == "send" else "MyFlow"
+    for one in flows:
+        if not is_flow(one):
+            raise _refused(method, f"{one!r} is no Flow; give the class of a flow: {method}({example})")
+
+
+def check_request(flow: AnyFlow, payload: Any, **about: Any) -> None:
+    """``about`` are the named arguments of ``send``; those that are None were not given."""
+    for name, (fits, cure) in _ABOUT_A_REQUEST.items():
+        value = about[name]
+        if value is not None and not fits(value):
+            raise _refused("send", f"{name} is {value!r}; give {cure}")
+    try:
+        flow.request(payload, request_id=RequestId("any"), requested_at=0, object_id=about["object_id"])
+    except TypeError as wrong:
+        raise _refused("send", str(wrong)) from None
+
+
+def check_event(number: int, event: object) -> None:
+    """Any JSON may be an event, but for two slips whose outcome would mislead. Raises EnvelopeError."""
+    record = f"event {number} of deliver"
+    if isinstance(event, BaseModel):
+        kind = type(event).__name__
+        cure = "send(MyFlow, payload) asks for a run, sqs_event(queue, payload) makes an event"
+        raise EnvelopeError(record, "(all of it)", f"{kind} is a payload and no event; {cure}")
+    if isinstance(event, list | tuple) and any(isinstance(one, Mapping) and "Records" in one for one in event):
+        raise EnvelopeError(record, "(all of it)", "it is a list of events; give them one by one: deliver(*events)")
+
+
+def check_table(name: object, key: object) -> None:
+    for what, value in (("name", name), ("key", key)):
+        if not _is_text(value):
+            raise _refused("table", f'{what} is {value!r}; give the table and its hash key: table("prices", "sku")')
+
+
+def read_items(table: str, items: Iterable[object]) -> list[dict[str, Any]]:
+    """Low-level, as ``put_item`` takes them."""
+    found = []
+    for number, item in enumerate(items, 1):
+        values = item.model_dump() if isinstance(item, BaseModel) else item
+        if not isinstance(values, Mapping):
+            cure = 'give each item as a dict or a pydantic model: table("prices", "sku", {"sku": "tea", "price": 4})'
+            raise _refused("table", f"item {number} of {table} is {item!r}; {cure}")
+        found.append(low_level(f"item {number} of {table}", values))
+    return found
+
+
+def check_within(within: object) -> None:
+    if not isinstance(within, timedelta) or within < timedelta(0):
+        raise _refused("run", f"within is {within!r}; give a time from now on: run(within=timedelta(minutes=5))")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_moment(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_place(value: object) -> bool:
+    return isinstance(value, Destination) or _is_text(value)
+
+
+def _are_attributes(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        _is_text(name) and isinstance(one, Attribute) for name, one in value.items()
+    )
+
+
+_ABOUT_A_REQUEST: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
+    "object_id": (_is_text, "a text"),
+    "request_id": (_is_text, "a text"),
+    "requested_at": (_is_moment, "ms since 1970, a whole number"),
+    "reply_to": (_is_place, "the name of a queue, or a Queue, Topic, Function or Bus"),
+    "attributes": (_are_attributes, 'each by its name: {"tenant": Attribute.string("t1")}'),
+}
+
+
+def _refused(method: str, problem: str) -> SettingsError:
+    return SettingsError(f"flow_runner.{method}", problem)
