@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
+from tests.arguments import count
 from tests.prove import others
 from tests.prove.cases import CASES
 from tests.prove.elsewhere import tested
@@ -19,6 +20,7 @@ from tests.prove.judge import Effort
 from tests.prove.mutant import Mutant
 from tests.prove.mutants import Mutants
 from tests.prove.report import Figures, case_lines, lines
+from tests.prove.witnesses import Witnesses
 
 SHORT = Effort(until=600)
 FOR_TESTED = 30
@@ -27,17 +29,21 @@ LONG = Effort(bound=600, walks=300, most=1_000)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    given = _arguments().parse_args(arguments)
+    parser = _arguments()
+    given = parser.parse_args(arguments)
     began = time.perf_counter()
     mutants = Mutants()
     chosen = [one for one in mutants.all if given.only in f"{one.place} {one.name}"]
+    if not chosen:
+        parser.error(f"--only {given.only!r}: none of the {len(mutants.all):,} mutants has that in its place or name")
     hunt = Hunt(mutants, CASES, given.jobs, LONG if given.long else SHORT)
     hunt.watch()
     if not given.json:
         _say(line for case, truth in zip(hunt.cases, hunt.truths, strict=True) for line in case_lines(case, truth))
     hunt.run(chosen, {} if given.long else _limits(chosen))
-    hunt.ask_tests([one for one in chosen if one.name not in HARMLESS], slow_too=given.long or bool(given.only))
-    found = lines(hunt, chosen, HARMLESS)
+    witnesses = Witnesses(mutants, given.jobs)
+    witnesses.ask([one for one in chosen if one.number not in hunt.kills and one.name not in HARMLESS])
+    found = lines(hunt, witnesses, chosen, HARMLESS)
     if not given.json:
         _say(["", *map(str, found), ""])
     figures = Figures(
@@ -47,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sum(hunt.tried.values()),
         {} if given.only or given.alone else {one.name: others.run(one, long=given.long) for one in others.ALL},
         [] if given.only else _stale(mutants.all),
-        hunt.failing,
+        witnesses.failing,
         time.perf_counter() - began,
     )
     sys.stdout.write(json.dumps(figures.as_json(), default=str) + "\n" if given.json else f"{figures}\n")
@@ -74,7 +80,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.prove", description=__doc__)
     parser.add_argument("--long", action="store_true", help="pairs of faults and random walks, long races and soak")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes; one a core")
+    parser.add_argument("--jobs", type=count, default=len(os.sched_getaffinity(0)), help="processes; one a core")
     parser.add_argument(
         "--only", default="", metavar="TEXT", help="mutants whose place or name has it; no races, no soak"
     )

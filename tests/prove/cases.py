@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from flowguard.flow import AnyFlow
 from flowguard.ids import RequestId
 from flowguard.local.world import START
 from flowguard.testing import sns_event, sns_to_sqs_event, sqs_event
+from flowguard.testing.explore.inbox import Given, Later
 from flows.take_payment.flow import TakePayment
 from flows.take_payment.models import PaymentRequested
 from flows.triggered_cache.flow import TriggeredCache
@@ -23,7 +25,9 @@ from flows.validate_cart.flow import ValidateCart
 from tests.prove.flows import (
     TABLES,
     Chain,
+    Checks,
     Counts,
+    CountsFirst,
     Each,
     Everywhere,
     First,
@@ -32,6 +36,7 @@ from tests.prove.flows import (
     Impatient,
     Lone,
     LoneFirst,
+    Notes,
     Opened,
     Order,
     Pair,
@@ -49,6 +54,7 @@ from tests.prove.promises import (
     a_result_stays,
     what_is_carried_goes_along,
 )
+from tests.prove.telling import what_is_told_is_so
 
 
 def _sample(name: str) -> Any:
@@ -113,9 +119,59 @@ _ASKED_AGAIN: Final = [
     _request(Counts, "to-count", _order(amount=3), "request-a"),
     _request(Counts, "to-count", _order(amount=5), "request-b", at=60_000),
 ]
-_ABANDONED: Final = [
-    _request(Impatient, "to-open", _order(amount=3), "request-a"),
-    _request(Impatient, "to-open", _order(amount=5), "request-b", at=40_000),
+_FIRST_OF_TWO: Final = _request(Impatient, "to-open", _order(amount=3), "request-b")
+
+
+def _abandoned(own: str, at: int, seconds: float) -> Sequence[Given]:
+    """A request that comes when, after a death, nobody has worked on the object for long: leases last for 30 s."""
+    second = _request(Impatient, "to-open", _order(amount=5), own, at=at, sent=at)
+    return [_FIRST_OF_TWO, Later(second, timedelta(seconds=seconds))]
+
+
+_BEHIND: Final = _request(Impatient, "to-open", _order(amount=3), "request-b", at=500, sent=0)
+_OLDER_WHEN_ABANDONED: Final = [_BEHIND, *_abandoned("request-c", 0, 40)[1:]]
+_ENDED_AT_THAT_MOMENT: Final = [
+    _request(CountsFirst, "to-count", _order(amount=3), "request-a"),
+    Later(_request(CountsFirst, "to-count", _order(amount=5), "request-b"), timedelta(seconds=1)),
+]
+_REDRIVEN_BESIDE_FIRST: Final = [
+    _request(First, "to-open", _order()),
+    _request(First, "to-open", _order(), record="redriven", sent=1_000, redrive=1),
+]
+_REDRIVEN_WHEN_DONE: Final = [
+    _request(CountsFirst, "to-count", _order()),
+    Later(_request(CountsFirst, "to-count", _order(), record="redriven", redrive=1), timedelta(minutes=1)),
+]
+_ANOTHER_REDRIVEN: Final = [
+    _request(First, "to-open", _order(amount=3), "request-a"),
+    _request(First, "to-open", _order(amount=5), "request-b", redrive=1),
+]
+
+
+def _shut(record: str, **place: Any) -> Any:
+    """The second hop's message, from somebody else."""
+    body = Opened(**_order().model_dump(), opened=True).model_dump_json()
+    return _request(Pair, "to-shut", _order(), stage="shut", hop=2, body=body, record=record, **place)
+
+
+_SHUT_REDRIVEN: Final = [_request(Pair, "to-open", _order()), Later(_shut("redriven", redrive=1), timedelta(seconds=9))]
+_SHUT_RETRIED: Final = [*_SHUT_REDRIVEN, Later(_shut("retried", retry=1), timedelta(seconds=12))]
+_RETRIED_BEHIND_A_REDRIVE: Final = [
+    _request(First, "to-open", _order(), record="redriven", redrive=1),
+    Later(_request(First, "to-open", _order(), retry=1), timedelta(seconds=9)),
+]
+_SHUT_EARLY: Final = [_request(Pair, "to-open", _order()), Later(_shut("early"), timedelta(seconds=9))]
+_SHUT_THOUGH_FAILED: Final = [
+    _request(Pair, "to-open", _order("open:9:reject")),
+    Later(_shut("failed"), timedelta(seconds=9)),
+]
+_RETRIED_BESIDE_A_NEWER: Final = [
+    _request(Pair, "to-open", _order("shut:1:after", 3), "request-a"),
+    Later(_request(Pair, "to-open", _order(amount=5), "request-b", at=15_000), timedelta(seconds=15)),
+]
+_NOTED_TOO_LATE: Final[Sequence[Given]] = [
+    _order(),
+    Later(_request(Notes, "to-note", _order(), "noting"), timedelta(minutes=5)),
 ]
 _REDRIVEN_BESIDE: Final = [
     _request(Pair, "to-open", _order()),
@@ -148,7 +204,7 @@ OWN: Final = (
     Case("superseded", [Pair], [_order(amount=3), _order(amount=5)], TABLES, also=_FLUSHED_IN_PART),
     Case("retried", [Pair], [_order("open:1:error,shut:1:after")], TABLES),
     Case("carried", [Pair], _CARRIED, TABLES, invariants=[what_is_carried_goes_along, a_result_stays]),
-    Case("rejected", [Pair], [_order("shut:9:reject")], TABLES, free=_TOLD_ALREADY, also=("t7.r1",)),
+    Case("rejected", [Pair], [_order("shut:9:reject")], TABLES, free=_TOLD_ALREADY),
     Case("first-wins", [First], [_order(amount=3), _order(amount=5)], TABLES),
     Case("same-time", [Pair], _SAME_TIME, TABLES),
     Case("used-up", [Lone], [_order("alone:9:slow")], TABLES),
@@ -161,7 +217,12 @@ OWN: Final = (
     Case("waits-as-superseded", [Hasty], [_order("alone:1:patient")], TABLES),
     Case("without-its-state", [Pair], _WITHOUT_ITS_STATE, TABLES),
     Case("each", [Each], [_order(amount=3), _order(amount=5)], TABLES),
-    Case("abandoned", [Impatient, Slow], _ABANDONED, TABLES),
+    Case("abandoned", [Impatient, Slow], _abandoned("request-c", 40_000, 40), TABLES, timed=True),
+    Case("abandoned-same-time", [Impatient, Slow], _abandoned("request-c", 0, 40), TABLES, timed=True),
+    Case("abandoned-same-time-less", [Impatient, Slow], _abandoned("request-a", 0, 40), TABLES, timed=True),
+    Case("abandoned-not-yet", [Impatient, Slow], _abandoned("request-c", 30_000, 30.5), TABLES, timed=True),
+    Case("abandoned-and-older", [Impatient, Slow], _OLDER_WHEN_ABANDONED, TABLES, timed=True),
+    Case("ended-at-that-moment", [CountsFirst], _ENDED_AT_THAT_MOMENT, TABLES, timed=True),
     Case("asked-before-the-end", [First], _ASKED_BEFORE_THE_END, TABLES),
     Case("repeated", [Pair], _REPEATED, TABLES),
     Case("repeated-first", [First], _REPEATED_FIRST, TABLES),
@@ -170,6 +231,17 @@ OWN: Final = (
     Case("retried-late-and-superseded", [Pair], [_order("shut:1:error", 3), _order(amount=5)], TABLES),
     Case("middle-retried", [Chain], [_order("middle:1:error")], TABLES, also=_COPIES_OF_A_RETRY),
     Case("redriven-beside", [Pair], _REDRIVEN_BESIDE, TABLES),
+    Case("redriven-beside-first", [First], _REDRIVEN_BESIDE_FIRST, TABLES),
+    Case("redriven-when-done", [CountsFirst], _REDRIVEN_WHEN_DONE, TABLES, timed=True),
+    Case("another-redriven", [First], _ANOTHER_REDRIVEN, TABLES),
+    Case("shut-redriven", [Pair], _SHUT_REDRIVEN, TABLES, timed=True, only=("d5", "d6", "d7")),
+    Case("shut-early", [Pair], _SHUT_EARLY, TABLES, timed=True, only=("d2",)),
+    Case("shut-though-failed", [Pair], _SHUT_THOUGH_FAILED, TABLES, timed=True, only=("x1",)),
+    Case("retried-beside-a-newer", [Pair], _RETRIED_BESIDE_A_NEWER, TABLES, timed=True),
+    Case("retried-behind-a-redrive", [First], _RETRIED_BEHIND_A_REDRIVE, TABLES, timed=True, only=("d2",)),
+    Case("shut-retried-behind-a-redrive", [Pair], _SHUT_RETRIED, TABLES, timed=True, only=("d6.d8",)),
+    Case("rejected-and-redriven", [Pair], [_order("shut:9:reject")], TABLES, free=_TOLD_ALREADY, only=("t7.r1",)),
+    Case("noted-too-late", [Checks, Notes], _NOTED_TOO_LATE, TABLES, only=("x2-1",)),
     Case("in-order", [InOrder], _SAME_GROUP, TABLES),
     Case("in-order-much-later", [InOrder], [_order("queued:1:too-long", 3)], TABLES),
     Case("in-order-passed", [InOrder], _PASSED_IN_ORDER, TABLES),
@@ -201,6 +273,6 @@ SHIPPED: Final = (
 )
 
 CASES: Final[Sequence[Case]] = (
-    *(replace(case, invariants=(*case.invariants, *ALWAYS)) for case in OWN),
+    *(replace(case, invariants=(*case.invariants, *ALWAYS, what_is_told_is_so)) for case in OWN),
     *SHIPPED,
 )

@@ -12,15 +12,11 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """``pattern`` is of mutants' names, ``reason`` why no schedule can meet them.
-
-    ``slow`` are tests that take seconds for each mutant: only the long form and ``--only`` run them.
-    """
+    """``pattern`` is of mutants' names, ``reason`` why no schedule can meet them."""
 
     pattern: str
     tests: tuple[str, ...]
     reason: str
-    slow: bool = False
 
 
 TESTED: Final = (
@@ -37,19 +33,16 @@ TESTED: Final = (
         r"^(expressions\.COMMIT|claims\.refused_commit)",
         ("tests/aws/test_store.py",),
         "a second item under the same key: the first has expired while a worker held it",
-        slow=True,
     ),
     Elsewhere(
         r"^batch\.Batch\.(run|_ending|_has_time|_returned)",
         ("tests/test_batch.py",),
         "the explorer's batches have one record, and all the time there is",
-        slow=True,
     ),
     Elsewhere(
         r"^handler\._answer",
         ("tests/test_handler.py",),
         "the explorer's batches have one record, and each can be read",
-        slow=True,
     ),
     Elsewhere(
         r"^message\.(Place\.parse|_whole|_error_note)",
@@ -62,21 +55,27 @@ TESTED: Final = (
         "a message that flowguard has not written, or a function set up wrongly",
     ),
     Elsewhere(r"^outbox\.Send\.(__post_init__|size)", ("tests/test_outbox.py",), "messages as large as can be"),
-    Elsewhere(r"^aws\.sender\.", ("tests/aws/test_sender.py",), "names and sizes that no explored flow has", slow=True),
-    Elsewhere(r"^aws\.schedules\.", ("tests/aws/test_schedules.py",), "a scheduler that refuses", slow=True),
+    Elsewhere(r"^aws\.sender\.", ("tests/aws/test_sender.py",), "names and sizes that no explored flow has"),
+    Elsewhere(r"^aws\.schedules\.", ("tests/aws/test_schedules.py",), "a scheduler that refuses"),
     Elsewhere(r"^aws\.faults\.", ("tests/aws/test_faults.py",), "a transaction that meets another one"),
-    Elsewhere(r"^aws\.writes\.", ("tests/aws/test_store.py",), "values that no explored flow writes", slow=True),
     Elsewhere(
-        r"^aws\.store\.", ("tests/aws/test_store.py",), "sizes and refusals that no explored flow has", slow=True
+        r"^aws\.writes\.",
+        ("tests/aws/test_writes.py", "tests/aws/test_store.py"),
+        "values that no explored flow writes",
+    ),
+    Elsewhere(
+        r"^aws\.store\.",
+        ("tests/aws/test_refused_commits.py", "tests/aws/test_store.py"),
+        "sizes and refusals that no explored flow has",
     ),
     Elsewhere(
         r"^runtime\.Runtime\._claim_request: left is not None",
-        ("tests/test_runtime.py::test_the_lease_ends_when_the_invocation_does",),
+        ("tests/runtime/test_claims.py::test_the_lease_ends_when_the_invocation_does",),
         "the explorer's functions have no Lambda that says how long is left",
     ),
     Elsewhere(
         r"^runtime\.Runtime\._claim: arrival\.envelope\.is_fifo",
-        ("tests/test_runtime.py::test_a_retry_of_an_attempt_that_was_overtaken_is_a_duplicate",),
+        ("tests/runtime/test_claims.py::test_a_retry_of_an_attempt_that_was_overtaken_is_a_duplicate",),
         "a copy that comes while a later attempt is at work: the explorer's come at once, or when all is over",
     ),
     Elsewhere(r"^plan\.", ("tests/test_plan.py",), "what a handler returns that is not type-checked"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
+import boto3
 from pydantic import BaseModel
 
 from flowguard import (
@@ -189,6 +190,43 @@ class Count(Stage[Order, Progress], name="count", inbox="to-count"):
 
 class Counts(Flow, name="counts", object_id="order_id", on_conflict=SUPERSEDE, complete_to="ended"):
     stages = (Count,)
+
+
+class CountsFirst(Flow, name="counts-first", object_id="order_id", on_conflict=IGNORE, complete_to="ended"):
+    stages = (Count,)
+
+
+class Checked(Stage[Opened], name="checked", inbox="to-check"):
+    """Fails for good for as long as nobody has noted the order."""
+
+    def handle(self, order: Opened, step: Step) -> Outcome:
+        client: Any = boto3.client  # of all the overloads none is needed here
+        dynamodb = client("dynamodb", region_name=REGION)
+        noted = dynamodb.get_item(TableName="notes", Key={"note": {"S": order.order_id}}, ConsistentRead=True)
+        if "Item" not in noted:
+            raise Reject("nobody has noted it")
+        return Done({"noted": True})
+
+
+class ToCheck(Stage[Order], name="to-check", then="checked", inbox="to-begin"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        return Checked.message(Opened(**order.model_dump(), opened=True))
+
+
+class Checks(Flow, name="checks", object_id="order_id", complete_to="ended"):
+    stages = (ToCheck, Checked)
+
+
+class Noted(Stage[Order], name="noted", inbox="to-note"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.put("notes", {"note": order.order_id})
+        return Done()
+
+
+class Notes(Flow, name="notes", object_id="order_id"):
+    """Notes orders in the table that ``Checks`` looks at."""
+
+    stages = (Noted,)
 
 
 class Alone(Stage[Order], name="alone", inbox="to-alone", retry=CAREFUL):

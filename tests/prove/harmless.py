@@ -118,6 +118,16 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "message.Message.own_attributes: self.reply_to is not None → forced true",
         "message.Message.own_attributes: self.attempts is not None → forced true",
     ),
+    "it is as good as false itself: forced to be so it stays what it is": (
+        "batch.Batch._has_time: timedelta(0) → forced false",
+        "plan.retried: '' → forced false",
+        "routing.Routes.resolve: ObjectId('') → forced false",
+    ),
+    "nothing else can be raised there: reading JSON, and judging what was read": (
+        "aws.sender._detail: except (ValueError, RecursionError) → catches every Exception",
+        "message.Place.parse: except (ValueError, RecursionError) → catches every Exception",
+        "routing.Routes._place: except ValueError → catches every Exception",
+    ),
     "the same number, counted the slower way": ("outbox.Send.size: self.body.isascii() → forced false",),
 }
 

@@ -6,28 +6,17 @@ Each mutant runs in a process of its own, which is forked from one where the cas
 from __future__ import annotations
 
 import logging
-import multiprocessing
-import os
-import pickle
-import resource
-import signal
-import traceback
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Never, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from tests.prove.elsewhere import tested
+from tests.prove.fork import forked, pool
 from tests.prove.judge import Case, Effort, Truth, Verdict, judge, judge_its_own, spread, watch
 from tests.prove.mutant import Mutant
 from tests.prove.mutants import Mutants
-from tests.prove.noticing import Collected, collected
 from tests.prove.protocol import allow_unused
-
-CPU_SECONDS: Final = 15
-WALL_SECONDS: Final = 150
-"""Of one mutant in one round: it may run in circles, or wait for ever."""
 
 FIRST: Final = 10
 """Schedules of a case in its first round."""
@@ -66,10 +55,6 @@ class Hunt:
     truths: list[Truth] = field(default_factory=list)
     kills: dict[int, Kill] = field(default_factory=dict)
     tried: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    noticed: dict[int, str | None] = field(default_factory=dict)
-    """By a mutant's number the test that noticed it; None where no test did."""
-    failing: list[str] = field(default_factory=list)
-    """Tests that fail on the whole flowguard too: what they notice means nothing."""
 
     def watch(self) -> None:
         """The whole flowguard, case by case."""
@@ -85,25 +70,6 @@ class Hunt:
                 works = self._works(plans, place)
                 for case, results in zip(works, pool.map(_hunt, works), strict=True):
                     self._take(self.cases[case.case].name, results)
-
-    def ask_tests(self, chosen: Sequence[Mutant], *, slow_too: bool) -> None:
-        """Those that no schedule has killed, where ``elsewhere`` names tests for them; slow ones only on demand."""
-        left = {
-            one.number: where
-            for one in chosen
-            if one.number not in self.kills and (where := tested(one.name)) and (slow_too or not where.slow)
-        }
-        every = sorted({test for where in left.values() for test in where.tests})
-
-        def ask(found: Collected) -> None:
-            global _tests  # noqa: PLW0603 - what the forked processes have from the start: it cannot be sent to them
-            _tests = found
-            with self._pool() as pool:
-                self.failing = [one for one in pool.map(_fails_anyway, every) if one is not None]
-                self.noticed = dict(zip(left, pool.map(_ask, left), strict=True))
-
-        if every:
-            collected(every, ask)
 
     def _take(self, case: str, results: Sequence[_Result]) -> None:
         for number, tried, found in results:
@@ -128,7 +94,7 @@ class Hunt:
             firsts.append((case, some))
             if left := [one for one in schedules if one not in set(some)]:
                 rest.append((case, left))
-            if "none" in schedules:
+            if "none" in schedules and self.cases[case].is_whole:
                 own.append((case, None))
         return [*firsts, *rest, *own] if limit is None else _cut(firsts, limit)
 
@@ -147,7 +113,7 @@ class Hunt:
     def _pool(self) -> ProcessPoolExecutor:
         global _hunting  # noqa: PLW0603 - what the forked processes have from the start: it cannot be sent to them
         _hunting = self
-        return ProcessPoolExecutor(self.jobs, mp_context=multiprocessing.get_context("fork"))
+        return pool(self.jobs)
 
 
 def _cut(steps: Sequence[_Step], limit: int) -> list[_Step]:
@@ -162,13 +128,9 @@ def _cut(steps: Sequence[_Step], limit: int) -> list[_Step]:
 
 
 _hunting: Hunt
-_tests: Collected
 _probed = False
 _Result: TypeAlias = tuple[int, int, tuple[str, Verdict] | None]
 """A mutant's number, the schedules tried, and what killed it."""
-
-_Trial: TypeAlias = Callable[[], _Result]
-
 
 # -- in the forked processes -------------------------------------------------------------------------------------------
 
@@ -197,61 +159,9 @@ def _hunt(work: Work) -> list[_Result]:
                         kill = judge(ground, case, truth, schedules)
                 return (number, len(schedules or ()), None) if kill is None else (number, kill[0], kill[1:])
 
-            found.append(_forked(number, trial))
+            found.append((forked(trial) or (_endless(number),))[0])
     return found
 
 
-def _ask(number: int) -> str | None:
-    one = _hunting.mutants.by_number(number)
-    where = tested(one.name)
-    assert where is not None
-    with one.at_work():
-        return _first_failing(where.tests)
-
-
-def _fails_anyway(test: str) -> str | None:
-    return _first_failing([test])
-
-
-def _first_failing(tests: Sequence[str]) -> str | None:
-    """In a process of its own."""
-    allow_unused()
-
-    def trial() -> _Result:
-        failed = _tests.first_failing(tests)
-        return 0, 0, None if failed is None else (failed, Verdict("test", "it fails"))
-
-    _, _, found = _forked(0, trial)
-    if found is None:
-        return None
-    return found[0] if found[1].rule == "test" else f"{', '.join(tests)} without an end"
-
-
-def _forked(number: int, trial: _Trial) -> _Result:
-    """In a process of its own, which may break as it likes."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _as_child(writing, trial)
-    os.close(writing)
-    with open(reading, "rb") as answer:  # noqa: PTH123 - a pipe has no path
-        said = answer.read()
-    os.waitpid(child, 0)
-    if not said:
-        return number, 0, ("none", Verdict("explorer", "did not come to an end"))
-    result: _Result = pickle.loads(said)  # noqa: S301 - our own child's
-    return result
-
-
-def _as_child(writing: int, trial: _Trial) -> Never:
-    try:
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-        signal.alarm(WALL_SECONDS)  # whose default is to end the process
-        said = pickle.dumps(trial())
-        with open(writing, "wb") as answer:
-            answer.write(said)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(0)
+def _endless(number: int) -> _Result:
+    return number, 0, ("none", Verdict("explorer", "did not come to an end"))

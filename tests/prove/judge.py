@@ -5,17 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from flowguard.flow import AnyFlow
 from flowguard.testing.explore.cure import Effects
 from flowguard.testing.explore.engine import in_memory
-from flowguard.testing.explore.equivalence import End, Free
+from flowguard.testing.explore.equivalence import End, Free, end_of
 from flowguard.testing.explore.ground import Ground
 from flowguard.testing.explore.history import History
 from flowguard.testing.explore.inbox import Given
 from flowguard.testing.explore.invariants import Invariant
+from flowguard.testing.explore.problem import Problem
 from flowguard.testing.explore.report import Report, Violation
 from flowguard.testing.explore.schedule import NOTHING, Schedule
 from flowguard.testing.explore.search import Budget, Search
@@ -24,7 +25,11 @@ from tests.prove import probes
 
 @dataclass(frozen=True)
 class Case:
-    """Flows and the messages that start them. ``also`` are schedules beside all single faults and ``bound`` pairs."""
+    """Flows and the messages that start them.
+
+    ``also`` are schedules beside all single faults and ``bound`` pairs; ``only`` are instead of all of them. ``timed``:
+    what is right depends on when something comes, so every end that the whole flowguard comes to is.
+    """
 
     name: str
     flows: Sequence[AnyFlow]
@@ -35,6 +40,13 @@ class Case:
     bound: int = 0
     walks: int = 0
     also: Sequence[str] = ()
+    only: Sequence[str] = ()
+    timed: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a schedule that only a mutant can have is judged rightly too."""
+        return not (self.only or self.timed)
 
     @contextmanager
     def ground(self) -> Iterator[Ground]:
@@ -89,6 +101,7 @@ class _Watching(Search):
 
     def __init__(self, ground: Ground, case: Case) -> None:
         super().__init__(ground, case.invariants, case.free)
+        self._case = case
         self.met: dict[str, frozenset[int]] = {}
         self._wrong: set[str] = set()
 
@@ -98,17 +111,34 @@ class _Watching(Search):
         self.met[schedule.id] = probes.taken()
         return history
 
-    def truth(self, case: Case, effort: Effort) -> Truth:
+    def _problems(self, history: History) -> list[Problem]:
+        if self._case.timed:
+            end = end_of(history, self._ground.keys, self._free)
+            self._references[end.digest] = end
+        return super()._problems(history)
+
+    def truth(self, effort: Effort) -> Truth:
         began = time.perf_counter()
-        report = self.all(Budget(case.bound + effort.bound, case.walks + effort.walks, 0, 20))
-        for schedule in case.also:
-            self._try(Schedule.parse(schedule))
+        report = self._some() if self._case.only else self._all(effort)
         able = self._able()
         candidates = {number: tuple(spread(schedules, effort.most)) for number, schedules in able.items()}
         met = {number: len(schedules) for number, schedules in able.items()}
         seconds = time.perf_counter() - began
         calls = calls_of(self.references())
         return Truth(self._references, calls, self._undisturbed, candidates, met, report, seconds)
+
+    def _some(self) -> Report:
+        first = self.references()
+        for schedule in self._case.only:
+            self._try(Schedule.parse(schedule))
+        return self.report(first)
+
+    def _all(self, effort: Effort) -> Report:
+        case = self._case
+        report = self.all(Budget(case.bound + effort.bound, case.walks + effort.walks, 0, 20))
+        for schedule in case.also:
+            self._try(Schedule.parse(schedule))
+        return replace(report, schedules=self._schedules, violations=tuple(self._found.values()))
 
     def _able(self) -> Mapping[int, Sequence[str]]:
         """By a mutant's number the schedules that can tell it apart, as they were run; none that end wrong anyway."""
@@ -153,7 +183,7 @@ class _Judging(Search):
 def watch(case: Case, effort: Effort) -> Truth:
     """In a process with probes."""
     with case.ground() as ground:
-        return _Watching(ground, case).truth(case, effort)
+        return _Watching(ground, case).truth(effort)
 
 
 def judge(ground: Ground, case: Case, truth: Truth, schedules: Iterable[str]) -> tuple[int, str, Verdict] | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import pytest
 
+from tests.prove import probes
 from tests.prove.mutant import ROOT
 
 _OFF: Final = ("cacheprovider", "xdist", "flowguard", "logging")
@@ -26,20 +28,46 @@ _OPTIONS: Final = (
 )
 
 
+class Seen(NamedTuple):
+    """A test on the whole flowguard: the numbers of the mutants that it meets."""
+
+    test: str
+    fails: bool
+    met: frozenset[int]
+    seconds: float
+
+
 class Collected:
     """Tests that can be run in processes forked from the one where they were collected."""
 
     def __init__(self, items: Sequence[pytest.Item]) -> None:
-        self._items = items
+        self._by_id = {one.nodeid: one for one in items}
+
+    def files(self) -> list[str]:
+        return list(dict.fromkeys(name.partition("::")[0] for name in self._by_id))
+
+    def watch(self, tests: Iterable[str]) -> list[Seen]:
+        """Each test of these files and functions, in a process with probes."""
+        return [_seen(one, after) for one, after in self._each(tests)]
 
     def first_failing(self, tests: Iterable[str]) -> str | None:
-        """The first test of these files and functions that fails now. To be called once in a process."""
-        named = tuple(tests)
-        chosen = [one for one in self._items if one.nodeid.startswith(named)]
-        if not chosen:
-            raise LookupError(f"no test is named {', '.join(named)}")
+        """The first of these tests that fails now. To be called once in a process."""
+        return next((one.nodeid for one, after in self._each(tests) if _fails(one, after)), None)
+
+    def _each(self, tests: Iterable[str]) -> Iterator[tuple[pytest.Item, pytest.Item | None]]:
+        """In the order in which they are named, each with the one that is next."""
+        chosen = [one for named in tests for one in self._named(named)]
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            return next((one.nodeid for one, after in _with_next(chosen) if _fails(one, after)), None)
+            yield from zip(chosen, [*chosen[1:], None], strict=True)
+
+    def _named(self, named: str) -> Sequence[pytest.Item]:
+        """One test, or those of a file or a function."""
+        if (one := self._by_id.get(named)) is not None:
+            return [one]
+        several = [one for name, one in self._by_id.items() if name.startswith(named)]
+        if not several:
+            raise LookupError(f"no test is named {named}")
+        return several
 
 
 def collected(tests: Iterable[str], then: Callable[[Collected], None]) -> None:
@@ -91,5 +119,8 @@ def _fails(one: pytest.Item, after: pytest.Item | None) -> bool:
     return failures.any
 
 
-def _with_next(items: Sequence[pytest.Item]) -> Iterable[tuple[pytest.Item, pytest.Item | None]]:
-    return zip(items, [*items[1:], None], strict=True)
+def _seen(one: pytest.Item, after: pytest.Item | None) -> Seen:
+    probes.taken()
+    began = time.perf_counter()
+    fails = _fails(one, after)
+    return Seen(one.nodeid, fails, probes.taken(), time.perf_counter() - began)

@@ -226,6 +226,24 @@ def nothing_is_sent_too_late(view: View) -> str | None:
     return next((f"{one.id} to {one.to}" for one in late if one.at > committed[one.id or ""] + _LATEST), None)
 
 
+def nobody_takes_an_attempt_from_who_is_at_work(view: View) -> str | None:
+    """While his lease lasts: the work would be done twice, for nothing."""
+    calls = _history(view).calls
+    last: dict[str, RunItem | None] = {}
+    for version in _history(view).versions:
+        item, before = version.item, last.get(version.key)
+        last[version.key] = item
+        if item is None or before is None or before.done or _attempt(item) != _attempt(before):
+            continue
+        if item.owner != before.owner and calls[version.call - 1].at < before.lease_until:
+            return f"{version.key}: hop {item.hop} was taken from {before.owner}, whose lease was not over"
+    return None
+
+
+def _attempt(item: RunItem) -> tuple[object, ...]:
+    return item.request_id, item.hop, item.redrive, item.retry
+
+
 def copies_are_alike(view: View) -> str | None:
     """What is sent again for the same commit has the same delay and the same group."""
     sent: dict[tuple[object, ...], tuple[int, str | None]] = {}
@@ -256,6 +274,7 @@ ALWAYS: Final = (
     whoever_waits_is_told_before,
     a_dead_letter_is_written_once,
     nothing_is_sent_too_late,
+    nobody_takes_an_attempt_from_who_is_at_work,
     copies_are_alike,
 )
 

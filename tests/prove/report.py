@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -12,6 +12,7 @@ from tests.prove.hunt import Hunt, Kill
 from tests.prove.judge import Case, Truth
 from tests.prove.mutant import Mutant
 from tests.prove.others import Outcome
+from tests.prove.witnesses import Witnesses
 
 
 class Fate(StrEnum):
@@ -20,8 +21,6 @@ class Fate(StrEnum):
     KILLED = "killed"
     TESTED = "tested"
     """No schedule can meet the guard, and a test notices that it is gone."""
-    LEFT_TO_TESTS = "to tests"
-    """The same, and its tests were not run: they are slow, and only the long form and ``--only`` run them."""
     HARMLESS = "harmless"
     SURVIVED = "SURVIVED"
     NOT_MET = "NOT MET"
@@ -31,12 +30,12 @@ class Fate(StrEnum):
 
     @property
     def is_good(self) -> bool:
-        return self in {Fate.KILLED, Fate.TESTED, Fate.LEFT_TO_TESTS, Fate.HARMLESS}
+        return self in {Fate.KILLED, Fate.TESTED, Fate.HARMLESS}
 
 
 @dataclass(frozen=True)
 class Line:
-    """``reason`` is of one of the tables; ``met`` is how many schedules could have told the mutant apart."""
+    """``reason`` is of one of the tables; ``met`` is how many schedules and tests could have told the mutant apart."""
 
     mutant: Mutant
     fate: Fate
@@ -49,7 +48,7 @@ class Line:
 
     def _why(self) -> str:
         if self.kill is None:
-            return self.reason if self.reason is not None else f"{self.met} schedules meet it"
+            return self.reason if self.reason is not None else f"{self.met} schedules and tests meet it"
         case, schedule, verdict, schedules = self.kill
         return f"{case} {schedule}, after {schedules}: {verdict.rule}, {verdict.about}"
 
@@ -66,20 +65,18 @@ class Line:
         }
 
 
-def lines(hunt: Hunt, chosen: Sequence[Mutant], harmless: dict[str, str]) -> list[Line]:
-    return [_line(hunt, mutant, harmless.get(mutant.name)) for mutant in chosen]
+def lines(hunt: Hunt, witnesses: Witnesses, chosen: Sequence[Mutant], harmless: Mapping[str, str]) -> list[Line]:
+    return [_line(hunt, witnesses, mutant, harmless.get(mutant.name)) for mutant in chosen]
 
 
-def _line(hunt: Hunt, mutant: Mutant, reason: str | None) -> Line:
+def _line(hunt: Hunt, witnesses: Witnesses, mutant: Mutant, reason: str | None) -> Line:
     number, where = mutant.number, tested(mutant.name)
-    kill, met = hunt.kills.get(number), hunt.met(number)
+    kill, met = hunt.kills.get(number), hunt.met(number) + witnesses.met[number]
     if kill is not None:
         return Line(mutant, Fate.KILLED if reason is None else Fate.NOT_HARMLESS, kill, reason, met)
     if reason is not None:
         return Line(mutant, Fate.HARMLESS, None, reason, met)
-    if where is not None and where.slow and number not in hunt.noticed:
-        return Line(mutant, Fate.LEFT_TO_TESTS, None, f"{', '.join(where.tests)}: {where.reason}", met)
-    if where is not None and (test := hunt.noticed.get(number)) is not None:
+    if where is not None and (test := witnesses.noticed.get(number)) is not None:
         return Line(mutant, Fate.TESTED, None, f"{test}: {where.reason}", met)
     return Line(mutant, Fate.SURVIVED if met else Fate.NOT_MET, None, None, met)
 
@@ -124,7 +121,6 @@ class Figures:
         yield _figure(
             "mutants",
             f"{self.count(Fate.KILLED):,} killed by the explorer, {self.count(Fate.TESTED)} by tests, "
-            f"{self.count(Fate.LEFT_TO_TESTS)} left to slow tests (--long), "
             f"{self.count(Fate.HARMLESS)} named as harmless, {rest} neither, of {len(self.lines):,}; "
             f"{self.tried:,} schedules",
         )

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.arguments import count, share
 from tests.engines.dynamodb_local import dynamodb_local
 from tests.races.figures import figures
 from tests.races.history import History
@@ -58,10 +59,10 @@ def _as_json(check: Check) -> dict[str, object]:
 
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.races", description="Processes race on DynamoDB Local.")
-    parser.add_argument("--claims", type=int, default=10_000, help="how many are asked for before it comes to an end")
-    parser.add_argument("--processes", type=int, default=16)
+    parser.add_argument("--claims", type=count, default=10_000, help="how many are asked for before it comes to an end")
+    parser.add_argument("--processes", type=count, default=16)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--throttle", type=float, default=Odds().throttle, help="the share of calls that are throttled")
+    parser.add_argument("--throttle", type=share, default=Odds().throttle, help="the share of calls that are throttled")
     parser.add_argument("--mutant", choices=MUTANTS, metavar="NAME", help="race without one of the store's guards")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the processes' journal and post here")
     parser.add_argument("--json", action="store_true", help="print counts and checks as JSON")

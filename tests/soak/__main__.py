@@ -11,6 +11,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
+from tests.arguments import count, duration, share
 from tests.engines.dynamodb_local import dynamodb_local
 from tests.engines.elasticmq import elasticmq
 from tests.soak.check import Check
@@ -71,18 +72,18 @@ def _arguments() -> argparse.ArgumentParser:
     odds = Odds()
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     add = parser.add_argument
-    add("--messages", type=int, default=2_000, help="requests: half of them orders, half of them for pages")
+    add("--messages", type=count, default=2_000, help="requests: half of them orders, half of them for pages")
     add("--long", action="store_true", help=f"{LONG:,} of them")
-    add("--workers", type=int, default=4)
+    add("--workers", type=count, default=4)
     add("--seed", type=int, default=odds.seed)
-    add("--fail", type=float, default=odds.fail, help="the share of attempts that fail")
-    add("--reject", type=float, default=odds.reject, help="the share of requests that are refused")
-    add("--kill", type=float, default=odds.kill, help="the share of deliveries that kill their worker")
-    add("--stall", type=float, default=odds.stall, help="the share of deliveries whose worker outlives its lease")
-    add("--throttle", type=float, default=odds.throttle, help="the share of the workers' calls that AWS refuses")
-    add("--lost", type=float, default=odds.lost, help="the share of the workers' calls whose answer gets lost")
-    add("--strike", type=float, default=odds.strike, help="mean seconds between kills from outside; 0 for none")
-    add("--limit", type=float, default=30, help="minutes that it may take")
+    add("--fail", type=share, default=odds.fail, help="the share of attempts that fail")
+    add("--reject", type=share, default=odds.reject, help="the share of requests that are refused")
+    add("--kill", type=share, default=odds.kill, help="the share of deliveries that kill their worker")
+    add("--stall", type=share, default=odds.stall, help="the share of deliveries whose worker outlives its lease")
+    add("--throttle", type=share, default=odds.throttle, help="the share of the workers' calls that AWS refuses")
+    add("--lost", type=share, default=odds.lost, help="the share of the workers' calls whose answer gets lost")
+    add("--strike", type=duration, default=odds.strike, help="mean seconds between kills from outside; 0 for none")
+    add("--limit", type=duration, default=30, help="minutes that it may take")
     add("--mutant", choices=MUTANTS, help="a guard of flowguard to do without: the sums have to notice")
     add("--journal", type=Path, help="keep the workers' journal here")
     add("--json", action="store_true", help="figures and sums as JSON")

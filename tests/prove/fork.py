@@ -1,0 +1,51 @@
+"""Work in processes that may break as they like."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import resource
+import signal
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from typing import Final, Never, TypeVar
+
+CPU_SECONDS: Final = 15
+WALL_SECONDS: Final = 150
+"""Of one mutant in one round: it may run in circles, or wait for ever."""
+
+T = TypeVar("T")
+
+
+def pool(jobs: int) -> ProcessPoolExecutor:
+    """Processes that have everything which this one has now."""
+    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork"))
+
+
+def forked(trial: Callable[[], T]) -> tuple[T] | None:
+    """What the trial answers in a process of its own; None for one that came to no end, or to a wrong one."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _as_child(writing, trial)
+    os.close(writing)
+    with open(reading, "rb") as answer:  # noqa: PTH123 - a pipe has no path
+        said = answer.read()
+    os.waitpid(child, 0)
+    return (pickle.loads(said),) if said else None  # noqa: S301 - our own child's
+
+
+def _as_child(writing: int, trial: Callable[[], T]) -> Never:
+    try:
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+        signal.alarm(WALL_SECONDS)  # whose default is to end the process
+        said = pickle.dumps(trial())
+        with open(writing, "wb") as answer:
+            answer.write(said)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(0)
