@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any, assert_never
 
-from flowguard.errors import ConditionFailed
+from flowguard.errors import ConditionFailed, WriteInvalid
 from flowguard.writes import Condition, Delete, Put, Update, Write
 
 if TYPE_CHECKING:
@@ -22,9 +22,11 @@ def _types() -> tuple[TypeSerializer, TypeDeserializer]:
 
 
 def to_item(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain Python as DynamoDB's low-level API writes it. Floats become Decimals by their shortest text."""
-    serializer, _ = _types()
-    return {name: serializer.serialize(_storable(value)) for name, value in values.items()}
+    """Plain Python as DynamoDB's low-level API writes it. Floats become Decimals by their shortest text.
+
+    Raises TypeError for what DynamoDB cannot hold, with the attribute and its type: never with its value.
+    """
+    return {_text(name): _to_value(name, value) for name, value in values.items()}
 
 
 def from_item(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,7 +36,17 @@ def from_item(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_action(write: Write) -> Any:
-    """One action of ``TransactItems``, asking for the item where its condition does not hold."""
+    """One action of ``TransactItems``, asking for the item where its condition does not hold.
+
+    Raises :class:`flowguard.errors.WriteInvalid` for a value that DynamoDB cannot hold.
+    """
+    try:
+        return _action(write)
+    except TypeError as error:
+        raise WriteInvalid(f"a recorded write to {write.table!r} cannot be stored: {error}") from None
+
+
+def _action(write: Write) -> Any:
     match write:
         case Put(table, item, condition):
             return {"Put": {"TableName": table, "Item": to_item(item), **_condition(condition)}}
@@ -75,12 +87,43 @@ def _condition(condition: Condition | None) -> dict[str, Any]:
     return found
 
 
+def _to_value(name: str, value: Any) -> Any:
+    serializer, _ = _types()
+    try:
+        return serializer.serialize(_storable(value))
+    except (TypeError, ArithmeticError):
+        for part, one in _parts(value):
+            _to_value(f"{name}.{part}", one)
+        raise TypeError(f"{name!r} is {_kind(value)} that DynamoDB cannot hold") from None
+
+
+def _kind(value: object) -> str:
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+
+
+def _parts(value: Any) -> Iterable[tuple[object, Any]]:
+    match value:
+        case dict():
+            return value.items()
+        case list() | tuple():
+            return enumerate(value)
+        case _:
+            return ()
+
+
+def _text(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"a name is {_kind(name)}, and no text")
+    return name
+
+
 def _storable(value: Any) -> Any:
     match value:
         case float():
             return Decimal(str(value))
         case dict():
-            return {name: _storable(one) for name, one in value.items()}
+            return {_text(name): _storable(one) for name, one in value.items()}
         case list() | tuple():
             return [_storable(one) for one in value]
         case _:

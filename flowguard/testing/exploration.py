@@ -13,7 +13,7 @@ from flowguard.local.world import START
 from flowguard.testing.arguments import is_flow
 from flowguard.testing.explore import Invariant, PlainFunction, Report, Trace, explore, in_memory, replay
 from flowguard.testing.explore.beginning import keys_of, read_items
-from flowguard.testing.explore.inbox import read_given
+from flowguard.testing.explore.inbox import Later, read_given
 
 MARKER: Final = "flow_explore"
 
@@ -83,8 +83,8 @@ def _unfit_messages(messages: Any) -> Iterator[str]:
         yield f"messages is {messages!r}; give what starts it: messages=[a payload, or a recorded event, …]"
         return
     for one in messages:
-        if not isinstance(one, BaseModel | Mapping):
-            yield f"messages has {one!r}; each is a payload (a pydantic model) or a recorded event"
+        if not isinstance(one.message if isinstance(one, Later) else one, BaseModel | Mapping):
+            yield f"messages has {one!r}; each is a payload (a pydantic model), a recorded event, or Later(one of them)"
 
 
 def _wrong_kinds(arguments: Mapping[str, Any]) -> Iterator[str]:

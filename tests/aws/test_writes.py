@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from flowguard.aws.writes import from_item, to_item, write_action
+from flowguard.errors import WriteInvalid
 from flowguard.writes import Condition, Delete, Put, Update, Write
 
 KEY = {"id": {"S": "c1"}}
@@ -81,3 +83,39 @@ def test_a_float_is_stored_by_its_shortest_text_however_deep_it_lies() -> None:
         "total": Decimal("0.3"),
         "lines": [{"price": Decimal("0.1"), "tags": ["new", Decimal("1.5")]}],
     }
+
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (NOON, "'at' is a datetime that"),
+        ([{"until": NOON}], "'at.0.until' is a datetime that"),
+        (float("nan"), "'at' is a float that"),
+        (Decimal("1." + "1" * 40), "'at' is a Decimal that"),
+        (10**40, "'at' is an int that"),
+        ({"a", 1}, "'at' is a set that"),
+        ([{1: "one"}], "'at.0' is a dict that"),
+    ],
+)
+def test_what_dynamodb_cannot_hold_is_named_and_not_shown(value: Any, said: str) -> None:
+    """The error's text goes to logs and dead letters: it has the attribute and the type, and no value."""
+    with pytest.raises(WriteInvalid) as refused:
+        write_action(Put("carts", {"id": "c1", "at": value}))
+    assert str(refused.value) == f"a recorded write to 'carts' cannot be stored: {said} DynamoDB cannot hold"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        Put("carts", {"id": "c1", 5: "five"}),  # type: ignore[dict-item]  # what whoever has no type checker writes
+        Update("carts", {"id": NOON}, ADD),
+        Update("carts", {"id": "c1"}, Condition("SET at = :at", {}, {":at": NOON})),
+        Delete("carts", {"id": "c1"}, Condition("at = :at", {}, {":at": NOON})),
+    ],
+)
+def test_it_is_refused_wherever_it_stands(write: Write) -> None:
+    with pytest.raises(WriteInvalid, match="a recorded write to 'carts' cannot be stored: "):
+        write_action(write)

@@ -210,6 +210,7 @@ OWN: Final = (
     Case("used-up", [Lone], [_order("alone:9:slow")], TABLES),
     Case("fails-otherwise", [Lone], [_order("alone:2:error,alone:9:slow")], TABLES),
     Case("asked-again", [Counts], _ASKED_AGAIN, TABLES),
+    Case("asked-much-later", [Counts], [_order(amount=3), Later(_order(), timedelta(days=15))], TABLES, only=("none",)),
     Case("given-up", [Lone], [_order("alone:9:patient")], TABLES),
     Case("asks-too-much", [Lone], [_order("alone:9:too-long")], TABLES),
     Case("asks-too-much-first", [LoneFirst], [_order("alone:9:patient")], TABLES),

@@ -82,9 +82,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "ending.kept: Ending(verdict=verdict) → left out",
         "ending.kept: Ending(arrival=arrival) → left out",
     ),
-    "what no case takes raises, and the record stays in its queue all the same": (
-        "runtime.Runtime._refused: case Verdict.EARLY | Verdict.DONE | Verdict.BUSY | Verdict.CLAIMED → never taken",
-    ),
     "what was decoded to find the object is decoded again, from the same text": (
         "runtime.Runtime._handle: payload is None → forced true",
     ),

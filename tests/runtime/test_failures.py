@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -57,13 +57,19 @@ def test_a_retry_is_claimed_at_once_although_the_failed_attempts_lease_is_alive(
     assert at.priced() == 1
 
 
-@pytest.mark.parametrize("case", ["rejected", "attempts used up", "invalid payload", "unknown stage", "wrong version"])
+@pytest.mark.parametrize(
+    "case", ["rejected", "attempts used up", "unstorable", "invalid payload", "unknown stage", "wrong version"]
+)
 def test_what_can_never_work_ends_the_run_with_a_dead_letter_in_the_same_commit(at: Scene, case: str) -> None:
     def reject(step: Step[OrderState]) -> None:
         raise Reject("no such product")
 
+    def unstorable(step: Step[OrderState]) -> None:
+        step.put("carts", {"cart_id": "c1", "at": datetime(2026, 1, 1, tzinfo=UTC)})
+
     message, script = {
         "rejected": (at.message(), reject),
+        "unstorable": (at.message(), unstorable),
         "attempts used up": (at.message(retry=2), boom),
         "invalid payload": (at.message(body='{"order":"o1"}'), None),
         "unknown stage": (at.message(stage="pay-order"), None),

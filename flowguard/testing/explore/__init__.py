@@ -22,6 +22,7 @@ from flowguard.testing.explore.engine import on_moto as on_moto
 from flowguard.testing.explore.equivalence import Free
 from flowguard.testing.explore.ground import Ground
 from flowguard.testing.explore.inbox import Given
+from flowguard.testing.explore.inbox import Later as Later
 from flowguard.testing.explore.invariants import Invariant as Invariant
 from flowguard.testing.explore.invariants import invariant as invariant
 from flowguard.testing.explore.lanes import lanes
@@ -59,7 +60,7 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     """Every single fault at every AWS call, then ``bound`` schedules of two faults, then ``walks`` of more.
 
     ``flows`` is one or several, each a flow or a :class:`PlainFunction`. ``messages`` start them: payloads of a flow's
-    first stage, or recorded events in any shape.
+    first stage, or recorded events in any shape. They all wait at the beginning, but for each :class:`Later`.
 
     ``tables`` are those that the flows write to, each with the name of its hash key; what a flow's module says in
     ``TABLES`` goes without saying. ``items`` lie in them at the beginning of each schedule:

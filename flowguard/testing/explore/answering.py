@@ -13,7 +13,7 @@ from flowguard.events import Event
 from flowguard.flow import AnyFlow
 from flowguard.message import OWN_ATTRIBUTES
 from flowguard.testing.explore.history import History, Worked
-from flowguard.testing.explore.problem import Problem
+from flowguard.testing.explore.problem import UNDISTURBED, Problem
 
 _MUST_STAY: Final = frozenset({Event.NOT_SENT, Event.BROKEN, Event.BUSY, Event.EARLY, Event.RETURNED})
 _MAY_STAY: Final = _MUST_STAY | {Event.FENCED, Event.RETRIED, Event.UNROUTABLE, Event.UNREADABLE}
@@ -46,6 +46,14 @@ def _said(envelope: Envelope) -> tuple[str, Mapping[str, Attribute]]:
 def _is_stable(record: str) -> bool:
     (again,) = normalize({"Records": [json.loads(record)]})
     return isinstance(again, Envelope) and json.dumps(again.record, sort_keys=True) == record
+
+
+def nothing_breaks_undisturbed(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """Where nothing goes wrong no function breaks: else each schedule would fail alike, and none would differ."""
+    for _, told in history.told(Event.BROKEN):
+        if not history.schedule.choices and told.message is not None:
+            where = f"{told.message.flow}/{told.message.stage}"
+            yield Problem(UNDISTURBED, where, f"breaks though nothing goes wrong: {told.facts.get('why')}")
 
 
 def answers_name_what_is_left(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:

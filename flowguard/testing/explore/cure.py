@@ -9,7 +9,7 @@ from typing import Final
 
 from flowguard.testing.explore.history import History, Made
 from flowguard.testing.explore.posted import SENDING
-from flowguard.testing.explore.problem import EQUIVALENCE, Problem
+from flowguard.testing.explore.problem import EQUIVALENCE, UNDISTURBED, Problem
 from flowguard.testing.explore.schedule import DEATHS, HOLDS, RAISED, Kind
 from flowguard.testing.explore.site import Site
 
@@ -76,9 +76,15 @@ def cure(history: History, undisturbed: Iterable[Effects], problem: Problem) -> 
             f"what the stage gave differs from attempt to attempt: make it of step.request_id, step.requested_at or "
             f'step.state; or say that it may differ: free={{"{about}": ["{name}"]}}',
         )
+    return Cure(None, _in_general(problem.rule, ours=ours))
+
+
+def _in_general(rule: str, *, ours: bool) -> str:
+    if rule == UNDISTURBED:
+        return "make it work first, or give it what it needs (items, tables): till then every end is alike"
     if ours:
-        return Cure(None, "flowguard itself promises this: please report it, with the schedule's id and the flow")
-    return Cure(None, "no call of boto3 in your code was repeated: look at what the stages record, and at the order")
+        return "flowguard itself promises this: please report it, with the schedule's id and the flow"
+    return "no call of boto3 in your code was repeated: look at what the stages record, and at the order"
 
 
 def _rank(one: tuple[Site, str, str], about: str) -> tuple[bool, bool, str]:

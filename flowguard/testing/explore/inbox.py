@@ -25,7 +25,8 @@ Message: TypeAlias = BaseModel | Mapping[str, Any]
 
 class Later(NamedTuple):
     """A message that comes so much later than the others, which all wait at the beginning: the order that is changed
-    on the next day, the answer that comes when the run is over."""
+    on the next day, the answer that comes when the run is over. A payload is asked for when it comes; a recorded event
+    was sent when it says so."""
 
     message: Message
     by: timedelta
@@ -62,9 +63,10 @@ def read_given(flows: Sequence[AnyFlow], given: Sequence[Given], now: int, queue
 
 
 def _ms(later: Later) -> int:
-    if later.by <= timedelta(0):
-        raise SettingsError("messages", f"one is later by {later.by}; give a time, as in Later(message, by=…)")
-    return later.by // timedelta(milliseconds=1)
+    by: object = later.by
+    if not isinstance(by, timedelta) or by <= timedelta(0):
+        raise SettingsError("messages", f"one is later by {by!r}; give a time: Later(message, timedelta(hours=1))")
+    return by // timedelta(milliseconds=1)
 
 
 def _records(event: Any) -> list[Recorded]:

@@ -6,7 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from flowguard.flow import AnyFlow
-from flowguard.testing.explore.answering import answers_name_what_is_left, messages_stay_as_they_were
+from flowguard.testing.explore.answering import (
+    answers_name_what_is_left,
+    messages_stay_as_they_were,
+    nothing_breaks_undisturbed,
+)
 from flowguard.testing.explore.fencing import only_owners_commit
 from flowguard.testing.explore.history import History
 from flowguard.testing.explore.problem import EXPLODED, Problem
@@ -21,6 +25,7 @@ Promise: TypeAlias = Callable[[History, Sequence[AnyFlow]], Iterator[Problem]]
 """One of flowguard's own, as a function of what happened."""
 
 PROMISES: Final[tuple[Promise, ...]] = (
+    nothing_breaks_undisturbed,
     only_owners_commit,
     requests_are_settled,
     outboxes_are_sent,

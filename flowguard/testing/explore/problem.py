@@ -19,4 +19,5 @@ class Problem:
 
 
 EQUIVALENCE = "equivalence"
+UNDISTURBED = "undisturbed"
 EXPLODED = "does not come to rest"

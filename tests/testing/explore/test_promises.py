@@ -13,6 +13,7 @@ from flowguard.events import Event, Happening
 from flowguard.handler import LambdaHandler
 from flowguard.ids import Owner
 from flowguard.run import RunItem, Status
+from flowguard.testing.explore import explore
 from flowguard.testing.explore.history import History, Version
 from flowguard.testing.explore.invariants import PROMISES, broken
 from tests.testing.explore import seeded
@@ -211,3 +212,18 @@ def test_a_function_that_answers_for_all_its_records_breaks_i12(monkeypatch: pyt
 
     monkeypatch.setattr(LambdaHandler, "__call__", everything)
     assert "I12" in rules(history_of(FLOW, [ORDER], "none", tables=seeded.TABLES))
+
+
+def test_a_flow_that_breaks_where_nothing_goes_wrong_is_no_proof_of_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its schedules ends like the undisturbed one: in the dead letters."""
+
+    def lost(*_: Any) -> Any:
+        raise KeyError("the bucket's name")
+
+    monkeypatch.setattr("flowguard.aws.store.DynamoDBStore.commit", lost)
+    report = explore(seeded.flow_of(seeded.Recorded), [ORDER], tables=seeded.TABLES, bound=0, walks=0)
+    (violation,) = [one for one in report.violations if one.rule == "undisturbed"]
+    assert violation.schedule == "none"
+    assert 'breaks though nothing goes wrong: KeyError: "the bucket\'s name"' in str(report)
+    assert "make it work first" in violation.cure
+    assert any("╳ breaks: KeyError" in line for line in violation.timeline)
