@@ -42,7 +42,7 @@ def write_action(write: Write) -> Any:
     """
     try:
         return _action(write)
-    except TypeError as error:
+    except (TypeError, RecursionError) as error:
         raise WriteInvalid(f"a recorded write to {write.table!r} cannot be stored: {error}") from None
 
 

@@ -119,3 +119,10 @@ def test_what_dynamodb_cannot_hold_is_named_and_not_shown(value: Any, said: str)
 def test_it_is_refused_wherever_it_stands(write: Write) -> None:
     with pytest.raises(WriteInvalid, match="a recorded write to 'carts' cannot be stored: "):
         write_action(write)
+
+
+def test_what_contains_itself_is_refused_too() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(WriteInvalid, match="a recorded write to 'carts' cannot be stored: .*recursion"):
+        write_action(Put("carts", {"id": "c1", "lines": endless}))

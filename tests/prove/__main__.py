@@ -23,9 +23,9 @@ from tests.prove.report import Figures, case_lines, lines
 from tests.prove.witnesses import Witnesses
 
 SHORT = Effort(until=600)
-FOR_TESTED = 30
-FOR_HARMLESS = 12
-LONG = Effort(bound=600, walks=300, most=1_000)
+FOR_TESTED, FOR_HARMLESS = 60, 12
+LONG = Effort(bound=300, walks=200, most=300, until=5_000)
+"""Ten times as many schedules on those of which little is expected, too."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     hunt.watch()
     if not given.json:
         _say(line for case, truth in zip(hunt.cases, hunt.truths, strict=True) for line in case_lines(case, truth))
-    hunt.run(chosen, {} if given.long else _limits(chosen))
+    hunt.run(chosen, _limits(chosen, 10 if given.long else 1))
     witnesses = Witnesses(mutants, given.jobs)
     witnesses.ask([one for one in chosen if one.number not in hunt.kills and one.name not in HARMLESS])
     found = lines(hunt, witnesses, chosen, HARMLESS)
@@ -60,10 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if figures.is_good else 1
 
 
-def _limits(mutants: Sequence[Mutant]) -> Mapping[int, int]:
-    """How much the short form tries on those of which little is expected."""
-    found = {one.number: FOR_TESTED for one in mutants if tested(one.name) is not None}
-    return {**found, **{one.number: FOR_HARMLESS for one in mutants if one.name in HARMLESS}}
+def _limits(mutants: Sequence[Mutant], times: int) -> Mapping[int, int]:
+    """How much is tried on those of which little is expected."""
+    found = {one.number: times * FOR_TESTED for one in mutants if tested(one.name) is not None}
+    return {**found, **{one.number: times * FOR_HARMLESS for one in mutants if one.name in HARMLESS}}
 
 
 def _stale(mutants: Sequence[Mutant]) -> list[str]:

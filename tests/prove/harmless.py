@@ -120,7 +120,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "plan.retried: '' → forced false",
         "routing.Routes.resolve: ObjectId('') → forced false",
     ),
-    "nothing else can be raised there: reading JSON, and judging what was read": (
+    "nothing else can be raised there: reading JSON, judging what was read, turning values into DynamoDB's": (
+        "aws.writes.write_action: except (TypeError, RecursionError) → catches every Exception",
+        "aws.writes._to_value: except (TypeError, ArithmeticError) → catches every Exception",
         "aws.sender._detail: except (ValueError, RecursionError) → catches every Exception",
         "message.Place.parse: except (ValueError, RecursionError) → catches every Exception",
         "routing.Routes._place: except ValueError → catches every Exception",

@@ -41,6 +41,7 @@ FUNCTIONS: Final = {
     r"^batch\.(_event_of|Batch\._warning)$": "chooses what an observer is told, and decides nothing",
     r"^plan\.Planner\._no_outcome$": "a text for people",
     r"^aws\.writes\._types$": "loads boto3's types once",
+    r"^aws\.writes\._kind$": "a text for people",
 }
 """By the name of the function: never touched."""
 

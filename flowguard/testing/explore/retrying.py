@@ -82,7 +82,8 @@ def _names(kind: type[BaseException]) -> set[str]:
 
 
 def redrives_are_judged_right(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """I13: a redrive after a newer run, or of what has gone on, changes nothing; and what is said to be REDRIVEN is."""
+    """I13: a redrive after a newer run, or of what has gone on, changes nothing; and what is said to be REDRIVEN is, and
+    nothing else."""
     for redriven in history.redriven:
         if not redriven.message.object_id:
             continue
@@ -92,6 +93,8 @@ def redrives_are_judged_right(history: History, flows: Sequence[AnyFlow]) -> Ite
                 yield Problem("I13", redriven.key, f"a redrive was said to be REDRIVEN, though {why}")
         elif redriven.fate is Fate.REDRIVEN and not _is_taken(history, redriven):
             yield Problem("I13", redriven.key, "a redrive was said to be REDRIVEN, and no worker was given its hop")
+        elif redriven.fate is not Fate.REDRIVEN and _was_given(history, redriven):
+            yield Problem("I13", redriven.key, f"a redrive was said to be {redriven.fate}, and was given its hop")
 
 
 def _too_late(redriven: Redriven) -> str | None:
@@ -119,6 +122,14 @@ def _changed_nothing(history: History, redriven: Redriven, why: str) -> Iterator
             yield Problem(
                 "I13", redriven.key, f"a redrive sent something new to {sent.to}, though {why}", None, sent.id
             )
+
+
+def _was_given(history: History, redriven: Redriven) -> bool:
+    """Whether a worker that got it was granted its hop."""
+    workers = {one.worker for one in history.deliveries if one.record in redriven.records}
+    mine = (one.item for one in history.versions[redriven.after_version :] if one.worker in workers)
+    wanted = redriven.message.request_id, redriven.message.hop, redriven.message.redrive, False
+    return any(item is not None and (item.request_id, item.hop, item.redrive, item.done) == wanted for item in mine)
 
 
 def _is_taken(history: History, redriven: Redriven) -> bool:
