@@ -1,7 +1,7 @@
 """For the tests of your own flows: values of real runs made from few arguments, and a runner. No mocks, no account.
 
-A name loads its module when it is first used: what tests a stage needs no boto3. ``flowguard.testing.explore`` finds
-the crash that breaks a flow; ``flowguard.testing.plugin`` is what pytest loads.
+A name loads its module when it is first used: what tests a stage needs no boto3. ``explore`` finds the crash
+that breaks a flow; ``flowguard.testing.plugin`` is what pytest loads.
 """
 
 from __future__ import annotations
@@ -18,6 +18,18 @@ if TYPE_CHECKING:
     from flowguard.testing.context import FakeContext as FakeContext
     from flowguard.testing.exploration import Exploration as Exploration
     from flowguard.testing.exploration import MarkerError as MarkerError
+    from flowguard.testing.explorer import Later as Later
+    from flowguard.testing.explorer import NoSuchSchedule as NoSuchSchedule
+    from flowguard.testing.explorer import PlainFunction as PlainFunction
+    from flowguard.testing.explorer import Report as Report
+    from flowguard.testing.explorer import Trace as Trace
+    from flowguard.testing.explorer import View as View
+    from flowguard.testing.explorer import Violation as Violation
+    from flowguard.testing.explorer import explore as explore
+    from flowguard.testing.explorer import in_memory as in_memory
+    from flowguard.testing.explorer import invariant as invariant
+    from flowguard.testing.explorer import on_moto as on_moto
+    from flowguard.testing.explorer import replay as replay
     from flowguard.testing.flow_clock import FlowClock as FlowClock
     from flowguard.testing.flow_result import FlowResult as FlowResult
     from flowguard.testing.flow_result import NotThere as NotThere
@@ -57,6 +69,19 @@ _HOME = {
     "SentMessage": "testing.flow_result",
     "EmbeddedAWS": "local.embedded",
     "MemoryAWS": "local.memory.aws",
+    # explore them
+    "explore": "testing.explorer",
+    "replay": "testing.explorer",
+    "Later": "testing.explorer",
+    "PlainFunction": "testing.explorer",
+    "invariant": "testing.explorer",
+    "View": "testing.explorer",
+    "Report": "testing.explorer",
+    "Trace": "testing.explorer",
+    "Violation": "testing.explorer",
+    "NoSuchSchedule": "testing.explorer",
+    "in_memory": "testing.explorer",
+    "on_moto": "testing.explorer",
     # the marker
     "Exploration": "testing.exploration",
     "MarkerError": "testing.exploration",

@@ -16,7 +16,7 @@ from flowguard.destinations import Destination
 from flowguard.errors import EnvelopeError, SettingsError
 from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import RequestId
-from flowguard.testing.explore.beginning import low_level
+from flowguard.testing.explorer.beginning import low_level
 
 
 def is_flow(value: object) -> TypeGuard[AnyFlow]:

@@ -11,9 +11,9 @@ from pydantic import BaseModel
 from flowguard.errors import FlowguardError, SettingsError
 from flowguard.local.world import START
 from flowguard.testing.arguments import is_flow
-from flowguard.testing.explore import Invariant, PlainFunction, Report, Trace, explore, in_memory, replay
-from flowguard.testing.explore.beginning import keys_of, read_items
-from flowguard.testing.explore.inbox import Later, read_given
+from flowguard.testing.explorer import Invariant, PlainFunction, Report, Trace, explore, in_memory, replay
+from flowguard.testing.explorer.beginning import keys_of, read_items
+from flowguard.testing.explorer.inbox import Later, read_given
 
 MARKER: Final = "flow_explore"
 
@@ -48,7 +48,7 @@ class Exploration:
         return explore(list(self._flows), **self._with(body, self._arguments))
 
     def replay(self, schedule: str, body: Invariant) -> Trace:
-        """Exactly one schedule. Raises :class:`flowguard.testing.explore.NoSuchSchedule`."""
+        """Exactly one schedule. Raises :class:`flowguard.testing.explorer.NoSuchSchedule`."""
         fitting = {name: value for name, value in self._arguments.items() if name in _OF_REPLAY}
         return replay(list(self._flows), schedule=schedule, **self._with(body, fitting))
 
@@ -74,7 +74,7 @@ def _problems(flows: tuple[Any, ...], arguments: Mapping[str, Any]) -> Iterator[
     if not isinstance(seed := arguments.get("seed", 0), int):
         yield f"seed is {seed!r}; give a whole number"
     if not callable(engine := arguments.get("engine", in_memory)):
-        yield f"engine is {engine!r}; give in_memory or on_moto of flowguard.testing.explore"
+        yield f"engine is {engine!r}; give in_memory or on_moto of flowguard.testing"
     yield from _wrong_kinds(arguments)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from flowguard.local.embedded import EmbeddedAWS
     from flowguard.local.memory.aws import MemoryAWS
     from flowguard.testing.exploration import Exploration
-    from flowguard.testing.explore import View
+    from flowguard.testing.explorer import View
     from flowguard.testing.flow_clock import FlowClock
     from flowguard.testing.runner import FlowRunner
 

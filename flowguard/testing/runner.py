@@ -31,8 +31,8 @@ from flowguard.testing.arguments import (
     check_within,
     read_items,
 )
-from flowguard.testing.explore.posted import Posted
-from flowguard.testing.explore.view import body_of
+from flowguard.testing.explorer.posted import Posted
+from flowguard.testing.explorer.view import body_of
 from flowguard.testing.flow_result import FlowResult, RunEnd, SentMessage
 from flowguard.testing.shared_world import SharedWorld
 from flowguard.testing.story import story

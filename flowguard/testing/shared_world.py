@@ -23,7 +23,7 @@ from flowguard.local.points import with_points
 from flowguard.local.supply import Supply
 from flowguard.local.virtual import VirtualTime
 from flowguard.local.world import World, declared_tables
-from flowguard.testing.explore.posted import Posted, posted
+from flowguard.testing.explorer.posted import Posted, posted
 from flowguard.testing.raised import told
 
 

@@ -124,5 +124,5 @@ def test_it_is_refused_wherever_it_stands(write: Write) -> None:
 def test_what_contains_itself_is_refused_too() -> None:
     endless: list[Any] = []
     endless.append(endless)
-    with pytest.raises(WriteInvalid, match="a recorded write to 'carts' cannot be stored: .*recursion"):
+    with pytest.raises(WriteInvalid, match=r"a recorded write to 'carts' cannot be stored: .*recursion"):
         write_action(Put("carts", {"id": "c1", "lines": endless}))

@@ -18,7 +18,7 @@ SOURCE = """
 import boto3
 from pydantic import BaseModel
 from flowguard import Done, Flow, Outcome, Stage, Step
-from flowguard.testing.explore import View, invariant
+from flowguard.testing.explorer import View, invariant
 
 TABLES = {"totals": "day"}
 FREE = {"totals": ["seen"]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from flowguard.testing.explore import NoSuchSchedule, Schedule, replay
+from flowguard.testing.explorer import NoSuchSchedule, Schedule, replay
 from tests.compare import faults
 from tests.compare.business import changes, charges
 from tests.compare.table import lines, row

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from flowguard.testing import sqs_event
-from flowguard.testing.explore import Explored, Invariant, PlainFunction, View
+from flowguard.testing.explorer import Explored, Invariant, PlainFunction, View
 from tests.compare import check_then_act, mark_first, one_write, powertools, with_flowguard
 
 VISIBILITY: Final = 180

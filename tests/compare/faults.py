@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from flowguard.testing.explore.engine import in_memory
-from flowguard.testing.explore.ground import Ground
-from flowguard.testing.explore.plan import choices_in
-from flowguard.testing.explore.schedule import Kind, Schedule
-from flowguard.testing.explore.search import Search
+from flowguard.testing.explorer.engine import in_memory
+from flowguard.testing.explorer.ground import Ground
+from flowguard.testing.explorer.plan import choices_in
+from flowguard.testing.explorer.schedule import Kind, Schedule
+from flowguard.testing.explorer.search import Search
 from tests.compare.business import BOOKKEEPING, Way
 from tests.compare.table import KINDS
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flowguard.testing.explore import Report, Schedule, Violation, explore
-from flowguard.testing.explore.driver import run
-from flowguard.testing.explore.engine import in_memory
-from flowguard.testing.explore.ground import Ground
-from flowguard.testing.explore.problem import EQUIVALENCE
+from flowguard.testing.explorer import Report, Schedule, Violation, explore
+from flowguard.testing.explorer.driver import run
+from flowguard.testing.explorer.engine import in_memory
+from flowguard.testing.explorer.ground import Ground
+from flowguard.testing.explorer.problem import EQUIVALENCE
 from tests.compare.business import Way
 
 KINDS: Final = {

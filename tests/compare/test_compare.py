@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from flowguard.testing.explore import Violation, replay
-from flowguard.testing.explore.schedule import Kind
+from flowguard.testing.explorer import Violation, replay
+from flowguard.testing.explorer.schedule import Kind
 from tests.compare import check_then_act, mark_first, powertools
 from tests.compare.__main__ import compare
 from tests.compare.business import Way, changes, charges

@@ -17,7 +17,7 @@ from flowguard.flow import AnyFlow
 from flowguard.ids import RequestId
 from flowguard.local.world import START
 from flowguard.testing import sns_event, sns_to_sqs_event, sqs_event
-from flowguard.testing.explore.inbox import Given, Later
+from flowguard.testing.explorer.inbox import Given, Later
 from flows.take_payment.flow import TakePayment
 from flows.take_payment.models import PaymentRequested
 from flows.triggered_cache.flow import TriggeredCache

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from flowguard.flow import AnyFlow
-from flowguard.testing.explore.cure import Effects
-from flowguard.testing.explore.engine import in_memory
-from flowguard.testing.explore.equivalence import End, Free, end_of
-from flowguard.testing.explore.ground import Ground
-from flowguard.testing.explore.history import History
-from flowguard.testing.explore.inbox import Given
-from flowguard.testing.explore.invariants import Invariant
-from flowguard.testing.explore.problem import Problem
-from flowguard.testing.explore.report import Report, Violation
-from flowguard.testing.explore.schedule import NOTHING, Schedule
-from flowguard.testing.explore.search import Budget, Search
+from flowguard.testing.explorer.cure import Effects
+from flowguard.testing.explorer.engine import in_memory
+from flowguard.testing.explorer.equivalence import End, Free, end_of
+from flowguard.testing.explorer.ground import Ground
+from flowguard.testing.explorer.history import History
+from flowguard.testing.explorer.inbox import Given
+from flowguard.testing.explorer.invariants import Invariant
+from flowguard.testing.explorer.problem import Problem
+from flowguard.testing.explorer.report import Report, Violation
+from flowguard.testing.explorer.schedule import NOTHING, Schedule
+from flowguard.testing.explorer.search import Budget, Search
 from tests.prove import probes
 
 

@@ -11,9 +11,9 @@ from flowguard.events import Event
 from flowguard.message import PLACE, ErrorNote, Place
 from flowguard.outbox import Kind
 from flowguard.run import RunItem, Status
-from flowguard.testing.explore import View
-from flowguard.testing.explore.history import History
-from flowguard.testing.explore.posted import Posted
+from flowguard.testing.explorer import View
+from flowguard.testing.explorer.history import History
+from flowguard.testing.explorer.posted import Posted
 
 _TWO_RETENTIONS: Final = 2 * 14 * 86_400_000
 _HOUR: Final = 3_600_000

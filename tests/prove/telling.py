@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 from flowguard.events import Event
 from flowguard.message import Message
 from flowguard.run import FencedBy, RunItem, Status
-from flowguard.testing.explore import View
-from flowguard.testing.explore.history import History, Made, Worked
+from flowguard.testing.explorer import View
+from flowguard.testing.explorer.history import History, Made, Worked
 
 Fits: TypeAlias = Callable[[Message, RunItem], bool]
 

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 from flowguard.flow import Flow
 from flowguard.testing import Exploration, MarkerError
-from flowguard.testing.explore import PlainFunction, View
-from tests.testing.explore import seeded
+from flowguard.testing.explorer import PlainFunction, View
+from tests.testing.explorer import seeded
 
 PUT = seeded.flow_of(seeded.PlainPut)
 ORDER = seeded.Order(order_id="o1")

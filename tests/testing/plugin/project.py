@@ -62,7 +62,7 @@ from datetime import UTC, datetime
 import pytest
 
 from flowguard.testing import FlowClock, FlowRunner, sqs_event
-from flowguard.testing.explore import View
+from flowguard.testing.explorer import View
 from orders import CountOrders, Order, Shop
 
 ORDER = Order(order_id="o1", amount=3)
@@ -112,7 +112,7 @@ def test_wrong_on_purpose(flow_runner: FlowRunner) -> None:
 
 IMPORTS: Final = """
 import pytest
-from flowguard.testing.explore import invariant
+from flowguard.testing.explorer import invariant
 from orders import CountOrders, Order, Shop, Take
 ORDER = Order(order_id="o1")
 few = dict(messages=[ORDER], bound=0, walks=0, most=1)

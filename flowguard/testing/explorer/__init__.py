@@ -1,0 +1,104 @@
+"""Runs your flow under every fault there is, and says which line of yours does not survive it.
+
+    report = explore(PlaceOrder, [OrderPlaced(order_id="o1")], tables={"orders": "order_id"})
+    assert report.ok, str(report)
+
+The real handlers run, with real boto3 calls, on an AWS inside the process and a virtual time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from flowguard.flow import AnyFlow
+from flowguard.testing.explorer.beginning import GivenItems as GivenItems
+from flowguard.testing.explorer.engine import Engine as Engine
+from flowguard.testing.explorer.engine import EngineFor as EngineFor
+from flowguard.testing.explorer.engine import in_memory as in_memory
+from flowguard.testing.explorer.engine import on_moto as on_moto
+from flowguard.testing.explorer.equivalence import Free
+from flowguard.testing.explorer.ground import Ground
+from flowguard.testing.explorer.inbox import Given
+from flowguard.testing.explorer.inbox import Later as Later
+from flowguard.testing.explorer.invariants import Invariant as Invariant
+from flowguard.testing.explorer.invariants import invariant as invariant
+from flowguard.testing.explorer.lanes import lanes
+from flowguard.testing.explorer.plain import PlainFunction as PlainFunction
+from flowguard.testing.explorer.report import Report as Report
+from flowguard.testing.explorer.report import Trace as Trace
+from flowguard.testing.explorer.report import Violation as Violation
+from flowguard.testing.explorer.schedule import NoSuchSchedule as NoSuchSchedule
+from flowguard.testing.explorer.schedule import Schedule as Schedule
+from flowguard.testing.explorer.search import Budget, Search
+from flowguard.testing.explorer.timeline import timeline
+from flowguard.testing.explorer.view import View as View
+
+Explored: TypeAlias = AnyFlow | PlainFunction
+
+BOUND = 300
+WALKS = 200
+MOST = 20
+
+
+def explore(  # noqa: PLR0913 - everything but the first two has a default
+    flows: Explored | Sequence[Explored],
+    messages: Sequence[Given],
+    *,
+    tables: Mapping[str, str] | None = None,
+    items: GivenItems | None = None,
+    invariants: Sequence[Invariant] = (),
+    free: Free | None = None,
+    bound: int = BOUND,
+    walks: int = WALKS,
+    most: int = MOST,
+    seed: int = 0,
+    engine: EngineFor = in_memory,
+) -> Report:
+    """Every single fault at every AWS call, then ``bound`` schedules of two faults, then ``walks`` of more.
+
+    ``flows`` is one or several, each a flow or a :class:`PlainFunction`. ``messages`` start them: payloads of a flow's
+    first stage, or recorded events in any shape. They all wait at the beginning, but for each :class:`Later`.
+
+    ``tables`` are those that the flows write to, each with the name of its hash key; what a flow's module says in
+    ``TABLES`` goes without saying. ``items`` lie in them at the beginning of each schedule:
+    ``{"prices": [{"sku": "tea", "price": 4}]}``. ``free`` says what may differ from the undisturbed end:
+    ``{"orders": ["updated_at"]}``.
+
+    Equal arguments give equal reports. The search ends at ``most`` different violations. One at a time in a process.
+    """
+    ground = Ground(_several(flows), messages, tables or {}, engine, seed, items)
+    began = time.perf_counter()
+    with ground:
+        report = Search(ground, invariants, free or {}).all(Budget(bound, walks, seed, most))
+    return replace(report, seconds=time.perf_counter() - began)
+
+
+def replay(  # noqa: PLR0913 - everything but the first three has a default
+    flows: Explored | Sequence[Explored],
+    messages: Sequence[Given],
+    schedule: str,
+    *,
+    tables: Mapping[str, str] | None = None,
+    items: GivenItems | None = None,
+    invariants: Sequence[Invariant] = (),
+    free: Free | None = None,
+    seed: int = 0,
+    engine: EngineFor = in_memory,
+) -> Trace:
+    """Exactly one schedule, by its id: its time line, as text and as data, and what is wrong after it.
+
+    Raises :class:`NoSuchSchedule`. Everything else is as for :func:`explore`.
+    """
+    wanted = Schedule.parse(schedule)
+    with Ground(_several(flows), messages, tables or {}, engine, seed, items) as ground:
+        search = Search(ground, invariants, free or {})
+        search.references()
+        history, found = search.check(wanted)
+        return Trace(ground.names, wanted.id, timeline(history), lanes(history), tuple(found.values()))
+
+
+def _several(flows: Explored | Sequence[Explored]) -> list[Explored]:
+    return [flows] if isinstance(flows, type | PlainFunction) else list(flows)

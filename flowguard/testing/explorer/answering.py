@@ -1,0 +1,78 @@
+"""What a function is given and what it answers: I11 and I12."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from flowguard.attributes import Attribute
+from flowguard.envelope import Envelope, normalize
+from flowguard.events import Event
+from flowguard.flow import AnyFlow
+from flowguard.message import OWN_ATTRIBUTES
+from flowguard.testing.explorer.history import History, Worked
+from flowguard.testing.explorer.problem import UNDISTURBED, Problem
+
+_MUST_STAY: Final = frozenset({Event.NOT_SENT, Event.BROKEN, Event.BUSY, Event.EARLY, Event.RETURNED})
+_MAY_STAY: Final = _MUST_STAY | {Event.FENCED, Event.RETRIED, Event.UNROUTABLE, Event.UNREADABLE}
+
+
+def messages_stay_as_they_were(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """I11: whichever way a message came, by a retry, a redrive, a copy, it says what its first delivery said; and
+    normalising a normalised record changes nothing."""
+    first: dict[tuple[str, str, int], tuple[str, Mapping[str, Attribute]]] = {}
+    for one in history.deliveries:
+        if one.envelope is None:
+            continue
+        if not _is_stable(json.dumps(one.envelope.record, sort_keys=True)):
+            yield Problem("I11", one.queue or "a function", "normalising the normalised record changes it")
+        message = next((told.message for told in one.told if told.message is not None), None)
+        if message is None:
+            continue
+        key, said = (message.flow, message.request_id, message.hop), _said(one.envelope)
+        if said != first.setdefault(key, said):
+            text = f"hop {message.hop} of {message.request_id} comes with another payload or other attributes"
+            yield Problem("I11", f"{message.flow}/{message.stage}", text, first[key], said)
+
+
+def _said(envelope: Envelope) -> tuple[str, Mapping[str, Attribute]]:
+    theirs = {name: one for name, one in envelope.attributes.items() if name not in OWN_ATTRIBUTES}
+    return envelope.message, theirs
+
+
+@lru_cache(maxsize=4096)
+def _is_stable(record: str) -> bool:
+    (again,) = normalize({"Records": [json.loads(record)]})
+    return isinstance(again, Envelope) and json.dumps(again.record, sort_keys=True) == record
+
+
+def nothing_breaks_undisturbed(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """Where nothing goes wrong no function breaks: else each schedule would fail alike, and none would differ."""
+    for _, told in history.told(Event.BROKEN):
+        if not history.schedule.choices and told.message is not None:
+            where = f"{told.message.flow}/{told.message.stage}"
+            yield Problem(UNDISTURBED, where, f"breaks though nothing goes wrong: {told.facts.get('why')}")
+
+
+def answers_name_what_is_left(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """I12: batchItemFailures lists exactly the records to be delivered again."""
+    for one in history.deliveries:
+        if one.died or not one.told:
+            continue
+        where, events = one.queue or "a function", {told.event for told in one.told}
+        if others := [name for name in one.failures if name != one.message_id]:
+            yield Problem("I12", where, "a record that it was not given is listed", one.message_id, ", ".join(others))
+        if one.acked and (unsettled := events & _MUST_STAY):
+            yield Problem("I12", where, f"a record was acked, though {_words(unsettled)}")
+        if one.failures and not events & _MAY_STAY:
+            yield Problem("I12", where, f"a record is to be delivered again, though {_last(one)}")
+
+
+def _words(events: frozenset[Event] | set[Event]) -> str:
+    return "it was " + " and ".join(sorted(event.value.replace("_", " ") for event in events))
+
+
+def _last(one: Worked) -> str:
+    return _words({one.told[-1].event})

@@ -1,0 +1,274 @@
+"""Runs one schedule: delivers records to workers by SQS's rules, and holds up those that the schedule names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from flowguard.errors import NotProcessed
+from flowguard.events import Happening
+from flowguard.local.functions import Function
+from flowguard.local.queues import Delivery, Queues
+from flowguard.local.world import LEFT_THERE, MOST_RECEIVES, STEP
+from flowguard.testing.explorer.expiry import last_moment, remove_expired
+from flowguard.testing.explorer.faults import Killed
+from flowguard.testing.explorer.ground import Ground
+from flowguard.testing.explorer.history import History, Noted, Worked
+from flowguard.testing.explorer.inbox import Inbox
+from flowguard.testing.explorer.redrives import Redrives
+from flowguard.testing.explorer.schedule import AS_LATE_AS_CAN_BE, HOLDS, OF_DELIVERIES, Choice, Kind, Schedule
+from flowguard.testing.explorer.strikes import Strikes
+from flowguard.testing.explorer.worker import Worker
+
+MOST_DELIVERIES: Final = 300
+"""More, and the flow is taken not to come to rest."""
+
+LATE: Final = 3_600_000
+"""How much later the second time of ``x2-1`` is, ms."""
+
+LONGEST_INVOCATION: Final = 900_000
+"""No worker is held up for longer, ms: Lambda ends it."""
+
+
+def run(ground: Ground, schedule: Schedule) -> History:
+    """From the first message until nothing is left to be delivered."""
+    driver = _Driver(ground, schedule)
+    with ground.fresh(driver.strikes):
+        driver.run()
+    return driver.history
+
+
+class _Driver:
+    """The event source mapping of all functions, and who of their workers has the turn."""
+
+    def __init__(self, ground: Ground, schedule: Schedule) -> None:
+        self.history = History(schedule, ground.start)
+        self._ground = ground
+        self._schedule = schedule
+        self._holds = [choice for choice in schedule.choices if choice.kind in HOLDS]
+        self._redrives = Redrives(ground, schedule, self.history)
+        self._expires = any(choice.kind is Kind.DUPLICATED and choice.more > 1 for choice in schedule.choices)
+        self._receives = MOST_RECEIVES + len(schedule.choices)
+        self._queues = Queues()
+        self._held: list[Worker] = []
+        self.strikes = Strikes(ground, schedule, self.history, self._queues, self._before)
+
+    def run(self) -> None:
+        self._functions = self._ground.functions(self._tell)
+        self.history.inner = frozenset(f"sqs:{one.queue}" for one in self._ground.plain)
+        self.strikes.inbox = Inbox(self._queues, self._functions.by_queue, self._ground.topics)
+        self._later = sorted(self._ground.coming, key=lambda one: one.after)
+        try:
+            while (delivery := self._next()) is not None and self.history.at_rest:
+                self._deliver(delivery)
+        finally:
+            self._end()
+        self.history.tables = self._ground.items()
+
+    def _end(self) -> None:
+        """Nobody is left waiting, not even after an error."""
+        while self._held:
+            worker = self._held.pop()
+            worker.killed = True
+            worker.go_on()
+
+    # -- deliveries
+
+    def _next(self) -> Delivery | None:
+        """What is due, or else whoever is held up, or else whatever is due next."""
+        while True:
+            now = self._ground.now()
+            self._come_due(now)
+            first = self._queues.due(now)
+            if first is not None:
+                return self._reordered(first)
+            moments = [*self._queues.moments(), *(one.due for one in self.strikes.scheduled if one.due is not None)]
+            moments += [self._ground.start + one.after for one in self._later[:1]]
+            if not moments and (sent := self._redrives.next(self.strikes.inbox)) is not None:
+                self._note(None, sent)
+                continue
+            if self._held and not self._may_wait(moments):
+                self._let_go(self._held[0])
+                continue
+            if not moments:
+                return None
+            self._ground.time.move_to(min(moments))
+
+    def _may_wait(self, moments: list[int]) -> bool:
+        """Whether those who are held up stay so until the next of these moments."""
+        early = any(worker.held and worker.held.kind is Kind.SEEN_EARLY for worker in self._held)
+        return not early and bool(moments) and min(moments) - self._ground.now() <= LONGEST_INVOCATION
+
+    def _come_due(self, now: int) -> None:
+        """Messages that are sent now, and those of schedules whose time has come."""
+        while self._later and self._ground.start + self._later[0].after <= now:
+            sent = self._later.pop(0).recorded
+            self._queues.add(sent.envelope, sent.raw, sent.envelope.queue, now)
+        for one in [one for one in self.strikes.scheduled if one.due is not None and one.due <= now]:
+            self.strikes.scheduled.remove(one)
+            for record in self.strikes.inbox.receive(one, now):
+                self.history.senders[record.number] = one.call
+
+    def _reordered(self, first: Delivery) -> Delivery:
+        number = len(self.history.deliveries) + 1
+        others = self._others(first)
+        for choice in self._schedule.find(number, OF_DELIVERIES):
+            if choice.kind is Kind.REORDERED and len(others) >= choice.more > 0:
+                self._note(None, f"delivery {number} goes to a later record first")
+                return others[choice.more - 1]
+        return first
+
+    def _others(self, first: Delivery) -> list[Delivery]:
+        return [one for one in self._queues.waiting if one is not first and (one.group is None or one.receives == 0)]
+
+    def _deliver(self, delivery: Delivery) -> None:
+        history, number = self.history, len(self.history.deliveries) + 1
+        if number > MOST_DELIVERIES:
+            history.at_rest = False
+            return
+        for choice in self._schedule.find(number, OF_DELIVERIES):
+            if choice.kind is Kind.DUPLICATED and not delivery.given_up:
+                again = self._again(delivery, choice)
+                copy = self._queues.add(delivery.envelope, delivery.raw, delivery.queue, again)
+                self.history.copies[copy.number] = delivery.number
+                self._note(None, f"delivery {number} happens twice")
+        if self._expires:
+            remove_expired(self._ground, history)
+        function = self._function(delivery)
+        others = len(self._others(delivery))
+        self._queues.receive(delivery, self._ground.now() + function.visibility)
+        entry = Worked(
+            number, self._ground.now(), delivery.queue, delivery.number, delivery.receives, others, delivery.given_up
+        )
+        entry.stage = function.name if function.plain else None
+        entry.message_id, entry.envelope = delivery.message_id, delivery.envelope
+        history.deliveries.append(entry)
+        worker = Worker(function, delivery, entry)
+        self._turn_to(worker, lambda: self._begin(worker))
+        self._ground.time.move_to(self._ground.now() + STEP)
+        for held in list(self._held):
+            if held in self._held and self._has_waited(held, worker):
+                self._let_go(held)
+
+    def _has_waited(self, held: Worker, ended: Worker) -> bool:
+        """Whether what a worker is held up for has come: others' calls, or the end of who got its record."""
+        if held.until:
+            return len(self.history.calls) >= held.until
+        return held is not ended and held.delivery is ended.delivery and ended.over
+
+    def _again(self, delivery: Delivery, choice: Choice) -> int:
+        """When the second time of a delivery is."""
+        now, sent_at = self._ground.now(), delivery.envelope.sent_at
+        if choice.more == AS_LATE_AS_CAN_BE:
+            return max(now, last_moment(self._ground, sent_at if sent_at is not None else self._ground.start))
+        return now + (LATE if choice.more else 0)
+
+    def _function(self, delivery: Delivery) -> Function:
+        if delivery.given_up:
+            return self._functions.given_up(delivery.queue)
+        return self._functions.serving(delivery.queue, delivery.envelope)
+
+    def _turn_to(self, worker: Worker, step: Callable[[], None]) -> None:
+        before, self.strikes.worker = self.strikes.worker, worker
+        try:
+            step()
+        finally:
+            self.strikes.worker = before
+
+    def _begin(self, worker: Worker) -> None:
+        """In a thread of its own only where the schedule may still hold it up: a thread costs as much as some calls."""
+        if self._holds:
+            worker.start(lambda: self._work(worker))
+        else:
+            self._work(worker)
+            worker.over = True
+
+    def _work(self, worker: Worker) -> None:
+        """The whole invocation, in the worker's thread; calls are looked for above this frame."""
+        entry, delivery = worker.entry, worker.delivery
+        self._seed(worker)
+        try:
+            answer = worker.function.handler(delivery.event())
+            entry.died = worker.killed  # user code may have caught even that
+            failed = answer.get("batchItemFailures", ()) if isinstance(answer, dict) else ()
+            entry.failures = tuple(str(one.get("itemIdentifier")) for one in failed)
+            entry.acked = not worker.killed and not failed
+        except Killed:
+            entry.died = True
+        except NotProcessed as left:
+            entry.why = str(left)
+        except Exception as error:  # the function crashed: Lambda leaves the record in its queue
+            entry.why = f"{type(error).__name__}: {error}"
+        self._finish(worker)
+
+    def _seed(self, worker: Worker) -> None:
+        """The same draws for each attempt at a hop, until one of them has had an effect by itself: what is recorded
+        with the step is applied once, whichever attempt it came from."""
+        self._ground.chance.seed(self._ground.seed, worker.work, self.strikes.effects[worker.work])
+
+    def _finish(self, worker: Worker) -> None:
+        delivery, entry = worker.delivery, worker.entry
+        if delivery not in self._queues.waiting or (worker.killed and not entry.died):
+            return
+        if entry.acked or (not entry.died and LEFT_THERE & {one.event.name for one in entry.told}):
+            self._queues.delete(delivery)
+        elif delivery.receives >= self._receives or (entry.last and not delivery.given_up):
+            if delivery.given_up:
+                self._queues.delete(delivery)
+            if entry.last:
+                self._note(None, f"delivery {entry.worker} was its record's last receive")
+            delivery.given_up, delivery.receives = True, 0
+
+    # -- workers that are held up
+
+    def _hold(self, worker: Worker, choice: Choice) -> None:
+        """In the worker's thread, before a call: the others go on."""
+        worker.held = choice
+        worker.until = len(self.history.calls) + choice.more if choice.more else 0
+        self._held.append(worker)
+        if choice.kind is Kind.SEEN_EARLY:
+            worker.delivery.visible_at = self._ground.now()
+        self._note(worker, "held up" + (", and its record seen early" if choice.kind is Kind.SEEN_EARLY else ""))
+        worker.wait()
+
+    def _let_go(self, worker: Worker) -> None:
+        self._held.remove(worker)
+        worker.held = None
+        timeout = worker.function.timeout
+        if timeout is not None and self._ground.now() - worker.entry.at >= timeout:
+            worker.killed = True
+        self._note(worker, "is dead: its function's time is over" if worker.killed else "goes on")
+        self._turn_to(worker, worker.go_on)
+
+    def _before(self, worker: Worker) -> tuple[Kind, ...]:
+        """Who goes first? Not a dead worker, and not one that the schedule holds up. Answers how it was."""
+        kinds: tuple[Kind, ...] = ()
+        while True:
+            if worker.killed:
+                raise Killed
+            calls = len(self.history.calls)
+            for held in list(self._held):
+                if held.until and calls >= held.until:
+                    self._let_go(held)
+            due = [choice for choice in self._holds if choice.at == len(self.history.calls) + 1]
+            if not due:
+                return kinds
+            kinds += (due[0].kind,)
+            self._holds.remove(due[0])
+            self._hold(worker, due[0])
+
+    # -- telling
+
+    def _tell(self, happening: Happening) -> None:
+        if self.strikes.worker is None:
+            return
+        entry = self.strikes.worker.entry
+        entry.told.append(happening)
+        if (message := happening.message) is not None:
+            entry.stage, entry.hop = message.stage, message.hop
+            if message.hop == 1 and message.object_id:
+                self.history.requests.append((f"run#{message.flow}#{message.object_id}", message.request_id))
+
+    def _note(self, worker: Worker | None, text: str) -> None:
+        number = worker.entry.worker if worker is not None else None
+        self.history.notes.append(Noted(self._ground.now(), len(self.history.calls), number, text))

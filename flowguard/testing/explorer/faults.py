@@ -1,0 +1,67 @@
+"""Which faults a call can meet, and what the worker sees of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from flowguard.local.calls import ApiCall
+from flowguard.local.unanswered import unanswered
+from flowguard.testing.explorer.history import Made
+from flowguard.testing.explorer.partial import parts
+from flowguard.testing.explorer.schedule import Kind
+
+LOOKUPS: Final = frozenset({"GetQueueUrl", "GetQueueAttributes", "DescribeTable", "ListTables", "ListQueues"})
+"""Made once a container or not at all, and never with an effect: not counted, and nothing goes wrong there."""
+
+LAST_RECEIVE: Final = 1
+"""Of a death: SQS gives the record up."""
+
+FORGOTTEN: Final = 1
+"""Of a lost answer to a transaction: it is made again under another token, as flowguard does where a repeat meets the
+first one still in progress. User code does not, and DynamoDB knows the token of botocore's own repeats."""
+
+
+class Killed(KeyboardInterrupt):
+    """The worker is gone: like a time-out, nothing that a runtime could catch and go on from."""
+
+
+def kinds_at(made: Made, *, first: bool) -> list[Kind]:
+    """What can go wrong at this call. ``first`` is the first of its worker: dying between two calls is one fault, not
+    two, for nothing outside can tell them apart, and it is tried as dying after the earlier call."""
+    found = [Kind.DIES_BEFORE] if first else []
+    if not made.is_read:
+        found += [Kind.DIES_AFTER, Kind.LOST, Kind.UNANSWERED]
+    if made.entries:
+        found.append(Kind.PARTIAL)
+    return [*found, Kind.ERROR, Kind.THROTTLED, Kind.SEEN_EARLY, Kind.HELD_UP]
+
+
+def variants(kind: Kind, made: Made, *, given_up: bool, interleaved: Sequence[int]) -> Sequence[int]:
+    """What a choice of this kind says behind the hyphen. ``given_up`` is the call of a worker whose record came from
+    SQS's dead-letter queue, which gives up nothing."""
+    match kind:
+        case Kind.HELD_UP:
+            return interleaved
+        case Kind.DIES_BEFORE | Kind.DIES_AFTER:
+            return (0,) if given_up else (0, LAST_RECEIVE)
+        case Kind.LOST:
+            return (0, FORGOTTEN) if made.operation == "TransactWriteItems" and not made.site.is_users else (0,)
+        case Kind.PARTIAL:
+            return parts(made.entries)
+        case _:
+            return (0,)
+
+
+def failure(kind: Kind, call: ApiCall) -> Exception:
+    """The error that boto3 raises once botocore's own repeats are used up."""
+    if kind is Kind.UNANSWERED:
+        return unanswered(call.service)
+    if kind is Kind.THROTTLED:
+        code = "ProvisionedThroughputExceededException" if call.service == "dynamodb" else "ThrottlingException"
+        status, text = 400, "the rate of calls is too high"
+    else:
+        code, status, text = "InternalServerError", 500, "the service failed"
+    answer = {"Error": {"Code": code, "Message": text}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    error: Exception = call.client.exceptions.ClientError(answer, call.operation)  # type: ignore[arg-type]
+    return error

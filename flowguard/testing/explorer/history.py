@@ -1,0 +1,147 @@
+"""What one schedule led to: calls, deliveries, versions of run items, messages, and the state at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from flowguard.envelope import Envelope
+from flowguard.events import Event, Happening
+from flowguard.message import Message
+from flowguard.redrive import Fate
+from flowguard.run import RunItem
+from flowguard.testing.explorer.posted import Posted
+from flowguard.testing.explorer.schedule import Kind, Schedule
+from flowguard.testing.explorer.site import Site
+
+READS: Final = ("Get", "Query", "Scan", "BatchGet", "List", "Describe", "Receive", "Head", "TransactGet")
+
+
+@dataclass(slots=True)
+class Made:
+    """A call. ``applied`` says how often the service carried it out, ``error`` the code of its last refusal, ``held``
+    how its worker was held up before it. ``entries`` counts those of a batch send, ``refused`` are the numbers of those
+    that were not taken."""
+
+    number: int
+    at: int
+    worker: int
+    service: str
+    operation: str
+    target: str
+    site: Site
+    fault: Kind | None = None
+    applied: int = 0
+    error: str | None = None
+    held: tuple[Kind, ...] = ()
+    entries: int = 0
+    refused: tuple[int, ...] = ()
+
+    @property
+    def is_read(self) -> bool:
+        return self.operation.startswith(READS)
+
+
+@dataclass(slots=True)
+class Worked:
+    """A delivery and what its worker did. ``others`` is how many other records waited when this one was chosen,
+    ``last`` that its worker died at the record's last receive. ``failures`` are the ids of records that it answered
+    were not processed."""
+
+    worker: int
+    at: int
+    queue: str | None
+    record: int
+    receive: int
+    others: int
+    given_up: bool
+    stage: str | None = None
+    hop: int | None = None
+    told: list[Happening] = field(default_factory=list)
+    acked: bool = False
+    died: bool = False
+    last: bool = False
+    message_id: str = ""
+    envelope: Envelope | None = None
+    failures: tuple[str, ...] = ()
+    why: str | None = None
+    calls: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A run item as a write left it; ``item`` is None where it is gone."""
+
+    key: str
+    call: int
+    worker: int
+    item: RunItem | None
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """A dead letter that was sent back. ``number`` counts dead letters from 1, ``message`` is the letter's, ``before``
+    its run item at that moment, ``fate`` what ``flowguard dlq redrive`` says of it. It was sent whatever that says, as
+    the console would. ``records`` are the deliveries' records that it became; ``after_version`` says how many versions
+    of run items there were, ``after_post`` how many messages had been posted."""
+
+    number: int
+    key: str
+    message: Message
+    before: RunItem | None
+    fate: Fate
+    after_call: int
+    after_version: int
+    after_post: int
+    records: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A line for the time line that is no call: a worker held up, going on, a record delivered twice."""
+
+    at: int
+    after_call: int
+    worker: int | None
+    text: str
+
+
+Items = Mapping[str, tuple[Mapping[str, Any], ...]]
+"""The user's tables: their items as plain values."""
+
+
+@dataclass(slots=True)
+class History:
+    """Filled while a schedule runs. ``requests`` are the ids that came in at a first hop; times are ms since 1970.
+
+    ``inner`` are the queues whose messages are the business of plain functions that are explored, too.
+    ``senders`` maps a record to the call that sent it, ``copies`` a record to the one that it is a copy of.
+    """
+
+    schedule: Schedule
+    start: int
+    calls: list[Made] = field(default_factory=list)
+    deliveries: list[Worked] = field(default_factory=list)
+    versions: list[Version] = field(default_factory=list)
+    posted: list[Posted] = field(default_factory=list)
+    notes: list[Noted] = field(default_factory=list)
+    redriven: list[Redriven] = field(default_factory=list)
+    requests: list[tuple[str, str]] = field(default_factory=list)
+    senders: dict[int, int] = field(default_factory=dict)
+    copies: dict[int, int] = field(default_factory=dict)
+    inner: frozenset[str] = frozenset()
+    tables: Items = field(default_factory=dict)
+    at_rest: bool = True
+
+    def latest(self) -> dict[str, RunItem]:
+        """The run items at the end, by key."""
+        found = {version.key: version.item for version in self.versions}
+        return {key: item for key, item in found.items() if item is not None}
+
+    def struck(self) -> list[Made]:
+        """The calls at which something went wrong."""
+        return [made for made in self.calls if made.fault is not None]
+
+    def told(self, *events: Event) -> Iterable[tuple[Worked, Happening]]:
+        return ((one, happening) for one in self.deliveries for happening in one.told if happening.event in events)

@@ -1,0 +1,71 @@
+"""What has to hold after each schedule: flowguard's own promises, and the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+from flowguard.flow import AnyFlow
+from flowguard.testing.explorer.answering import (
+    answers_name_what_is_left,
+    messages_stay_as_they_were,
+    nothing_breaks_undisturbed,
+)
+from flowguard.testing.explorer.fencing import only_owners_commit
+from flowguard.testing.explorer.history import History
+from flowguard.testing.explorer.problem import EXPLODED, Problem
+from flowguard.testing.explorer.retrying import redrives_are_judged_right, retries_keep_to_their_policy
+from flowguard.testing.explorer.settling import outboxes_are_sent, requests_are_settled, success_stays
+from flowguard.testing.explorer.view import View
+
+Invariant: TypeAlias = Callable[[View], object]
+"""Looks at the end of a schedule. Raises (``assert`` will do), or answers what is wrong, or None, or True."""
+
+Promise: TypeAlias = Callable[[History, Sequence[AnyFlow]], Iterator[Problem]]
+"""One of flowguard's own, as a function of what happened."""
+
+PROMISES: Final[tuple[Promise, ...]] = (
+    nothing_breaks_undisturbed,
+    only_owners_commit,
+    requests_are_settled,
+    outboxes_are_sent,
+    retries_keep_to_their_policy,
+    messages_stay_as_they_were,
+    answers_name_what_is_left,
+    redrives_are_judged_right,
+    success_stays,
+)
+"""I1 to I7 and I10 to I14. I8 and I9 are about waiting, which there is not yet."""
+
+
+def invariant(function: Invariant) -> Invariant:
+    """Marks a function beside a flow as one that ``flowguard explore`` checks."""
+    function.__flowguard_invariant__ = True  # type: ignore[attr-defined]  # a mark
+    return function
+
+
+def is_invariant(value: object) -> bool:
+    """Whether it was marked."""
+    return callable(value) and getattr(value, "__flowguard_invariant__", False) is True
+
+
+def broken(history: History, flows: Sequence[AnyFlow], users: Iterable[Invariant]) -> Iterator[Problem]:
+    """Everything that does not hold."""
+    if not history.at_rest:
+        yield Problem(EXPLODED, "queues", "messages still come after hundreds of deliveries")
+    for promise in PROMISES:
+        yield from promise(history, flows)
+    view = View(history)
+    for function in users:
+        if (why := _verdict(function, view)) is not None:
+            yield Problem(getattr(function, "__name__", "invariant"), "the user's invariant", why)
+
+
+def _verdict(function: Invariant, view: View) -> str | None:
+    try:
+        answer = function(view)
+    except Exception as error:  # an invariant may say it in any way
+        return str(error) or f"{type(error).__name__} was raised"
+    if answer is False:
+        return "it does not hold"
+    return None if answer is None or answer is True else str(answer)

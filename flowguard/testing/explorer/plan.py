@@ -1,0 +1,119 @@
+"""What can go wrong next: every fault at every call and delivery of a history, pairs of them, and random walks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from flowguard.flow import AnyFlow
+from flowguard.testing.explorer.expiry import MOST_LATE
+from flowguard.testing.explorer.faults import LAST_RECEIVE, kinds_at, variants
+from flowguard.testing.explorer.history import History
+from flowguard.testing.explorer.letters import letters
+from flowguard.testing.explorer.schedule import AS_LATE_AS_CAN_BE, DEATHS, OF_DELIVERIES, TWICE, Choice, Kind, Schedule
+
+TO_THE_END: Final = 999
+"""Calls that others make before a worker which is held up goes on: all there are."""
+
+INTERLEAVED: Final = (0, 1, 2, 3, 4, TO_THE_END)
+WALKED: Final = tuple(kind for kind in Kind if kind not in {Kind.REORDERED, Kind.REDRIVEN})
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """``bound`` is how many schedules of two faults are tried, ``walks`` how many of more. After ``most`` different
+    violations the search ends."""
+
+    bound: int
+    walks: int
+    seed: int
+    most: int
+
+
+def planned(first: History, seconds: Sequence[Schedule], budget: Budget) -> Iterator[Schedule]:
+    """``seconds`` may grow while the single faults are tried."""
+    yield Schedule()
+    yield from (Schedule((choice,)) for choice in choices_in(first))
+    yield from _spread(seconds, budget.bound)
+    yield from _walks(first, budget)
+
+
+def reorderings(history: History) -> Iterator[Choice]:
+    last = max((choice.at for choice in history.schedule.choices), default=0)
+    for number, delivery in enumerate(history.deliveries, 1):
+        if number > last:
+            yield from (Choice(number, Kind.REORDERED, more) for more in range(1, delivery.others + 1))
+
+
+def choices_in(history: History, *, after: Choice | None = None) -> Iterator[Choice]:
+    """Every fault at every call and delivery, later than the one that there is. A second fault comes in one variant."""
+    firsts = {delivery.calls[0] for delivery in history.deliveries if delivery.calls}
+    given_up = {delivery.worker for delivery in history.deliveries if delivery.given_up}
+    for made in history.calls[_beyond(history, after) :]:
+        for kind in kinds_at(made, first=made.number in firsts):
+            found = variants(kind, made, given_up=made.worker in given_up, interleaved=INTERLEAVED)
+            yield from (Choice(made.number, kind, more) for more in (found if after is None else found[:1]))
+    if after is None:
+        for number in range(1, len(history.deliveries) + 1):
+            yield from (Choice(number, Kind.DUPLICATED, more) for more in (0, 1, AS_LATE_AS_CAN_BE))
+
+
+def _beyond(history: History, after: Choice | None) -> int:
+    if after is None or after.kind in OF_DELIVERIES:
+        return 0
+    return history.redriven[-1].after_call if after.kind is Kind.REDRIVEN and history.redriven else after.at
+
+
+def follow_ups(history: History, flows: Sequence[AnyFlow]) -> Iterator[Choice]:
+    """What is always tried after a schedule, beyond the bound too: that each dead letter is sent back (where nothing
+    else went wrong than that SQS gave a record up also twice, at once and once more later), and that a copy of what
+    came late comes as late again."""
+    choices = history.schedule.choices
+    redrives = [choice for choice in choices if choice.kind is Kind.REDRIVEN]
+    is_plain = all(choice in redrives or _gives_up(choice) for choice in choices)
+    if not redrives:
+        for number, _ in enumerate(letters(history, flows), 1):
+            yield from (Choice(number, Kind.REDRIVEN, more) for more in ((0, TWICE) if is_plain else (0,)))
+    elif is_plain and len(redrives) == 1 and not redrives[0].more:
+        yield redrives[0]
+    if len(choices) == 1 and choices[0].more == AS_LATE_AS_CAN_BE and choices[0].kind is Kind.DUPLICATED:
+        yield from (Choice(number, Kind.DUPLICATED, AS_LATE_AS_CAN_BE) for number in _after_the_copy(history))
+
+
+def _gives_up(choice: Choice) -> bool:
+    return choice.kind in DEATHS and choice.more == LAST_RECEIVE
+
+
+def _after_the_copy(history: History) -> list[int]:
+    """The deliveries since the late one, it not among them."""
+    copies = [place for place, one in enumerate(history.deliveries) if one.record in history.copies]
+    return list(range(copies[0] + 2, len(history.deliveries) + 1)) if copies else []
+
+
+def _spread(schedules: Sequence[Schedule], bound: int) -> Sequence[Schedule]:
+    """All of them, or as many as the bound allows, evenly."""
+    if len(schedules) <= bound:
+        return schedules
+    return [schedules[place * len(schedules) // bound] for place in range(bound)]
+
+
+def _walks(first: History, budget: Budget) -> Iterator[Schedule]:
+    draw = random.Random(budget.seed)  # noqa: S311 - repeatable on purpose
+    calls, deliveries = len(first.calls), len(first.deliveries)
+    for _ in range(budget.walks):
+        choices: list[Choice] = []
+        for _ in range(draw.randint(2, 5)):
+            kind = draw.choice(WALKED)
+            at = draw.randint(1, 2 * (deliveries if kind is Kind.DUPLICATED else calls))
+            choices.append(Choice(at, kind, draw.choice(_WALKED_VARIANTS.get(kind, (0,)))))
+        late = [one for one in choices if one.kind is Kind.DUPLICATED and one.more == AS_LATE_AS_CAN_BE]
+        yield Schedule(tuple(sorted(one for one in choices if one not in late[MOST_LATE:])))
+
+
+_WALKED_VARIANTS: Final = {
+    Kind.HELD_UP: INTERLEAVED,
+    Kind.DUPLICATED: (0, 1, AS_LATE_AS_CAN_BE),
+    Kind.PARTIAL: (1, 2),
+}

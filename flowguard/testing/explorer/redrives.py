@@ -1,0 +1,45 @@
+"""The redrives of one schedule: dead letters that are sent back when all is at rest."""
+
+from __future__ import annotations
+
+from flowguard.aws.items import run_key
+from flowguard.dead_letters import Letter
+from flowguard.testing.explorer.expiry import last_moment
+from flowguard.testing.explorer.ground import Ground
+from flowguard.testing.explorer.history import History, Redriven
+from flowguard.testing.explorer.inbox import Inbox
+from flowguard.testing.explorer.letters import judged, letters, read, sent_back
+from flowguard.testing.explorer.posted import Posted
+from flowguard.testing.explorer.schedule import Choice, Kind, Schedule
+
+
+class Redrives:
+    """Each is carried out once, as soon as its letter is there."""
+
+    def __init__(self, ground: Ground, schedule: Schedule, history: History) -> None:
+        self._ground = ground
+        self._history = history
+        self._left = [choice for choice in schedule.choices if choice.kind is Kind.REDRIVEN]
+
+    def next(self, inbox: Inbox) -> str | None:
+        """Send back the first letter that is named and there, and say so; None where there is none."""
+        ground, now = self._ground, self._ground.now()
+        there = letters(self._history, ground.flows) if self._left else []
+        for choice in [one for one in self._left if one.at <= len(there)]:
+            self._left.remove(choice)
+            found = there[choice.at - 1]
+            letter = read(found, ground.flows, now) if now <= last_moment(ground, found.at) else None
+            if letter is not None and (back := sent_back(letter)) is not None:
+                return self._send(inbox, choice, letter, back)
+        return None
+
+    def _send(self, inbox: Inbox, choice: Choice, letter: Letter, back: Posted) -> str:
+        history, message, now = self._history, letter.returning(), self._ground.now()
+        item = self._ground.item(run_key(message.flow, message.object_id)) if message.object_id else None
+        fate = judged(letter, item, now).fate
+        times = 2 if choice.more else 1
+        records = tuple(record.number for _ in range(times) for record in inbox.receive(back, now))
+        key = f"run#{message.flow}#{message.object_id}"
+        done = len(history.calls), len(history.versions), len(history.posted)
+        history.redriven.append(Redriven(choice.at, key, message, item, fate, *done, records))
+        return f"dead letter {choice.at} is sent back{', twice' if choice.more else ''}; redrive would say {fate}"

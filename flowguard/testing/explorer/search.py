@@ -1,0 +1,165 @@
+"""Which schedules are run: undisturbed orders first, then every single fault, then pairs, then random walks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from flowguard.testing.explorer.cure import Effects, cure, effects
+from flowguard.testing.explorer.driver import run
+from flowguard.testing.explorer.equivalence import End, Free, end_of, nearest
+from flowguard.testing.explorer.failures import failed_by_right
+from flowguard.testing.explorer.ground import Ground
+from flowguard.testing.explorer.history import History
+from flowguard.testing.explorer.invariants import Invariant, broken
+from flowguard.testing.explorer.lanes import lanes
+from flowguard.testing.explorer.plan import Budget, choices_in, follow_ups, planned, reorderings
+from flowguard.testing.explorer.problem import Problem
+from flowguard.testing.explorer.report import Report, Violation
+from flowguard.testing.explorer.schedule import RAISED, Kind, Schedule
+from flowguard.testing.explorer.shrink import shrunk
+from flowguard.testing.explorer.timeline import called, struck, timeline
+
+__all__ = ["Budget", "Search"]
+
+MOST_ORDERS: Final = 200
+Group = tuple[str, str, str]
+"""Problems that are one: the rule, what it is about, and the line to change."""
+
+
+class Search:
+    """Runs schedules and remembers of each no more than what it adds."""
+
+    def __init__(self, ground: Ground, invariants: Sequence[Invariant], free: Free) -> None:
+        self._ground = ground
+        self._invariants = tuple(invariants)
+        self._free = free
+        self._ends: dict[str, list[Problem]] = {}
+        self._distinct: set[str] = set()
+        self._references: dict[str, End] = {}
+        self._undisturbed: list[Effects] = []
+        self._coverage: dict[str, set[Kind]] = {}
+        self._found: dict[Group, Violation] = {}
+        self._schedules = 0
+        self._orders = 0
+
+    # -- one schedule
+
+    def references(self) -> History:
+        """Every undisturbed order of deliveries, up to a bound: what the end may be. The first order's history."""
+        first = self._run(Schedule())
+        ahead = [Schedule()]
+        while ahead and self._orders < MOST_ORDERS:
+            schedule = ahead.pop()
+            history = self._run(schedule) if schedule.choices else first
+            self._orders += 1
+            end = end_of(history, self._ground.keys, self._free)
+            self._references[end.digest] = end
+            self._undisturbed.append(effects(history))
+            ahead += [schedule.and_then(choice) for choice in reorderings(history)]
+        return first
+
+    def check(self, schedule: Schedule) -> tuple[History, dict[Group, Violation]]:
+        """Run it, and what is wrong after it."""
+        history = self._run(schedule)
+        found: dict[Group, Violation] = {}
+        for problem in self._problems(history):
+            likely = cure(history, self._undisturbed, problem)
+            group = (problem.rule, problem.where, str(likely.site))
+            if group in found:
+                found[group] = replace(found[group], problems=(*found[group].problems, problem))
+                continue
+            found[group] = Violation(schedule.id, (problem,), likely.site, likely.text, struck(history), ())
+        return history, found
+
+    def _run(self, schedule: Schedule) -> History:
+        self._schedules += 1
+        history = run(self._ground, schedule)
+        self._cover(history)
+        return history
+
+    def _cover(self, history: History) -> None:
+        of_record = {one.record: one.stage for one in history.deliveries if one.stage}
+        stages = {one.worker: of_record.get(one.record) for one in history.deliveries}
+        for made in history.calls:
+            met = self._coverage.setdefault(f"{stages[made.worker] or '?'}: {called(made)}", set())
+            met |= {*made.held, *([made.fault] if made.fault is not None else ())}
+
+    def _problems(self, history: History) -> list[Problem]:
+        found = list(broken(history, self._ground.flows, self._invariants))
+        end = end_of(history, self._ground.keys, self._free)
+        if end.digest not in self._ends:
+            self._ends[end.digest] = [] if end.digest in self._references else nearest(end, self._references.values())
+        differ = self._ends[end.digest]
+        if differ and _may_fail(history) and (_has_failed(differ) or failed_by_right(history)):
+            return found
+        self._distinct.add(end.digest)
+        return found + differ
+
+    # -- all of them
+
+    def all(self, budget: Budget) -> Report:
+        first = self.references()
+        seconds: list[Schedule] = []
+        for schedule, at_once in self._schedules_of(first, seconds, budget):
+            history = self._try(schedule)
+            if len(self._found) >= budget.most:
+                break
+            at_once += [schedule.and_then(choice) for choice in follow_ups(history, self._ground.flows)]
+            if len(schedule.choices) == 1 or (
+                len(schedule.choices) == 2 and schedule.choices[-1].kind is Kind.REDRIVEN
+            ):
+                seconds += [schedule.and_then(choice) for choice in choices_in(history, after=schedule.choices[-1])]
+        return self.report(first, pairs_left=max(0, len(seconds) - budget.bound))
+
+    def report(self, first: History, pairs_left: int = 0) -> Report:
+        """What has been found so far."""
+        return Report(
+            flows=self._ground.names,
+            schedules=self._schedules,
+            orders=self._orders,
+            ends=len(self._distinct),
+            pairs_left=pairs_left,
+            coverage={name: "".join(sorted(kinds)) for name, kinds in sorted(self._coverage.items())},
+            violations=tuple(self._found.values()),
+            undisturbed=lanes(first),
+        )
+
+    @staticmethod
+    def _schedules_of(
+        first: History, seconds: Sequence[Schedule], budget: Budget
+    ) -> Iterator[tuple[Schedule, list[Schedule]]]:
+        """``seconds`` grows while the single faults are tried. What is put into the list that comes with a schedule is
+        tried next."""
+        for schedule in planned(first, seconds, budget):
+            ahead = [schedule]
+            while ahead:
+                yield ahead.pop(0), ahead
+
+    def _try(self, schedule: Schedule) -> History:
+        history, found = self.check(schedule)
+        for group, violation in found.items():
+            known, times = self._found.get(group), 0
+            if known is not None:
+                times = known.times
+            if known is None or len(schedule.choices) < len(Schedule.parse(known.schedule).choices):
+                known = self._shortest(group, schedule, violation)
+            self._found[group] = replace(known, times=times + 1)
+        return history
+
+    def _shortest(self, group: Group, schedule: Schedule, violation: Violation) -> Violation:
+        shorter = shrunk(schedule, lambda one: group in self.check(one)[1])
+        history, found = self.check(shorter)
+        return replace(found.get(group, violation), timeline=timeline(history), lanes=lanes(history))
+
+
+def _has_failed(differ: Sequence[Problem]) -> bool:
+    """A run that undisturbed does not fail."""
+    return any(problem.rule == "I14" for problem in differ)
+
+
+def _may_fail(history: History) -> bool:
+    """Whether a run may have failed by right: user code was told of an error, or SQS gave a record up."""
+    told = any(made.fault in RAISED and made.site.is_users for made in history.calls)
+    return told or any(delivery.given_up for delivery in history.deliveries)

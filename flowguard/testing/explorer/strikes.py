@@ -1,0 +1,180 @@
+"""The hook at each call of a run: counts it, strikes where the schedule says so, and notes what came of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NoReturn, TypeVar, cast
+
+from flowguard.local.calls import ApiCall, Proceed, Response
+from flowguard.local.queues import Queues
+from flowguard.local.supply import queue_name, tables_of
+from flowguard.testing.explorer.faults import LAST_RECEIVE, LOOKUPS, Killed, failure
+from flowguard.testing.explorer.ground import Ground
+from flowguard.testing.explorer.history import History, Made, Version
+from flowguard.testing.explorer.inbox import Inbox
+from flowguard.testing.explorer.partial import refused, size, taken_in_part
+from flowguard.testing.explorer.posted import Posted, posted
+from flowguard.testing.explorer.schedule import AT_CALLS, Choice, Kind, Schedule
+from flowguard.testing.explorer.site import calling_site
+from flowguard.testing.explorer.worker import Worker
+
+_WRITES: Final = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"})
+
+Answer = TypeVar("Answer")
+
+
+class Strikes:
+    """An interceptor. ``worker`` is whoever has the turn; ``before`` may hold it up, and answers how it was.
+
+    ``effects`` counts, for what a worker is to do, the writes and sends that user code made by itself. ``scheduled``
+    are the messages of schedules that have not come due.
+    """
+
+    inbox: Inbox
+
+    def __init__(
+        self,
+        ground: Ground,
+        schedule: Schedule,
+        history: History,
+        queues: Queues,
+        before: Callable[[Worker], tuple[Kind, ...]],
+    ) -> None:
+        self.history = history
+        self.worker: Worker | None = None
+        self.effects: Counter[tuple[str | None, str]] = Counter()
+        self._ground = ground
+        self._schedule = schedule
+        self._queues = queues
+        self._before = before
+        self._quiet = False
+        self.scheduled: list[Posted] = []
+
+    def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
+        worker = self.worker
+        if self._quiet or worker is None:
+            return proceed()
+        if call.operation in LOOKUPS:
+            return self._quietly(proceed)
+        held = self._before(worker)
+        made = self._made(call, worker, held)
+        choices = self._schedule.find(made.number, AT_CALLS)
+        return (
+            self._struck(worker, made, call, proceed, choices[-1]) if choices else self._carry_out(made, call, proceed)
+        )
+
+    def _struck(self, worker: Worker, made: Made, call: ApiCall, proceed: Proceed, choice: Choice) -> Response:
+        made.fault = choice.kind
+        match choice.kind:
+            case Kind.DIES_BEFORE:
+                self._kill(worker, choice)
+            case Kind.ERROR | Kind.THROTTLED:
+                made.error = "ServerError" if made.fault is Kind.ERROR else "Throttled"
+                raise failure(choice.kind, call)
+            case Kind.DIES_AFTER:
+                self._carry_out(made, call, proceed)
+                self._kill(worker, choice)
+            case Kind.UNANSWERED:
+                self._carry_out(made, call, proceed)
+                made.error = "TimedOut"
+                raise failure(choice.kind, call)
+            case Kind.LOST:
+                self._carry_out(made, call, proceed)
+                if choice.more and "ClientRequestToken" in call.params:
+                    cast("dict[str, Any]", call.params)["ClientRequestToken"] += "-2"
+            case Kind.PARTIAL if entries := refused(choice.more, made.entries):
+                made.refused = entries
+                return self._carry_out(made, call, lambda: taken_in_part(call, proceed, entries))
+            case _:
+                made.fault = None
+        return self._carry_out(made, call, proceed)
+
+    def _kill(self, worker: Worker, choice: Choice) -> NoReturn:
+        worker.killed = worker.entry.died = True
+        worker.entry.last = choice.more == LAST_RECEIVE
+        raise Killed
+
+    def _made(self, call: ApiCall, worker: Worker, held: tuple[Kind, ...]) -> Made:
+        number = len(self.history.calls) + 1
+        made = Made(
+            number,
+            self._ground.now(),
+            worker.entry.worker,
+            call.service,
+            call.operation,
+            _target(call),
+            calling_site(until="_work"),
+            held=held,
+            entries=size(call.operation, call.params),
+        )
+        self.history.calls.append(made)
+        worker.entry.calls.append(number)
+        return made
+
+    def _carry_out(self, made: Made, call: ApiCall, proceed: Proceed) -> Response:
+        try:
+            answer = self._postponed(call) or self._quietly(proceed)
+        except Exception as error:
+            made.error = _code(error)
+            raise
+        made.applied += 1
+        made.error = None
+        if made.site.is_users and not made.is_read and self.worker is not None:
+            self.effects[self.worker.work] += 1
+        self._quietly(lambda: self._note_effects(made, call, answer))
+        return answer
+
+    def _quietly(self, step: Callable[[], Answer]) -> Answer:
+        """What is called within is the explorer's own, or what it takes to supply a queue: no call of the run."""
+        self._quiet = True
+        try:
+            with self._ground.chance.aside():
+                return step()
+        finally:
+            self._quiet = False
+
+    def _postponed(self, call: ApiCall) -> Response | None:
+        """The records are here and not in the engine's queues."""
+        if call.operation != "ChangeMessageVisibility":
+            return None
+        held = self._queues.find(call.params["ReceiptHandle"])
+        if held is not None:
+            held.visible_at = self._ground.now() + call.params["VisibilityTimeout"] * 1000
+        return {"ResponseMetadata": {}}
+
+    def _note_effects(self, made: Made, call: ApiCall, answer: Mapping[str, Any]) -> None:
+        history, now = self.history, self._ground.now()
+        if call.service == "dynamodb" and call.operation in _WRITES and not made.site.is_users:
+            for table, key in tables_of(call.params):
+                if table == self._ground.settings.table and key is not None:
+                    item = self._ground.item(key)
+                    history.versions.append(Version(key["pk"]["S"], made.number, made.worker, item))
+        for message in posted(
+            call.service, call.operation, call.params, answer, call=made.number, at=now, from_user=made.site.is_users
+        ):
+            history.posted.append(message)
+            if message.due is not None:
+                self.scheduled.append(message)
+                continue
+            history.senders.update((one.number, made.number) for one in self.inbox.receive(message, now))
+
+
+def _target(call: ApiCall) -> str:
+    match call.service:
+        case "dynamodb":
+            return ", ".join(dict.fromkeys(table for table, _ in tables_of(call.params)))
+        case "events" if call.operation == "PutEvents":
+            return ", ".join(dict.fromkeys(one.get("EventBusName", "default") for one in call.params["Entries"]))
+        case "sqs" if "QueueUrl" in call.params:
+            return queue_name(call.params)
+        case _:
+            target = call.params.get("Target")
+            own = {"Arn": target.get("Arn")} if isinstance(target, dict) else call.params
+            named = (own.get(name) for name in ("Arn", "TopicArn", "FunctionName", "Bucket", "Name"))
+            return next((str(name).rpartition(":")[2] for name in named if name), "")
+
+
+def _code(error: Exception) -> str:
+    answer: Any = getattr(error, "response", {})
+    return str(answer.get("Error", {}).get("Code") or type(error).__name__)

@@ -1,0 +1,73 @@
+"""A worker: one invocation in a thread of its own, of which only ever one runs. The turn is given, never raced for.
+
+::
+
+    driver ── go_on() ──▶ worker A … wait() ──┐
+       ▲                                      │ the turn goes back
+       └──────────────────────────────────────┘
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from flowguard.local.functions import Function
+from flowguard.local.queues import Delivery
+from flowguard.testing.explorer.history import Worked
+from flowguard.testing.explorer.schedule import Choice
+
+
+class Worker:
+    """``entry`` is its place in the history. ``held`` is why it is held up, while it is; ``until`` the number of calls
+    after which it goes on."""
+
+    def __init__(self, function: Function, delivery: Delivery, entry: Worked) -> None:
+        self.function = function
+        self.delivery = delivery
+        self.entry = entry
+        self.killed = False
+        self.held: Choice | None = None
+        self.until = 0
+        self.over = False
+        self._error: BaseException | None = None
+        self._turn = threading.Semaphore(0)
+        self._back = threading.Semaphore(0)
+        self._thread: threading.Thread | None = None
+
+    @property
+    def work(self) -> tuple[str | None, str]:
+        """What it is to do, the same in each copy and attempt of a message."""
+        return self.delivery.queue, self.delivery.envelope.message
+
+    def start(self, work: Callable[[], None]) -> None:
+        """Begin, and come back when the worker is held up or has ended."""
+        self._thread = threading.Thread(target=self._run, args=(work,), name=f"worker-{self.entry.worker}", daemon=True)
+        self._thread.start()
+        self._await()
+
+    def go_on(self) -> None:
+        """Give it the turn; come back when it is held up again or has ended."""
+        self._turn.release()
+        self._await()
+
+    def wait(self) -> None:
+        """In the worker's own thread: give the turn back, and wait for it."""
+        self._back.release()
+        self._turn.acquire()
+
+    def _await(self) -> None:
+        self._back.acquire()
+        if self.over and self._thread is not None:
+            self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:  # for the thread that waits; this one has nobody to tell
+            self._error = error
+        finally:
+            self.over = True
+            self._back.release()

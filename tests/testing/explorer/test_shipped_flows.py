@@ -1,0 +1,59 @@
+"""The shipped flows survive every single fault at every call."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowguard.ids import RequestId
+from flowguard.local.world import START
+from flowguard.testing.explorer import explore
+from flowguard.testing.lambda_events import sqs_event
+from flows.take_payment.flow import TakePayment
+from flows.take_payment.models import PaymentRequested
+from flows.triggered_cache.flow import TriggeredCache
+from flows.validate_cart.flow import ValidateCart
+
+SAMPLES = Path(__file__).parents[3] / "samples"
+PAYMENT = PaymentRequested(payment_id="p1", merchant_id="m1", card="c1", amount=Decimal(5))
+FLAKY = PaymentRequested(payment_id="p2", merchant_id="m1", card="c1", amount=Decimal(7), gateway_script=("down", "ok"))
+
+
+def sample(name: str) -> Any:
+    return json.loads((SAMPLES / name).read_text())
+
+
+@pytest.mark.parametrize(
+    ("flow", "messages", "free"),
+    [
+        (ValidateCart, [sample("validate_cart/01-request.json")], {}),
+        (TriggeredCache, [sample("triggered_cache/01-reset.json")], {}),
+        (TakePayment, [PAYMENT], {}),
+        (TakePayment, [FLAKY], {"payments": ["attempt"]}),
+    ],
+    ids=["ValidateCart", "TriggeredCache", "TakePayment", "TakePayment-retried"],
+)
+def test_every_single_fault_leaves_the_undisturbed_end(flow: Any, messages: list[Any], free: Any) -> None:
+    report = explore(flow, messages, free=free, bound=0, walks=5)
+    assert report.ok, str(report)
+    assert report.ends == 1
+    assert report.coverage[f"{flow.stages[-1].name}: UpdateItem of claim"] == "adeltuvz"
+
+
+def test_what_was_turned_away_is_not_carried_out_by_a_copy_that_comes_when_its_run_is_long_over() -> None:
+    """``x2-2``: the second request is IGNORED, and delivered once more as late as its queues keep it."""
+    requests = [PAYMENT.model_copy(update={"amount": Decimal(amount)}) for amount in (9, 5)]
+    messages = [asked_for(one, number * 10) for number, one in enumerate(requests)]
+    report = explore(TakePayment, messages, bound=0, walks=0)
+    assert report.ok, str(report)
+    assert report.ends == 2, "whichever came first"
+
+
+def asked_for(payment: PaymentRequested, ms: int) -> Any:
+    name, at = f"request-{ms}", START + ms
+    message, _ = TakePayment.request(payment, request_id=RequestId(name), requested_at=at)
+    return sqs_event("take-payment", message.body, attributes=message.attributes(), sent_at=at)
