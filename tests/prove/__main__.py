@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     witnesses.ask([one for one in chosen if one.number not in hunt.kills and one.name not in HARMLESS])
     found = lines(hunt, witnesses, chosen, HARMLESS)
     if not given.json:
-        _say(["", *map(str, found), ""])
+        _say(["", *(str(line) for line in found if not (given.brief and line.fate.is_good)), ""])
     figures = Figures(
         hunt.cases,
         hunt.truths,
@@ -84,6 +84,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--only", default="", metavar="TEXT", help="mutants whose place or name has it; no races, no soak"
     )
+    parser.add_argument("--brief", action="store_true", help="of the mutants only those that nothing notices")
     parser.add_argument("--alone", action="store_true", help="without races and soak")
     return parser
 

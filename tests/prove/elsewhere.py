@@ -27,7 +27,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(expressions\.COMMIT|claims\.refused_commit)",
-        ("tests/aws/test_store.py",),
+        ("tests/aws/store/",),
         "the item has expired, and maybe begun anew, while a worker held it",
     ),
     Elsewhere(
@@ -56,12 +56,12 @@ TESTED: Final = (
     Elsewhere(r"^aws\.faults\.", ("tests/aws/test_faults.py",), "a transaction that meets another one"),
     Elsewhere(
         r"^aws\.writes\.",
-        ("tests/aws/test_writes.py", "tests/aws/test_store.py"),
+        ("tests/aws/test_writes.py", "tests/aws/store/"),
         "values that no explored flow writes",
     ),
     Elsewhere(
         r"^aws\.store\.",
-        ("tests/aws/test_refused_commits.py", "tests/aws/test_store.py"),
+        ("tests/aws/test_refused_commits.py", "tests/aws/store/"),
         "sizes and refusals that no explored flow has",
     ),
     Elsewhere(

@@ -10,7 +10,6 @@ from typing import Final
 
 _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "leases and visibility save work that is done twice; what is applied, the fence decides": (
-        "expressions.CLAIM_LATER_HOP: SET lease_until = :lease_until → left out",
         "runtime.Runtime._claim_request: arrival.stage is not None → forced false",
         "runtime.Runtime._claim_request: arrival.stage.timeout if arrival.stage is not None else None → forced false",
         "runtime.Runtime._refused: case Verdict.BUSY → never taken",

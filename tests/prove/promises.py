@@ -12,7 +12,7 @@ from flowguard.message import PLACE, ErrorNote, Place
 from flowguard.outbox import Kind
 from flowguard.run import RunItem, Status
 from flowguard.testing.explorer import View
-from flowguard.testing.explorer.history import History
+from flowguard.testing.explorer.history import History, Version
 from flowguard.testing.explorer.posted import Posted
 
 _TWO_RETENTIONS: Final = 2 * 14 * 86_400_000
@@ -240,6 +240,26 @@ def nobody_takes_an_attempt_from_who_is_at_work(view: View) -> str | None:
     return None
 
 
+def who_claims_has_time(view: View) -> str | None:
+    """His lease begins when he claims, and not with the hop before."""
+    begun = {one.worker: one.at for one in _history(view).deliveries}
+    claimed = ((one, one.item) for one in _history(view).versions if one.item is not None and not one.item.done)
+    return next(
+        (
+            f"{version.key}: hop {item.hop} was claimed under a lease that was over"
+            for version, item in claimed
+            if item.lease_until <= begun[version.worker] and item.owner != _owner_before(view, version)
+        ),
+        None,
+    )
+
+
+def _owner_before(view: View, version: Version) -> str | None:
+    """A release writes the item too, and ends the lease; its owner stays."""
+    before = [one.item for one in _history(view).versions if one.key == version.key and one.call < version.call]
+    return before[-1].owner if before and before[-1] is not None else None
+
+
 def _attempt(item: RunItem) -> tuple[object, ...]:
     return item.request_id, item.hop, item.redrive, item.retry
 
@@ -275,6 +295,7 @@ ALWAYS: Final = (
     a_dead_letter_is_written_once,
     nothing_is_sent_too_late,
     nobody_takes_an_attempt_from_who_is_at_work,
+    who_claims_has_time,
     copies_are_alike,
 )
 

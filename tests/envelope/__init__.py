@@ -1,0 +1,1 @@
+"""Every shape in which a message comes, and the one that it gets."""
