@@ -13,16 +13,12 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "runtime.Runtime._claim_request: arrival.stage is not None → forced false",
         "runtime.Runtime._claim_request: arrival.stage.timeout if arrival.stage is not None else None → forced false",
         "runtime.Runtime._refused: case Verdict.BUSY → never taken",
-        "runtime.Runtime._refused: max(1, -((self.services.clock.now() - item.lease_until) // 1000)) → without -((self.services.clock.now() - item.lease_until) // 1000)",  # noqa: E501 - its name
         "runtime.Runtime._refused: self.services.sender.postpone(arrival.envelope, seconds) → left out",
     ),
     "a later hop is claimed only for the request that stands there, so the same is written again": (
         "expressions.CLAIM_LATER_HOP: SET request_id = :request_id → left out",
         "expressions.CLAIM_LATER_HOP: SET requested_at = :requested_at → left out",
         "expressions.CLAIM_LATER_HOP: SET version = :version → left out",
-    ),
-    "the commit before it wrote it, and the commit after it writes it again": (
-        "expressions.CLAIM_LATER_HOP: SET #ttl = :ttl → left out",
     ),
     "a hop that another one follows has no result, and a failed run none either: nothing is there": (
         "expressions.CLAIM_LATER_HOP: REMOVE #result → left out",

@@ -16,20 +16,22 @@ from flowguard.testing.explorer.history import History, Version
 from flowguard.testing.explorer.posted import Posted
 
 _TWO_RETENTIONS: Final = 2 * 14 * 86_400_000
-_HOUR: Final = 3_600_000
+_SECOND: Final = 1_000
+"""What DynamoDB rounds a time to live to."""
+
 _LATEST: Final = 14 * 86_400_000 + 1_000
 TENANT: Final = "tenant"
 
 
 def an_item_lives_for_two_retentions(view: View) -> str | None:
     """From each claim and each commit on (docs/decisions/0003)."""
-    calls = _history(view).calls
+    begun = {one.worker: one.at for one in _history(view).deliveries}
     return next(
         (
             f"{version.key} may go at {version.item.ttl}"
             for version in _history(view).versions
             if version.item is not None
-            if version.item.ttl * 1000 < calls[version.call - 1].at + _TWO_RETENTIONS - _HOUR
+            if version.item.ttl * 1000 < begun[version.worker] + _TWO_RETENTIONS - _SECOND
         ),
         None,
     )
