@@ -45,16 +45,18 @@ def is_abandoned(item: RunItem, request: ClaimRequest) -> bool:
 
 
 def _same_hop(item: RunItem, request: ClaimRequest) -> Verdict:
+    """A copy of the request that was sent with an earlier time is passed by: who has the later one carries it out."""
     m = request.message
+    older = m.hop == 1 and m.requested_at < item.requested_at
     if item.done:
         redriven = item.status is Status.FAILED and m.redrive > item.redrive
-        return Verdict.CLAIMED if redriven else Verdict.DONE
+        return Verdict.CLAIMED if redriven and not older else Verdict.DONE
     stored = (item.redrive, item.retry)
-    if m.attempt != stored:
-        return Verdict.CLAIMED if m.attempt > stored else Verdict.DUPLICATE
-    if item.lease_until <= request.now or item.owner == request.owner:
-        return Verdict.CLAIMED
-    return Verdict.BUSY
+    if m.attempt < stored:
+        return Verdict.DUPLICATE
+    if m.attempt == stored and item.lease_until > request.now and item.owner != request.owner:
+        return Verdict.BUSY
+    return Verdict.DUPLICATE if older else Verdict.CLAIMED
 
 
 def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:

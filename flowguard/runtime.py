@@ -189,10 +189,11 @@ class Runtime:
 
 def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
     """The attempt that the item has come to at this very hop, where the record was taken for an earlier one."""
-    if not isinstance(claim, Refused) or claim.verdict is not Verdict.DUPLICATE or claim.item is None:
-        return None
     item, m = claim.item, arrival.message
-    return item.retry if (item.hop, item.redrive) == (m.hop, m.redrive) else None
+    if item is None or item.done or item.retry <= m.retry:
+        return None
+    here = item.request_id, item.hop, item.redrive
+    return item.retry if here == (m.request_id, m.hop, m.redrive) else None
 
 
 def _longest_delay(arrival: Arrival) -> timedelta:

@@ -18,7 +18,7 @@ class Verdict(StrEnum):
     """Another worker has the same attempt and its lease is alive: not acked, visible again when the lease ends."""
 
     DUPLICATE = "DUPLICATE"
-    """A copy of a hop or attempt that the run has left behind: ack."""
+    """A copy of a hop or attempt that the run has left behind, or of a request that was sent again later: ack."""
 
     STALE = "STALE"
     """A request older than the one the item holds: ack."""

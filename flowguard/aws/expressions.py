@@ -40,12 +40,15 @@ _REDRIVEN: Final = "(#status = :failed AND redrive < :redrive)"
 
 _SAME_HOP: Final = f"(request_id = :request_id AND hop = :hop AND ((done = :no AND {_LATER_ATTEMPT}) OR {_REDRIVEN}))"
 
+# of a request whose sender repeats its id with another time the latest time counts, whichever copy comes first
+_SAME_REQUEST: Final = f"({_SAME_HOP} AND requested_at <= :requested_at)"
+
 # the hop before is committed and has not ended the run
 _NEXT_HOP: Final = "(request_id = :request_id AND hop = :hop_before AND done = :yes AND #status = :running)"
 
 FIRST_HOP: Final = {
-    OnConflict.SUPERSEDE: f"{_ABSENT} OR {_NEWER} OR {_SAME_HOP}",
-    OnConflict.IGNORE: f"{_ABSENT} OR ({_NEWER} AND {_FREE}) OR {_SAME_HOP}",
+    OnConflict.SUPERSEDE: f"{_ABSENT} OR {_NEWER} OR {_SAME_REQUEST}",
+    OnConflict.IGNORE: f"{_ABSENT} OR ({_NEWER} AND {_FREE}) OR {_SAME_REQUEST}",
 }
 LATER_HOP: Final = f"{_NEXT_HOP} OR {_SAME_HOP}"
 

@@ -61,11 +61,18 @@ def _same_request() -> Iterator[Meeting]:
 
 
 def _same_request_at_another_time() -> Iterator[Meeting]:
-    for time, state, lease, policy in product((499, 501), STATES, ("alive", "over"), OnConflict):
+    workers = tuple(product(("alive", "over"), ("mine", "other")))
+    for time, state, attempt, worker, policy in product((499, 501), STATES, ATTEMPTS, workers, OnConflict):
         yield Meeting(
-            f"the same request at {time} instead of {STORED[0]}, item {state} lease {lease}, {policy}",
-            item(1, state, (0, 0), lease, "other"),
-            request((time, STORED[1]), policy=policy),
+            f"the same request at {time} instead of {STORED[0]}, {attempt}; item {state} {worker}, {policy}",
+            item(1, state, (0, 0), *worker),
+            request((time, STORED[1]), attempt=attempt, policy=policy),
+        )
+    for time, state in product((499, 501), STATES):
+        yield Meeting(
+            f"a later hop of the same request at {time} instead of {STORED[0]}, item {state}",
+            item(2, state, (0, 0), "over", "other"),
+            request((time, STORED[1]), hop=2, attempt=(1, 0)),
         )
 
 

@@ -77,6 +77,8 @@ MUTANTS = {
     "a completed run is not free": ("#status IN (:completed, :failed)", "#status = :failed"),
     "an abandoned run is not free": ("lease_until < :abandoned_before", NEVER),
     "a run that has ended is taken for abandoned": ("#status = :running AND lease_until", "lease_until"),
+    "a request's time goes back to that of an earlier copy": ("AND requested_at <= :requested_at", f"AND {ALWAYS}"),
+    "a later copy of a request is passed by": ("AND requested_at <= :requested_at", "AND requested_at = :requested_at"),
     "the same hop of any request": ("request_id = :request_id AND hop = :hop AND", "hop = :hop AND"),
     "the same attempt at any hop": ("AND hop = :hop AND", "AND"),
     "a committed hop can be claimed again": ("done = :no", ALWAYS),

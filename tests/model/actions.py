@@ -80,7 +80,9 @@ class Actions:
         self._names: dict[tuple[int, bool], str] = {}
 
     def start(self) -> World:
-        queue = tuple(Record(self.function.request(run)) for run in self.scenario.requests)
+        asked = [self.function.request(run) for run in self.scenario.requests]
+        asked += [self.function.request(run, later=1) for run in self.scenario.repeated]
+        queue = tuple(map(Record, asked))
         return World(None, tuple(sorted(queue)), self.scenario.budget)
 
     def steps(self, world: World) -> Iterator[Step]:

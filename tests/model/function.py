@@ -220,15 +220,15 @@ class Function:
             self._arrivals[envelope] = self._routes.resolve(self._shelf[envelope], NOW)
         return self._arrivals[envelope].message
 
-    def request(self, run: int) -> int:
-        """The envelope of the first message of a run; a greater run was asked for later."""
+    def request(self, run: int, later: int = 0) -> int:
+        """The envelope of the first message of a run; a greater run was asked for later. ``later`` is in ms."""
         message = Message(
             flow=self.flow.name,
             stage="first",
             version=1,
             object_id=ObjectId("c"),
             request_id=run_name(run),
-            requested_at=NOW - 1_000 + run + (run - 1) * self._apart,
+            requested_at=NOW - 1_000 + run + (run - 1) * self._apart + later,
             body='{"cart":"c"}',
         )
         return self._envelope(message.body, message.attributes())

@@ -9,15 +9,16 @@ from tests.model.world import Budget
 
 
 class Scenario(NamedTuple):
-    """``requests`` are the runs asked for at the beginning, greater is newer; ``again`` those that come once more when
-    the item has expired. ``receives`` is the queue's maxReceiveCount, 0 for none. ``is_fifo`` says so of the last
-    stage's queue. The tests leave out what
-    ``is_long``; the command does not."""
+    """``requests`` are the runs asked for at the beginning, greater is newer; ``repeated`` those that their sender asks
+    for once more, under the same id and with a later time; ``again`` those that come once more when the item has
+    expired. ``receives`` is the queue's maxReceiveCount, 0 for none. ``is_fifo`` says so of the last stage's queue. The
+    tests leave out what ``is_long``; the command does not."""
 
     name: str
     about: str
     budget: Budget
     requests: tuple[int, ...] = (1,)
+    repeated: tuple[int, ...] = ()
     again: tuple[int, ...] = ()
     hops: int = 2
     attempts: int = 2
@@ -99,6 +100,28 @@ SCENARIOS = (
         "killed", "a function that dies each time", Budget(5, 0, 0, 1, redrives=1), hops=1, receives=2, is_long=True
     ),
     Scenario("killed-later", "a later hop's function dies each time", Budget(3), receives=2),
+    Scenario(
+        "repeated",
+        "a request is asked for again, under its id and with a later time",
+        Budget(crashes=1, failures=1, doubles=1, lapses=1),
+        repeated=(1,),
+        hops=1,
+    ),
+    Scenario(
+        "repeated-redrive",
+        "the same, and it fails for good",
+        Budget(crashes=1, rejects=1, redrives=1),
+        repeated=(1,),
+        hops=1,
+    ),
+    Scenario(
+        "repeated-fifo",
+        "the same on a FIFO queue",
+        Budget(crashes=1, failures=1, doubles=1, lapses=1),
+        repeated=(1,),
+        hops=1,
+        is_fifo=True,
+    ),
     Scenario("expiry-alone", "the item expires under a worker, and nobody asks again", Budget(expiries=1)),
     Scenario("expiry", "the item expires under a worker", Budget(0, 0, 0, 1, 1, expiries=1), again=(1, 2), hops=1),
     Scenario("expiry-later", "the item expires between two hops", Budget(expiries=1, doubles=1), again=(1,)),

@@ -44,7 +44,7 @@ from tests.prove.flows import (
     Slow,
     Starter,
 )
-from tests.prove.in_order import InOrder, InOrderFirst
+from tests.prove.in_order import InOrder, InOrderAlone, InOrderFirst
 from tests.prove.judge import Case
 from tests.prove.mutant import ROOT
 from tests.prove.promises import (
@@ -103,6 +103,36 @@ _REPEATED: Final = [
 _REPEATED_FIRST: Final = [
     _request(First, "to-open", _order()),
     _request(First, "to-open", _order(), at=1_000, record="repeated"),
+]
+_REPEATED_OUT_OF_ORDER: Final = [
+    _request(InOrder, "orders.fifo", _order("queued:1:error"), at=1_000, group="o1"),
+    _request(InOrder, "orders.fifo", _order("queued:1:error"), record="repeated", group="another"),
+]
+_BACK_TO_THE_EARLIER_COPY: Final = ["z1-1.e4"]
+"""The later copy's worker fails, and the earlier copy comes while nobody is at work."""
+
+_BEHIND_ITS_HOP: Final = [
+    _request(InOrder, "orders.fifo", _order("settled:2:error"), group="o1"),
+    Later(
+        _request(InOrder, "orders.fifo", _order("settled:2:error"), record="repeated", group="another"),
+        timedelta(seconds=9),
+    ),
+]
+_BEHIND_ITS_END: Final = [
+    _request(InOrderAlone, "single.fifo", _order("single:1:error"), group="o1"),
+    Later(
+        _request(InOrderAlone, "single.fifo", _order("single:1:error"), record="repeated", group="o1"),
+        timedelta(minutes=1),
+    ),
+]
+_BEHIND_ANOTHER: Final = [
+    _request(InOrderAlone, "single.fifo", _order("single:2:error"), "request-2", at=1_000, sent=0, group="o1"),
+    Later(_request(InOrderAlone, "single.fifo", _order(amount=3), group="another"), timedelta(seconds=9)),
+]
+_GONE_IN_ORDER: Final = [_request(InOrder, "settle.fifo", _order(), stage="settled", hop=2, group="o1")]
+_SAME_TIME_RETRIED: Final = [
+    _request(Pair, "to-open", _order(amount=3), "request-b"),
+    Later(_request(Pair, "to-open", _order(amount=5), "request-a", retry=1), timedelta(seconds=9)),
 ]
 _OLDER_BUT_GREATER: Final = [
     _request(Pair, "to-open", _order(amount=3), "request-a", at=1_000, sent=0),
@@ -227,8 +257,9 @@ OWN: Final = (
     Case("abandoned-and-older", [Impatient, Slow], _OLDER_WHEN_ABANDONED, TABLES, timed=True),
     Case("ended-at-that-moment", [CountsFirst], _ENDED_AT_THAT_MOMENT, TABLES, timed=True),
     Case("asked-before-the-end", [First], _ASKED_BEFORE_THE_END, TABLES),
-    Case("repeated", [Pair], _REPEATED, TABLES),
-    Case("repeated-first", [First], _REPEATED_FIRST, TABLES),
+    Case("repeated", [Pair], _REPEATED, TABLES, also=_BACK_TO_THE_EARLIER_COPY),
+    Case("repeated-first", [First], _REPEATED_FIRST, TABLES, also=_BACK_TO_THE_EARLIER_COPY),
+    Case("repeated-out-of-order", [InOrder], _REPEATED_OUT_OF_ORDER, TABLES),
     Case("older-but-greater", [Pair], _OLDER_BUT_GREATER, TABLES),
     Case("retried-and-superseded", [Pair], [_order("open:1:error", 3), _order(amount=5)], TABLES),
     Case("retried-late-and-superseded", [Pair], [_order("shut:1:error", 3), _order(amount=5)], TABLES),
@@ -246,6 +277,11 @@ OWN: Final = (
     Case("rejected-and-redriven", [Pair], [_order("shut:9:reject")], TABLES, free=_TOLD_ALREADY, only=("t7.r1",)),
     Case("noted-too-late", [Checks, Notes], _NOTED_TOO_LATE, TABLES, only=("x2-1",)),
     Case("in-order", [InOrder], _SAME_GROUP, TABLES),
+    Case("in-order-behind-its-hop", [InOrder], _BEHIND_ITS_HOP, TABLES, timed=True),
+    Case("in-order-behind-its-end", [InOrderAlone], _BEHIND_ITS_END, TABLES, timed=True),
+    Case("in-order-behind-another", [InOrderAlone], _BEHIND_ANOTHER, TABLES, timed=True),
+    Case("in-order-gone", [InOrder], _GONE_IN_ORDER, TABLES),
+    Case("same-time-retried", [Pair], _SAME_TIME_RETRIED, TABLES, timed=True, only=("d2",)),
     Case("in-order-much-later", [InOrder], [_order("queued:1:too-long", 3)], TABLES),
     Case("in-order-passed", [InOrder], _PASSED_IN_ORDER, TABLES),
     Case("in-order-redriven", [InOrder], _REDRIVEN_IN_ORDER, TABLES),

@@ -53,7 +53,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "the two are never equal there: equal ones have been answered a line before": (
         "claims.decide: m.hop < item.hop → becomes m.hop <= item.hop",
         "claims._another_run: (m.requested_at, m.request_id) < (item.requested_at, item.request_id) → becomes (m.requested_at, m.request_id) <= (item.requested_at, item.request_id)",  # noqa: E501 - its name
-        "claims._same_hop: m.attempt > stored → becomes m.attempt >= stored",
         "claims.refused_commit: (item.requested_at, item.request_id) < (mine.requested_at, mine.request_id) → becomes (item.requested_at, item.request_id) <= (mine.requested_at, mine.request_id)",  # noqa: E501 - its name
     ),
     "a write without a condition cannot fail by it: the other branch is for the type checker": (
@@ -64,7 +63,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "runtime.Runtime._refused: case Verdict.DONE if item is not None → forced true",
         "runtime.Runtime._refused: case Verdict.BUSY if item is not None → forced true",
         "runtime.Runtime._answered: case FencedBy.FINISHED if answer.item is not None → forced true",
-        "runtime._retry_in_item: claim.item is None → forced false",
         "aws.store.DynamoDBStore._refused: item is not None → forced true",
         "aws.store.DynamoDBStore._fenced: item is not None → forced true",
     ),

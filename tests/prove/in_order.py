@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowguard import IGNORE, PER_REQUEST, Done, Flow, Outcome, Stage, Step
+from flowguard import IGNORE, PER_REQUEST, SUPERSEDE, Done, Flow, Outcome, Stage, Step
 from tests.prove.flows import CAREFUL, Order, Progress, misbehave
 
 
@@ -26,6 +26,19 @@ class InOrder(Flow, name="in-order", object_id=PER_REQUEST):
     """From FIFO queue to FIFO queue."""
 
     stages = (Queued, Settled)
+
+
+class Single(Stage[Order], name="single", inbox="single.fifo", retry=CAREFUL):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        misbehave(order, "single", step)
+        step.update("totals", {"day": "monday"}, "ADD amount :n", values={":n": order.amount})
+        return Done()
+
+
+class InOrderAlone(Flow, name="in-order-alone", object_id="order_id", on_conflict=SUPERSEDE):
+    """One hop, for an object that several requests want."""
+
+    stages = (Single,)
 
 
 class InOrderFirst(Flow, name="in-order-first", object_id="order_id", on_conflict=IGNORE, dead_letters="dead.fifo"):

@@ -38,12 +38,18 @@ def _is_left_behind(m: Message, item: RunItem) -> bool:
     return (m.hop, m.redrive, m.retry) < (item.hop, item.redrive, item.retry)
 
 
+def _is_earlier_copy(m: Message, item: RunItem) -> bool:
+    return m.hop == 1 and not item.done and m.requested_at < item.requested_at
+
+
 VERDICTS: Final[Mapping[Event, Fits]] = {
     Event.STALE: lambda m, item: _is_other(m, item) and m.hop == 1 and _is_older(m, item),
     Event.IGNORED: lambda m, item: _is_other(m, item) and m.hop == 1 and not _is_older(m, item),
     Event.SUPERSEDED: lambda m, item: _is_other(m, item) and m.hop > 1,
     Event.DONE: lambda m, item: not _is_other(m, item) and (_is_over(item) or (m.hop == item.hop and item.done)),
-    Event.DUPLICATE: lambda m, item: not _is_other(m, item) and not _is_over(item) and _is_left_behind(m, item),
+    Event.DUPLICATE: lambda m, item: (
+        not _is_other(m, item) and not _is_over(item) and (_is_left_behind(m, item) or _is_earlier_copy(m, item))
+    ),
     Event.BUSY: lambda m, item: not _is_other(m, item) and not item.done and _is_same_attempt(m, item),
     Event.EARLY: lambda m, item: not _is_other(m, item) and not _is_over(item) and m.hop > item.hop,
 }

@@ -101,6 +101,22 @@ def test_a_sender_that_repeats_its_id_at_a_later_time_does_not_take_over_from_it
     assert (at.told(Event.DONE), at.priced()) == (1, 1)
 
 
+def test_a_request_that_was_sent_twice_keeps_the_later_time_when_the_earlier_copy_comes_last(at: Scene) -> None:
+    """The later copy's worker died. Its record comes again, so the earlier copy can go."""
+    at.script.pricing = die
+    with pytest.raises(Died):
+        at.deliver(at.message(requested_at=START))
+    at.script.pricing = lambda step: None
+    assert (at.deliver(at.message(requested_at=START - 500)), at.told(Event.BUSY)) == ([False], 1)
+    at.clock.advance(seconds=30)
+    assert (at.deliver(at.message(requested_at=START - 500)), at.told(Event.DUPLICATE)) == ([True], 1)
+    item = at.item()
+    assert item is not None
+    assert (item.requested_at, item.done) == (START, False)
+    assert at.deliver(at.message(requested_at=START)) == [True]
+    assert at.priced() == 1
+
+
 def test_an_older_request_is_stale(at: Scene) -> None:
     at.deliver(at.newer())
     assert at.deliver(at.message()) == [True]

@@ -37,7 +37,19 @@ def _same_attempt(item: RunItem, request: ClaimRequest) -> bool:
     return m.attempt == (item.redrive, item.retry) and (m.request_id, m.hop) == (item.request_id, item.hop)
 
 
+def _is_older_copy(item: RunItem, request: ClaimRequest) -> bool:
+    m = request.message
+    is_copy = (m.request_id, m.hop) == (item.request_id, 1) and m.attempt >= (item.redrive, item.retry)
+    return is_copy and m.requested_at < item.requested_at
+
+
 ATTEMPTS = (
+    Mutant(
+        "older-copy",
+        "a request's time goes back to that of an earlier copy",
+        (told(Verdict.DUPLICATE, Verdict.CLAIMED, _is_older_copy),),
+        caught_by="repeated",
+    ),
     Mutant(
         "no-lease",
         "an attempt is given to a second worker at once",
