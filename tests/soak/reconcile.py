@@ -10,6 +10,10 @@ from tests.soak.outcome import Outcome
 from tests.soak.pages.sums import page_sums
 from tests.soak.places import POLICY
 
+TICK = 1
+"""ms. ElasticMQ reads its clock twice: for when a message was sent, and for when its delay is over. Of 44,317 retries
+three came after 999 ms instead of 1,000 by its own account."""
+
 
 def reconcile(outcome: Outcome) -> list[Check]:
     return [*order_sums(outcome), *page_sums(outcome), *_both(outcome)]
@@ -56,7 +60,7 @@ def _attempts(outcome: Outcome) -> Iterator[Check]:
         (
             f"{request} retry {retry}: {waited} ms"
             for request, retry, waited in told.waits
-            if waited < shortest(retry) * 1000
+            if waited < shortest(retry) * 1000 - TICK
         ),
     )
 
