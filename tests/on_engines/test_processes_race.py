@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tests.races.mutants import break_expressions
 from tests.races.reconcile import Check, reconcile
 from tests.races.run import Outcome, run
 from tests.races.worker import Race
+from tests.soak.journal import Line
 
 
 def race(url: str, folder: Path, claims: int, odds: Odds, mutant: str | None = None) -> Outcome:
@@ -61,11 +63,18 @@ def test_the_report_says_so_to_programs(outcome: Outcome, capsys: pytest.Capture
     assert "WRONG" in capsys.readouterr().out
 
 
+def _with_an_effect(outcome: Outcome) -> Line:
+    """A commit that no line tells twice: one whose answer was lost is repeated, and stands there again."""
+    told = Counter(line["token"] for line in outcome.journal if line["what"] == "commit")
+    ends = [grant.commits[0] for grant in History.read(outcome.journal).effects]
+    return next(line for line in reversed(ends) if line["token"] is None or told[line["token"]] == 1)
+
+
 def test_a_lost_end_a_second_effect_and_a_missing_letter_are_noticed(outcome: Outcome) -> None:
-    commits = [line for line in outcome.journal if line["what"] == "commit" and line["yes"]]
+    commit = _with_an_effect(outcome)
     twice = {name: {**row, "applied": 2} for name, row in outcome.effects.items()}
-    assert broken(replace(outcome, journal=[line for line in outcome.journal if line is not commits[-1]]))
-    assert broken(replace(outcome, journal=[*outcome.journal, {**commits[-1], "token": None}]))
+    assert broken(replace(outcome, journal=[line for line in outcome.journal if line is not commit]))
+    assert broken(replace(outcome, journal=[*outcome.journal, {**commit, "token": None}]))
     assert broken(replace(outcome, effects=twice))
     assert broken(replace(outcome, totals={}))
     assert broken(replace(outcome, post=[line for line in outcome.post if line.get("kind") != "dead"]))
