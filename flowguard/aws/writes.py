@@ -92,7 +92,7 @@ def _to_value(name: str, value: Any) -> Any:
     try:
         return serializer.serialize(_storable(value))
     except (TypeError, ArithmeticError):
-        for part, one in _parts(value):
+        for part, one in _parts(name, value):
             _to_value(f"{name}.{part}", one)
         raise TypeError(f"{name!r} is {_kind(value)} that DynamoDB cannot hold") from None
 
@@ -102,19 +102,19 @@ def _kind(value: object) -> str:
     return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
 
 
-def _parts(value: Any) -> Iterable[tuple[object, Any]]:
+def _parts(name: str, value: Any) -> Iterable[tuple[object, Any]]:
     match value:
         case dict():
-            return value.items()
+            return [(_text(part, repr(name)), one) for part, one in value.items()]
         case list() | tuple():
             return enumerate(value)
         case _:
             return ()
 
 
-def _text(name: object) -> str:
+def _text(name: object, within: str = "it") -> str:
     if not isinstance(name, str):
-        raise TypeError(f"a name is {_kind(name)}, and no text")
+        raise TypeError(f"{within} has a name that is {_kind(name)}: DynamoDB's are texts")
     return name
 
 

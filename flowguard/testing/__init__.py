@@ -1,7 +1,7 @@
 """For the tests of your own flows: values of real runs made from few arguments, and a runner. No mocks, no account.
 
-A name loads its module when it is first used: what tests a stage needs no boto3. ``explore`` finds the crash
-that breaks a flow; ``flowguard.testing.plugin`` is what pytest loads.
+A name loads its module when it is first used: what tests a stage needs no boto3. ``explore`` finds the crash that
+breaks a flow; ``flowguard.testing.plugin`` is what pytest loads.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Exploration:
         return explore(list(self._flows), **self._with(body, self._arguments))
 
     def replay(self, schedule: str, body: Invariant) -> Trace:
-        """Exactly one schedule. Raises :class:`flowguard.testing.explorer.NoSuchSchedule`."""
+        """Exactly one schedule. Raises :class:`flowguard.testing.NoSuchSchedule`."""
         fitting = {name: value for name, value in self._arguments.items() if name in _OF_REPLAY}
         return replay(list(self._flows), schedule=schedule, **self._with(body, fitting))
 

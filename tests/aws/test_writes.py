@@ -97,7 +97,6 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
         (Decimal("1." + "1" * 40), "'at' is a Decimal that"),
         (10**40, "'at' is an int that"),
         ({"a", 1}, "'at' is a set that"),
-        ([{1: "one"}], "'at.0' is a dict that"),
     ],
 )
 def test_what_dynamodb_cannot_hold_is_named_and_not_shown(value: Any, said: str) -> None:
@@ -107,10 +106,21 @@ def test_what_dynamodb_cannot_hold_is_named_and_not_shown(value: Any, said: str)
     assert str(refused.value) == f"a recorded write to 'carts' cannot be stored: {said} DynamoDB cannot hold"
 
 
+UNNAMED: Any = {"id": "c1", 5: "five"}
+
+
+@pytest.mark.parametrize(("lines", "where"), [(UNNAMED, "'lines'"), ([UNNAMED], "'lines.0'")])
+def test_a_name_that_is_no_text_is_named_by_where_it_stands(lines: Any, where: str) -> None:
+    with pytest.raises(
+        WriteInvalid, match=f"cannot be stored: {where} has a name that is an int: DynamoDB's are texts"
+    ):
+        write_action(Put("carts", {"id": "c1", "lines": lines}))
+
+
 @pytest.mark.parametrize(
     "write",
     [
-        Put("carts", {"id": "c1", 5: "five"}),  # type: ignore[dict-item]  # what whoever has no type checker writes
+        Put("carts", UNNAMED),
         Update("carts", {"id": NOON}, ADD),
         Update("carts", {"id": "c1"}, Condition("SET at = :at", {}, {":at": NOON})),
         Delete("carts", {"id": "c1"}, Condition("at = :at", {}, {":at": NOON})),

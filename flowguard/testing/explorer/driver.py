@@ -50,6 +50,7 @@ class _Driver:
         self._expires = any(choice.kind is Kind.DUPLICATED and choice.more > 1 for choice in schedule.choices)
         self._receives = MOST_RECEIVES + len(schedule.choices)
         self._queues = Queues()
+        self._later = sorted(ground.coming, key=lambda one: one.after)
         self._held: list[Worker] = []
         self.strikes = Strikes(ground, schedule, self.history, self._queues, self._before)
 
@@ -57,7 +58,6 @@ class _Driver:
         self._functions = self._ground.functions(self._tell)
         self.history.inner = frozenset(f"sqs:{one.queue}" for one in self._ground.plain)
         self.strikes.inbox = Inbox(self._queues, self._functions.by_queue, self._ground.topics)
-        self._later = sorted(self._ground.coming, key=lambda one: one.after)
         try:
             while (delivery := self._next()) is not None and self.history.at_rest:
                 self._deliver(delivery)
@@ -100,7 +100,7 @@ class _Driver:
         return not early and bool(moments) and min(moments) - self._ground.now() <= LONGEST_INVOCATION
 
     def _come_due(self, now: int) -> None:
-        """Messages that are sent now, and those of schedules whose time has come."""
+        """What comes later than the rest, and the messages of schedules whose time has come."""
         while self._later and self._ground.start + self._later[0].after <= now:
             sent = self._later.pop(0).recorded
             self._queues.add(sent.envelope, sent.raw, sent.envelope.queue, now)

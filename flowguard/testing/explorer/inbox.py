@@ -21,6 +21,7 @@ from flowguard.testing.explorer.posted import Posted
 from flowguard.testing.lambda_events import sns_to_sqs_event, sqs_event
 
 Message: TypeAlias = BaseModel | Mapping[str, Any]
+"""The payload of a request, or a recorded event in any shape."""
 
 
 class Later(NamedTuple):
@@ -33,7 +34,7 @@ class Later(NamedTuple):
 
 
 Given: TypeAlias = Message | Later
-"""What starts an exploration: the payload of a request, or a recorded event in any shape."""
+"""What starts an exploration, or comes while it goes on."""
 
 _DEDUPLICATED: Final = 300_000
 

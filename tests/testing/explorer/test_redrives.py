@@ -120,6 +120,13 @@ def test_a_judgement_that_sends_everything_breaks_i13(monkeypatch: Patch) -> Non
     assert "I13" in rules(history, seeded.PickyOne)
 
 
+def test_a_judgement_that_gives_up_what_goes_on_breaks_i13(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(redrives, "judged", lambda *_: Judgement(Fate.SUPERSEDED, "why not"))
+    history = run("d2-1.r1", ORDER)
+    assert [one.fate for one in history.redriven] == [Fate.SUPERSEDED]
+    assert rules(history) == {"I13"}
+
+
 def test_what_a_redriven_hop_sends_is_no_copy_of_what_it_sent_when_it_failed(monkeypatch: Patch) -> None:
     """docs/decisions/0009: who waits would drop the COMPLETED as a copy of the FAILED."""
     monkeypatch.setattr(Message, "hop_id", property(lambda m: f"{m.request_id}.{m.hop}"))
