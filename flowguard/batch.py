@@ -54,11 +54,11 @@ class Batch:
                     continue
                 ending = self._ending(envelope, first=not endings)
                 if group is not None:
-                    [ending] = dispatch(self._services.sender, [ending], self._teller.sent)
+                    [ending] = dispatch(self._services, self._teller, [ending])
                     ending = ending._replace(sends=())
                     held.update(() if ending.ack else {group})
                 endings.append(ending)
-            return dispatch(self._services.sender, endings, self._teller.sent)
+            return dispatch(self._services, self._teller, endings)
 
     def _ending(self, envelope: Envelope, *, first: bool) -> Ending:
         """Whatever goes wrong outside a stage leaves the record in its queue."""

@@ -84,6 +84,7 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
         state=None if item is None or first else item.state,
         stages={m.stage: m.request_id} if item is None or first else {**item.stages, m.stage: m.request_id},
         ttl=request.expires_at // 1000,
+        lost=None if item is None or first else item.lost,
     )
 
 

@@ -73,7 +73,7 @@ class FlowClient:
             message.request_id,
             {**(attributes or {}), **message.attributes()},
             group=message.object_id,
-        )
-        if failures := self._sender.send([send]):
-            raise SendFailed({str(send.to): why for why in failures.values()})
+        ).checked()
+        if refusals := self._sender.send([send]):
+            raise SendFailed({str(send.to): refusal.why for refusal in refusals.values()})
         return Started(message.request_id, message.requested_at, message.object_id)

@@ -11,7 +11,10 @@ from flowguard.verdicts import Verdict
 
 
 class Ending(NamedTuple):
-    """``result`` is JSON text, of a completed run. ``why`` says what is the matter where the record is not acked."""
+    """``result`` is JSON text, of a completed run.
+
+    ``why`` says what is the matter, where the record is not acked or its result is gone.
+    """
 
     envelope: Envelope
     ack: bool
@@ -26,9 +29,15 @@ class Ending(NamedTuple):
         return self._replace(ack=False, why=why)
 
 
-def acked(arrival: Arrival, verdict: Verdict | None, sends: tuple[Send, ...] = (), result: str | None = None) -> Ending:
+def acked(
+    arrival: Arrival,
+    verdict: Verdict | None,
+    sends: tuple[Send, ...] = (),
+    result: str | None = None,
+    why: str = "",
+) -> Ending:
     """The record is settled once ``sends`` are sent."""
-    return Ending(envelope=arrival.envelope, ack=True, verdict=verdict, arrival=arrival, sends=sends, result=result)
+    return Ending(arrival.envelope, ack=True, verdict=verdict, arrival=arrival, sends=sends, result=result, why=why)
 
 
 def kept(arrival: Arrival, verdict: Verdict, why: str) -> Ending:

@@ -125,6 +125,11 @@ class Envelope(NamedTuple):
         """From a FIFO queue, where one failed record holds up its group."""
         return (self.queue_arn or "").endswith(".fifo")
 
+    @property
+    def retried_in_place(self) -> bool:
+        """Tried again as the same record: a copy would come out of order, or there is no queue to send one to."""
+        return self.is_fifo or self.queue_arn is None
+
 
 @dataclass(frozen=True)
 class BadRecord:

@@ -129,7 +129,17 @@ class TooManyWrites(Reject):
 
 
 class WriteInvalid(Reject):
-    """DynamoDB refuses the commit as malformed (a key or expression of a recorded write). Nothing was written."""
+    """DynamoDB refuses the commit for good: malformed, too large, or a table that denies it. Nothing was written."""
+
+
+class TextGone(Reject):
+    """A long text that an item points to is not in S3 any more, or may not be read. The item itself is unchanged."""
+
+    def __init__(self, bucket: str, key: str, why: str) -> None:
+        super().__init__(f"the text at s3://{bucket}/{key} is gone: {why}")
+        self.args = (bucket, key, why)
+        self.bucket = bucket
+        self.key = key
 
 
 # -- work that may succeed when it is tried again --------------------------------------------------------------------

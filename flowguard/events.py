@@ -39,6 +39,10 @@ class Event(StrEnum):
     RETRIED = "retried"
     SENT = "sent"
     NOT_SENT = "not_sent"
+    PARKED = "parked"
+    """A message that its destination refuses for good lies among the dead letters. The run goes on without it."""
+    LOST = "lost"
+    """A message that a replaced run had committed cannot be sent any more, nor parked. The new run goes on."""
     UNREADABLE = "unreadable"
     UNROUTABLE = "unroutable"
     WEAK_ID = "weak_id"
@@ -65,7 +69,7 @@ _WARNINGS = frozenset(
         Event.TIME_SHORT,
     }
 )
-_ERRORS = frozenset({Event.FAILED, Event.UNREADABLE, Event.UNROUTABLE, Event.BROKEN})
+_ERRORS = frozenset({Event.FAILED, Event.PARKED, Event.LOST, Event.UNREADABLE, Event.UNROUTABLE, Event.BROKEN})
 
 
 class Happening(NamedTuple):

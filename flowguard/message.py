@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
 from flowguard.attributes import Attribute
@@ -27,12 +28,19 @@ MOST_CARRIED = 10 - len(OWN_ATTRIBUTES)
 """SQS allows ten attributes a message."""
 
 _LONGEST_ERROR = 500
+_LONGEST_TYPE = 100
+
+LONGEST_ID = 128
+"""Of what a hop sends: FIFO queues take no longer deduplication id."""
+
+_ROOM_FOR_NUMBER = 24
+"""What is left of that for the number of a send, or of a retry."""
 
 _Default = TypeVar("_Default", int, None)
 
 
 class ErrorNote(NamedTuple):
-    """What went wrong, and when (ms since 1970)."""
+    """An error and when it was raised (ms since 1970), in texts that any service stores."""
 
     type: str
     text: str
@@ -40,11 +48,17 @@ class ErrorNote(NamedTuple):
 
     @classmethod
     def of(cls, error: BaseException, at: int) -> ErrorNote:
+        """Note an error that was raised."""
         try:
             text = str(error)
         except Exception:  # an error whose own text fails must not take the message down with it
             text = "(its text cannot be read)"
-        return cls(type(error).__name__, text[:_LONGEST_ERROR], at)
+        return cls.storable(type(error).__name__, text, at)
+
+    @classmethod
+    def storable(cls, kind: str, text: str, at: int) -> ErrorNote:
+        """Make a note of any texts: cut where they are long, with half surrogate pairs written as escapes."""
+        return cls(_storable(kind)[:_LONGEST_TYPE], _storable(text)[:_LONGEST_ERROR], at)
 
     def because(self, why: str) -> ErrorNote:
         """The same error, with why it was the last."""
@@ -91,9 +105,15 @@ class Message(NamedTuple):
     def hop_id(self) -> str:
         """What the ids of everything that this hop sends begin with: the same in each attempt, new with a redrive.
 
-        A hop that failed for good has told so; what it sends after a redrive must not look like a copy of that.
+        A hop that failed for good has told so; what it sends after a redrive must not look like a copy of that. One
+        request id may be used in two flows, for two objects, or again later: a digest tells these apart
+        (docs/decisions/0015). Short enough for a number to follow within :data:`LONGEST_ID`.
         """
-        return f"{self.request_id}.{self.hop}r{self.redrive}" if self.redrive else f"{self.request_id}.{self.hop}"
+        run = json.dumps([self.flow, self.object_id, self.requested_at, self.request_id])
+        digest = sha256(run.encode()).hexdigest()
+        hop = f"{self.hop}r{self.redrive}" if self.redrive else f"{self.hop}"
+        readable = f"{self.request_id}-{digest[:16]}.{hop}"
+        return readable if len(readable) <= LONGEST_ID - _ROOM_FOR_NUMBER else f"{digest}.{hop}"
 
     def for_object(self, object_id: ObjectId) -> Message:
         """The same message, now that its payload has told what the run is for."""
@@ -162,6 +182,8 @@ class Place(NamedTuple):
     first_error: ErrorNote | None = None
     last_error: ErrorNote | None = None
     attempts: int | None = None
+    is_unsent: bool = False
+    """The message is a dead letter of something that could not be sent (see ``unsent``)."""
 
     @classmethod
     def parse(cls, text: str) -> Place:
@@ -189,6 +211,7 @@ class Place(NamedTuple):
             first_error=_error_note(found, "error"),
             last_error=_error_note(found, "last_error"),
             attempts=_whole(found, "attempts", None, 1),
+            is_unsent="unsent" in found,
         )
 
 
@@ -207,6 +230,10 @@ def _error_note(found: dict[str, Any], name: str) -> ErrorNote | None:
         case None:
             return None
         case [str(kind), str(text), int(at)]:
-            return ErrorNote(kind, text, at)
+            return ErrorNote.storable(kind, text, at)
         case _:
             raise ValueError(f"has an {name!r} that is not [type, text, ms]")
+
+
+def _storable(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -15,6 +16,9 @@ Payload = BaseModel | dict[str, Any] | str
 """What a stage may take and a message may carry."""
 
 _MOST_PROBLEMS = 5
+
+_UNSENDABLE = re.compile("[\ufffe\uffff]")
+"""What JSON may hold as it is, and SQS and SNS refuse. In JSON such a character stands in a string, or nowhere."""
 
 
 def is_payload_type(kind: object) -> bool:
@@ -34,13 +38,22 @@ def encode(value: object) -> str:
 
 
 def encode_json(value: object) -> str:
-    """JSON text, a string included. Decimals and dates become what pydantic makes of them (text)."""
-    if isinstance(value, BaseModel):
-        return value.model_dump_json(by_alias=True)
+    """JSON text, a string included. Decimals and dates become what pydantic makes of them (text).
+
+    Raises TypeError, naming the type, for what JSON cannot hold; half a surrogate pair is such a thing.
+    """
     try:
-        return to_json(value, inf_nan_mode="null").decode()
-    except PydanticSerializationError as error:
+        if isinstance(value, BaseModel):
+            text = value.model_dump_json(by_alias=True)
+        else:
+            text = to_json(value, inf_nan_mode="null").decode()
+    except (PydanticSerializationError, UnicodeEncodeError) as error:
         raise TypeError(f"{type(value).__name__} cannot become JSON: {error}") from None
+    return text if text.isascii() else _UNSENDABLE.sub(_escaped, text)
+
+
+def _escaped(character: re.Match[str]) -> str:
+    return f"\\u{ord(character[0]):04x}"
 
 
 def decode(kind: type[Any], text: str, *, what: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Never
 
 from flowguard.attributes import Attribute
@@ -10,7 +11,7 @@ from flowguard.envelope import Envelope, resend, resend_alone
 from flowguard.errors import RunFailed
 from flowguard.flow import AnyFlow
 from flowguard.message import REQUEST_ID, REQUESTED_AT, ErrorNote, Message
-from flowguard.outbox import Kind, Outbox, Send
+from flowguard.outbox import Kind, Outbox, Send, attributes_problem
 from flowguard.outcome import Done, Next, Outcome
 from flowguard.payloads import encode, encode_json
 from flowguard.retry import LONGEST_SQS_DELAY
@@ -37,17 +38,23 @@ class Planner(NamedTuple):
             case _:
                 raise self._no_outcome(outcome)
 
-    def failed(self, error: ErrorNote, envelope: Envelope, state: str | None) -> Commit:
-        """The end of a run that can never work: nothing the handler recorded, a dead letter, and word to who waits."""
+    def failed(self, error: ErrorNote, envelope: Envelope) -> Commit:
+        """The end of a run that can never work: nothing that the handler recorded, a dead letter, and its reply."""
         told = self._complete(Status.FAILED, 0, error=str(error))
         return Commit(
             status=Status.FAILED,
             committed_at=self.moment,
             expires_at=self.expires_at,
             outbox=self._outbox([*told, dead_letter(self.flow, self.message, error, envelope)]),
-            state=state,
+            state=None,
             error=error,
         )
+
+    def without_letter(self, commit: Commit) -> tuple[Send, Commit]:
+        """The dead letter of a failed commit, and the commit without it."""
+        sends = commit.outbox.sends if commit.outbox is not None else ()
+        *told, letter = sends
+        return letter, commit._replace(outbox=self._outbox(told))
 
     @property
     def expires_at(self) -> int:
@@ -89,7 +96,7 @@ class Planner(NamedTuple):
             onward.hop_id,
             onward.attributes(),
             group=onward.object_id,
-        )
+        ).checked()
 
     def _complete(
         self, status: Status, number: int, *, result: str | None = None, error: str | None = None
@@ -110,7 +117,8 @@ class Planner(NamedTuple):
 
     def _complete_to(self, to: Any, body: str, own: str) -> Send:
         attributes = {REQUEST_ID: Attribute.string(own), REQUESTED_AT: Attribute.number(self.moment)}
-        return Send(Kind.COMPLETE, to, body, own, {**attributes, **self.message.carried}, group=self.message.object_id)
+        attributes.update(self.message.carried)
+        return Send(Kind.COMPLETE, to, body, own, attributes, group=self.message.object_id).checked()
 
 
 def retried(again: Message, envelope: Envelope, delay: int) -> Send:
@@ -118,14 +126,14 @@ def retried(again: Message, envelope: Envelope, delay: int) -> Send:
     extras, queue = again.own_attributes(), Queue(envelope.queue_arn or "")
     own = f"{again.hop_id}.retry{again.retry}"
     if delay > LONGEST_SQS_DELAY.total_seconds():
-        return Send(Kind.SIDE, queue, resend_alone(envelope, extras), own, delay=delay)
-    body, attributes = resend(envelope, extras)
-    return Send(Kind.SIDE, queue, body, own, attributes, delay)
+        return Send(Kind.SIDE, queue, resend_alone(envelope, extras), own, delay=delay).checked()
+    body, attributes = _resent(envelope, extras)
+    return Send(Kind.SIDE, queue, body, own, attributes, delay).checked()
 
 
 def dead_letter(flow: AnyFlow, message: Message, error: ErrorNote, envelope: Envelope) -> Send:
     """The original, untouched, with what is needed to send it again as it is: the next redrive, retry 0, the error."""
-    body, attributes = resend(envelope, message.redriven(error).own_attributes())
+    body, attributes = _resent(envelope, message.redriven(error).own_attributes())
     return Send(
         Kind.DEAD,
         flow.dead_letters,
@@ -133,7 +141,15 @@ def dead_letter(flow: AnyFlow, message: Message, error: ErrorNote, envelope: Env
         f"{message.hop_id}.dead",
         attributes,
         group=message.object_id or message.request_id,
-    )
+    ).checked()
+
+
+def _resent(envelope: Envelope, extras: Mapping[str, Attribute]) -> tuple[str, dict[str, Attribute]]:
+    """As :func:`resend`; attributes that no queue takes, or too many of them, go into the body."""
+    attributes = {**envelope.extras(), **extras}
+    if attributes_problem(attributes) is None:
+        return resend(envelope, extras)
+    return resend_alone(envelope, {}), dict(extras)
 
 
 def expires_at(flow: AnyFlow, moment: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from flowguard.alarm import Alarm, ThreadAlarm
 from flowguard.clock import Clock, SystemClock
@@ -21,8 +21,8 @@ class Store(Protocol):
 
     def claim(self, request: ClaimRequest) -> Claim | Refused: ...
 
-    def release(self, claim: Claim, now: int) -> None:
-        """Ends the lease (``now``, ms) of a failed attempt whose record stays in its queue, and counts it in the item.
+    def release(self, claim: Claim, now: int, *, failed: bool) -> None:
+        """End the lease (``now``, ms) of a hop that is not committed. A ``failed`` attempt is counted in the item.
 
         Writes nothing where another owns the hop by now.
         """
@@ -34,15 +34,25 @@ class Store(Protocol):
         ...
 
 
+class Refusal(NamedTuple):
+    """Why a message was not taken. ``final`` where it will not be, however often it is sent: no such queue, denied."""
+
+    why: str
+    final: bool = False
+
+
 class Sender(Protocol):
     """Sends what outboxes hold."""
 
-    def send(self, sends: Sequence[Send]) -> Mapping[int, str]:
-        """Sends all it can, in order for each destination. Answers why, by position, for those that were not taken."""
+    def send(self, sends: Sequence[Send]) -> Mapping[int, Refusal]:
+        """Send all it can, in order for each destination. The answer has those that were not taken, by position."""
         ...
 
     def postpone(self, envelope: Envelope, seconds: int) -> None:
-        """Lets a record that stays in its queue be seen again after ``seconds``, not at the queue's own pace."""
+        """Let a record that stays in its queue be seen again after ``seconds``, not at the queue's own pace.
+
+        At most :data:`flowguard.retry.LONGEST_VISIBILITY`. Raises nothing: the queue brings the record in any case.
+        """
         ...
 
 

@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+from flowguard.attributes import Attribute
 from flowguard.destinations import Queue
 from flowguard.envelope import Envelope
 from flowguard.errors import EnvelopeError, FlowguardError, RunFailed, SettingsError
 from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message, Place
+from flowguard.outbox import attributes_problem
 from flowguard.payloads import decode
 from flowguard.stage import AnyStage
 
@@ -19,6 +21,12 @@ CLOCKS_DIFFER_BY = timedelta(minutes=15)
 """How far ahead a sender's clock may be. A request from the far future would shut out every later one."""
 
 _CLOCKS_DIFFER_BY_MS = CLOCKS_DIFFER_BY // timedelta(milliseconds=1)
+
+_LOOKS_LIKE_SECONDS = 1_000_000_000
+"""September 2001 in seconds since 1970, and the twelfth of January 1970 in milliseconds."""
+
+_EARLIEST = 100_000_000_000
+"""March 1973 in milliseconds; in seconds the year 5138."""
 
 MOST_DIGITS = 15
 """Of a time in ms: enough for thirty thousand years."""
@@ -96,7 +104,7 @@ class Routes:
             redrive=place.redrive,
             reply_to=place.reply_to,
             first_error=place.first_error if place.retry else None,
-            carried={name: envelope.attributes[name] for name in flow.carry if name in envelope.attributes},
+            carried=self._carried(envelope, flow),
         )
         return self._arrival(envelope, flow, message, weak_id)
 
@@ -144,14 +152,27 @@ class Routes:
         return ", ".join(f"{flow}/{stage}" for flow, stages in self._stages.items() for stage in stages)
 
     @staticmethod
+    def _carried(envelope: Envelope, flow: AnyFlow) -> dict[str, Attribute]:
+        """What goes along with everything that the flow sends: only a direct invocation can bring what SQS refuses."""
+        found = {name: envelope.attributes[name] for name in flow.carry if name in envelope.attributes}
+        if problem := attributes_problem(found):
+            raise EnvelopeError(envelope.message_id, "attributes", f"the message {problem}")
+        return found
+
+    @staticmethod
     def _place(envelope: Envelope) -> Place:
         found = envelope.attributes.get(PLACE)
         if found is None:
             return Place()
+        where = f"attributes.{PLACE}"
         try:
-            return Place.parse(found.value)
+            place = Place.parse(found.value)
         except ValueError as error:
-            raise EnvelopeError(envelope.message_id, f"attributes.{PLACE}", str(error)) from None
+            raise EnvelopeError(envelope.message_id, where, str(error)) from None
+        if place.is_unsent:
+            problem = "this is a message that could not be sent, and none for a stage: use 'flowguard dlq redrive'"
+            raise EnvelopeError(envelope.message_id, where, problem)
+        return place
 
     @staticmethod
     def _request_id(envelope: Envelope) -> tuple[RequestId, bool]:
@@ -166,24 +187,27 @@ class Routes:
 
     @staticmethod
     def _requested_at(envelope: Envelope, now: int) -> int:
-        given, sent_at = envelope.attributes.get(REQUESTED_AT), envelope.sent_at
-        arrived = sent_at if sent_at is not None else now
-        if given is None:
-            published_at = envelope.published_at
-            return published_at if published_at is not None else arrived
-        where = f"attributes.{REQUESTED_AT}"
-        if not given.value.isdecimal() or len(given.value) > MOST_DIGITS:
-            raise EnvelopeError(
-                envelope.message_id, where, f"{given.value[:40]!r} is not whole milliseconds since 1970"
-            )
-        found = int(given.value)
-        if found > max(arrived, now) + _CLOCKS_DIFFER_BY_MS:
-            raise EnvelopeError(
-                envelope.message_id,
-                where,
-                f"{found} is more than {CLOCKS_DIFFER_BY} ahead; is the sender's clock right?",
-            )
-        return found
+        """The sender's time, else SNS's, else SQS's. None may be far ahead: it would shut out every later request."""
+        sent_at = envelope.sent_at
+        arrived = now if sent_at is None else sent_at
+        if (given := envelope.attributes.get(REQUESTED_AT)) is not None:
+            return _plausible(given.value, f"attributes.{REQUESTED_AT}", envelope, max(arrived, now))
+        if (published_at := envelope.published_at) is not None:
+            return _plausible(str(published_at), "body.Timestamp", envelope, max(arrived, now))
+        return _plausible(str(arrived), "attributes.SentTimestamp", envelope, now)
+
+
+def _plausible(text: str, field: str, envelope: Envelope, latest: int) -> int:
+    """The time, in ms, that ``text`` says. Raises :class:`EnvelopeError` where no sender can have meant it."""
+    if not text.isdecimal() or len(text) > MOST_DIGITS:
+        raise EnvelopeError(envelope.message_id, field, f"{text[:40]!r} is not whole milliseconds since 1970")
+    found = int(text)
+    if _LOOKS_LIKE_SECONDS <= found < _EARLIEST:
+        raise EnvelopeError(envelope.message_id, field, f"{found} looks like seconds; write milliseconds since 1970")
+    if found > latest + _CLOCKS_DIFFER_BY_MS:
+        problem = f"{found} is more than {CLOCKS_DIFFER_BY} ahead; is the sender's clock right?"
+        raise EnvelopeError(envelope.message_id, field, problem)
+    return found
 
 
 def _shown(target: object) -> str:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from flowguard.errors import TextGone
 from flowguard.flow import OnConflict
 from flowguard.ids import Owner, RequestId
 from flowguard.message import ErrorNote, Message
-from flowguard.outbox import Outbox, Send
+from flowguard.outbox import Outbox, Send, StoredOutbox
 from flowguard.verdicts import Verdict
 from flowguard.writes import Write
 
@@ -46,12 +47,14 @@ class RunItem(NamedTuple):
     lease_until: int
     done: bool
     committed_at: int
-    outbox: Outbox | None = None
+    outbox: Outbox | StoredOutbox | None = None
     state: str | None = None
     result: str | None = None
     error: str | None = None
     stages: Mapping[str, RequestId] = {}
     ttl: int = 0
+    lost: TextGone | None = None
+    """Why the state or the result cannot be read, where the item points to a text that is gone."""
 
     def unsent_at(self, hop: int) -> tuple[Send, ...]:
         """What the commit of ``hop`` has to send and may not have sent: nothing once a later hop was claimed."""
@@ -93,7 +96,10 @@ class Refused(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """Everything that one hop changes, to be written at once or not at all. Times in ms."""
+    """Everything that one hop changes, to be written at once or not at all. Times in ms.
+
+    ``state`` is the run's new state. A hop that failed leaves the stored one as it is, and says None.
+    """
 
     status: Status
     committed_at: int

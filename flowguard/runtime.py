@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, assert_never
 
+from flowguard.dispatch import Due, send_or_park
 from flowguard.ending import Ending, acked, kept
-from flowguard.errors import ConditionFailed, Reject, RunFailed, SendFailed
+from flowguard.errors import ConditionFailed, Reject, RunFailed, SendFailed, TextGone
 from flowguard.events import Event
 from flowguard.failure import Again, Attempt, Never, after_failure
 from flowguard.flow import OnConflict
@@ -17,7 +20,7 @@ from flowguard.plan import Planner, dead_letter, expires_at, retried
 from flowguard.ports import Budget, Services
 from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
 from flowguard.routing import Arrival
-from flowguard.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused
+from flowguard.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem
 from flowguard.step import Step
 from flowguard.telling import Teller
 from flowguard.verdicts import Verdict
@@ -43,28 +46,29 @@ class Runtime:
         if isinstance(claim, Refused):
             return self._refused(arrival, claim)
         self._teller.claimed(arrival, claim)
-        self._flush(arrival, claim)
-        try:
-            commit = self._handle(arrival, claim)
-        except KeyboardInterrupt:  # the process is being stopped: the record stays in its queue
-            raise
-        except BaseException as error:  # a stage may raise anything; what becomes of it is decided in one place
-            return self._failed(arrival, claim, error)
-        try:
-            answer = self.services.store.commit(claim, commit)
-        except (ConditionFailed, Reject) as error:  # known not to be applied; any other error might hide a success
-            return self._failed(arrival, claim, error)
-        return self._answered(arrival, commit, answer)
+        with self._given_back(arrival, claim):
+            self._flush(arrival, claim)
+            try:
+                commit = self._handle(arrival, claim)
+            except KeyboardInterrupt:  # the process is being stopped: the record stays in its queue
+                raise
+            except BaseException as error:  # a stage may raise anything; what becomes of it is decided in one place
+                return self._failed(arrival, claim, error)
+            try:
+                answer = self.services.store.commit(claim, commit)
+            except (ConditionFailed, Reject) as error:  # known not to be applied; any other error might hide a success
+                return self._failed(arrival, claim, error)
+            return self._answered(arrival, commit, answer)
 
     # -- the steps
 
     def _claim(self, arrival: Arrival, budget: Budget) -> tuple[Arrival, Claim | Refused]:
-        """One call; for a FIFO record further ones, as the attempt that the item has come to: itself it cannot say.
+        """One call. A record that is retried in place carries no retry count: claim again with the item's.
 
         More than one more only where an attempt fails between two of them: each answer shows a later attempt.
         """
         claim = self.services.store.claim(self._claim_request(arrival, budget))
-        while arrival.envelope.is_fifo and (retry := _retry_in_item(arrival, claim)) is not None:
+        while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
             arrival = arrival._replace(message=arrival.message.at_retry(retry))
             claim = self.services.store.claim(self._claim_request(arrival, budget))
         return arrival, claim
@@ -82,22 +86,49 @@ class Runtime:
             expires_at=expires_at(flow, now),
         )
 
+    @contextmanager
+    def _given_back(self, arrival: Arrival, claim: Claim) -> Iterator[None]:
+        """Release the claim after an error, where no queue waits with the record until the lease is over.
+
+        Lambda repeats such an invocation after a minute, and gives it up when the claim is refused twice.
+        """
+        try:
+            yield
+        except Exception:
+            if arrival.envelope.queue_arn is None:
+                with suppress(Exception):  # the first error is the one to report
+                    self.services.store.release(claim, self.services.clock.now(), failed=False)
+            raise
+
     def _flush(self, arrival: Arrival, claim: Claim) -> None:
         """Send what a run that this claim took over had committed to send. It stays in the item until the commit."""
         if (outbox := claim.item.outbox) is None:
             return
         horizon = self.services.clock.now() - _ms(arrival.flow.retention)
-        sends = outbox.left_by_another(arrival.message.request_id, horizon)
+        try:
+            sends = outbox.left_by_another(arrival.message.request_id, horizon)
+        except TextGone as gone:  # what another run had to say cannot keep this one from its work
+            self._teller.tell(Event.LOST, arrival, for_request=outbox.request_id, why=str(gone))
+            return
         if not sends:
             return
-        if failures := self.services.sender.send(sends):
-            raise SendFailed({str(sends[place].to): why for place, why in failures.items()})
-        self._teller.tell(Event.FLUSHED, arrival, sends=len(sends), for_request=outbox.request_id)
+        theirs = arrival.message._replace(request_id=outbox.request_id)
+        due = [Due(send, arrival.flow, theirs) for send in sends]
+        refused = send_or_park(self.services, self._teller, due)
+        if failures := {str(sends[place].to): why for place, (why, final) in refused.items() if not final}:
+            raise SendFailed(failures)
+        for place, (why, _) in refused.items():
+            self._teller.tell(
+                Event.LOST, arrival, for_request=outbox.request_id, to=str(sends[place].to), id=sends[place].id, why=why
+            )
+        self._teller.tell(Event.FLUSHED, arrival, sends=len(sends) - len(refused), for_request=outbox.request_id)
 
     def _handle(self, arrival: Arrival, claim: Claim) -> Commit:
         """Run the stage. Nothing that it asked for has happened when this returns."""
         if arrival.problem is not None or arrival.stage is None:
             raise arrival.problem or RunFailed("the message is for no stage")
+        if claim.item.lost is not None:
+            raise claim.item.lost
         stage, message, planner = arrival.stage, arrival.message, self._planner(arrival, claim)
         payload = arrival.payload
         if payload is None:
@@ -110,11 +141,11 @@ class Runtime:
 
     def _refused(self, arrival: Arrival, refused: Refused) -> Ending:
         """A claim that was not given. No second read: the answer brought the item along."""
-        verdict, item, hop = refused.verdict, refused.item, arrival.message.hop
+        verdict, item = refused.verdict, refused.item
         self._teller.tell(Event(verdict.value.lower()), arrival)
         match verdict:
             case Verdict.DONE if item is not None:
-                return acked(arrival, verdict, item.unsent_at(hop), item.result)
+                return self._done(arrival, item)
             case Verdict.BUSY if item is not None:
                 seconds = max(1, -((self.services.clock.now() - item.lease_until) // 1000))
                 self.services.sender.postpone(arrival.envelope, seconds)
@@ -128,6 +159,14 @@ class Runtime:
             case _:
                 assert_never(verdict)
 
+    def _done(self, arrival: Arrival, item: RunItem) -> Ending:
+        """A hop that was committed before. Its worker may have died before it sent anything: send the outbox again."""
+        try:
+            sends = item.unsent_at(arrival.message.hop)
+        except TextGone as gone:
+            return self._dead(arrival, gone, Verdict.DONE)
+        return acked(arrival, Verdict.DONE, sends, item.result, str(item.lost or ""))
+
     def _answered(self, arrival: Arrival, commit: Commit, answer: Committed | Fenced) -> Ending:
         """What the answer to a commit means for the record."""
         if isinstance(answer, Committed):
@@ -139,7 +178,7 @@ class Runtime:
             case FencedBy.NEWER_RUN:
                 return acked(arrival, Verdict.SUPERSEDED)
             case FencedBy.FINISHED if answer.item is not None:
-                return acked(arrival, Verdict.DONE, answer.item.unsent_at(arrival.message.hop), answer.item.result)
+                return self._done(arrival, answer.item)
             case FencedBy.OTHER_ATTEMPT | FencedBy.EXPIRED | FencedBy.FINISHED:
                 return kept(arrival, Verdict.BUSY, f"fenced: {answer.by.value}")
             case _:
@@ -157,34 +196,62 @@ class Runtime:
         )
         match after_failure(error, policy, attempt, self.services.draw):
             case Never(why):
-                last = note.because(why)
-                commit = self._planner(arrival, claim).failed(last, arrival.envelope, claim.item.state)
-                return self._answered(arrival, commit, self.services.store.commit(claim, commit))
+                return self._end(arrival, claim, note.because(why))
+            case Again(delay) if arrival.envelope.retried_in_place:
+                return self._again_in_place(arrival, claim, note, delay)
             case Again(delay):
-                ending = self._again(arrival, claim, note, delay)
-                self._teller.tell(Event.RETRIED, arrival, error=note.type, delay=delay)
-                return ending
+                return self._again(arrival, claim, note, delay)
+
+    def _end(self, arrival: Arrival, claim: Claim, error: ErrorNote) -> Ending:
+        """The run ends FAILED, its message among the dead letters.
+
+        Where the letter does not fit into the item it is sent before the commit: a worker that dies between the two
+        leaves a copy, whose redrive is judged by the run item like any other.
+        """
+        store, commit = self.services.store, self._planner(arrival, claim).failed(error, arrival.envelope)
+        try:
+            return self._answered(arrival, commit, store.commit(claim, commit))
+        except Reject as refusal:
+            letter, told = self._planner(arrival, claim).without_letter(commit)
+            due = Due(letter, arrival.flow, arrival.message)
+            if send_or_park(self.services, self._teller, [due]):
+                return kept(arrival, Verdict.CLAIMED, f"{error}; and its dead letter fits nowhere: {refusal}")
+            return self._answered(arrival, told, store.commit(claim, told))
 
     def _again(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> Ending:
-        """A new message for the same attempt plus one; from a FIFO queue the record itself, for order's sake."""
-        envelope = arrival.envelope
-        if envelope.is_fifo:
-            self.services.store.release(claim, self.services.clock.now())
-            self.services.sender.postpone(envelope, delay)
-        if envelope.is_fifo or envelope.queue_arn is None:
-            return kept(arrival, Verdict.CLAIMED, str(note))
-        return acked(arrival, Verdict.CLAIMED, (retried(arrival.message.again(note), envelope, delay),))
+        """Send a new message for the same hop, one attempt later. One that its queue refuses for good ends the run."""
+        again = retried(arrival.message.again(note), arrival.envelope, delay)
+        refusal = self.services.sender.send([again]).get(0)
+        self._teller.sent(arrival.message, again, refusal)
+        if refusal is None:
+            self._teller.tell(Event.RETRIED, arrival, error=note.type, delay=delay)
+            return acked(arrival, Verdict.CLAIMED)
+        if refusal.final:
+            return self._end(arrival, claim, note.because(f"its retry cannot be sent: {refusal.why}"))
+        return kept(arrival, Verdict.CLAIMED, f"its retry was not sent to {again.to}: {refusal.why}")
 
-    def _dead(self, arrival: Arrival, error: RunFailed, verdict: Verdict | None) -> Ending:
+    def _again_in_place(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> Ending:
+        """Leave the record where it is: of a FIFO queue for order's sake, else because there is no queue to send to."""
+        self.services.store.release(claim, self.services.clock.now(), failed=True)
+        self.services.sender.postpone(arrival.envelope, delay)
+        self._teller.tell(Event.RETRIED, arrival, error=note.type, delay=delay)
+        return kept(arrival, Verdict.CLAIMED, str(note))
+
+    def _dead(self, arrival: Arrival, error: Reject, verdict: Verdict | None) -> Ending:
         """A message that has no run to end: straight to the dead letters."""
         note = ErrorNote.of(error, self.services.clock.now())
         self._teller.tell(Event.FAILED, arrival, error=note.type, why=note.text)
         return acked(arrival, verdict, (dead_letter(arrival.flow, arrival.message, note, arrival.envelope),))
 
     def _planner(self, arrival: Arrival, claim: Claim) -> Planner:
-        """The hop's own time never lies before the commit that went before it, whatever the clocks say."""
-        moment = max(self.services.clock.now(), claim.item.committed_at + 1)
-        return Planner(flow=arrival.flow, message=arrival.message, moment=moment)
+        """Within a run the time of a hop lies after that of the hop before, whatever the clocks say.
+
+        Across runs it does not: a clock that was fast once must not date everything that comes later.
+        """
+        now, m, before = self.services.clock.now(), arrival.message, claim.before
+        goes_on = before is not None and before.request_id == m.request_id and (m.hop > 1 or m.redrive > 0)
+        moment = max(now, claim.item.committed_at + 1) if goes_on else now
+        return Planner(flow=arrival.flow, message=m, moment=moment)
 
 
 def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:

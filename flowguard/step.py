@@ -206,7 +206,7 @@ class Step(Generic[StateT]):
 
     def _send(self, to: Destination, body: str, attributes: Any, delay: int = 0, group: str | None = None) -> None:
         own = self._next_id()
-        self.sends.append(Send(Kind.SIDE, to, body, own, attributes(own), delay, group))
+        self.sends.append(Send(Kind.SIDE, to, body, own, attributes(own), delay, group).checked())
 
 
 def _condition(

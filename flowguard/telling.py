@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from flowguard.ending import Ending
 from flowguard.events import Event, Happening, Observer
 from flowguard.flow import OnConflict
+from flowguard.message import Message
 from flowguard.outbox import Send
+from flowguard.ports import Refusal
 from flowguard.routing import Arrival
 from flowguard.run import ENDED, Claim, Commit, Status
 
@@ -41,8 +42,15 @@ class Teller:
             case _:
                 assert_never(commit.status)
 
-    def sent(self, ending: Ending, send: Send, why: str | None) -> None:
-        """``why`` it was not sent, None where it was."""
-        event = Event.SENT if why is None else Event.NOT_SENT
-        facts = {"kind": send.kind.value, "to": str(send.to), "id": send.id, "delay": send.delay}
-        self.tell(event, ending.arrival, **facts, **({} if why is None else {"why": why}))
+    def sent(self, message: Message, send: Send, refusal: Refusal | None) -> None:
+        """A send was taken, or was refused."""
+        event, why = (Event.SENT, {}) if refusal is None else (Event.NOT_SENT, {"why": refusal.why})
+        self._observer(Happening(event, message, {**_facts(send), **why}))
+
+    def parked(self, message: Message, send: Send, why: str) -> None:
+        """A send was refused for good, and lies among the dead letters."""
+        self._observer(Happening(Event.PARKED, message, {**_facts(send), "why": why}))
+
+
+def _facts(send: Send) -> dict[str, Any]:
+    return {"kind": send.kind.value, "to": str(send.to), "id": send.id, "delay": send.delay}

@@ -20,7 +20,7 @@ from flowguard.ids import Owner, RequestId
 from flowguard.message import FLOW_STAGE, PLACE
 from flowguard.outbox import Kind, Outbox, Send
 from flowguard.outcome import Done, Outcome
-from flowguard.ports import Budget, Services, Unlimited
+from flowguard.ports import Budget, Refusal, Services, Unlimited
 from flowguard.routing import Routes
 from flowguard.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused, RunItem, Status
 from flowguard.stage import Stage
@@ -73,16 +73,16 @@ class Others:
             raise ConnectionError("no answer")
         return Refused(Verdict.EARLY, None) if name in self.early else Refused(Verdict.DONE, committed(request))
 
-    def release(self, claim: Claim, now: int) -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool) -> None:
         raise AssertionError("nothing was claimed")
 
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
         raise AssertionError("nothing was claimed")
 
-    def send(self, sends: Sequence[Send]) -> Mapping[int, str]:
+    def send(self, sends: Sequence[Send]) -> Mapping[int, Refusal]:
         names = [send.body for send in sends]
         self.asked.append(" ".join(["send", *names]))
-        return {place: "the queue is full" for place, name in enumerate(names) if name in self.full}
+        return {place: Refusal("the queue is full") for place, name in enumerate(names) if name in self.full}
 
     def postpone(self, envelope: Envelope, seconds: int) -> None:
         raise AssertionError("nothing is busy")

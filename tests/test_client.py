@@ -13,6 +13,7 @@ from flowguard.destinations import Function, Queue, Topic
 from flowguard.errors import SendFailed
 from flowguard.events import Event
 from flowguard.ids import SeededIds
+from flowguard.ports import Refusal
 from tests.scene import START, Order, Orders, Scene, scene
 
 
@@ -69,7 +70,7 @@ class Invoked:
     def __init__(self) -> None:
         self.sends: list[Any] = []
 
-    def send(self, sends: Any) -> dict[int, str]:
+    def send(self, sends: Any) -> dict[int, Refusal]:
         self.sends.extend(sends)
         return {}
 

@@ -22,6 +22,7 @@ from flowguard.errors import (
     RunFailed,
     SendFailed,
     SettingsError,
+    TextGone,
     TooLarge,
     TooManyWrites,
     WriteInvalid,
@@ -49,6 +50,7 @@ SENTENCES: list[tuple[FlowguardError, str]] = [
         "stage 'price' records more than 99 writes; one commit is one transaction: split the work over several hops",
     ),
     (WriteInvalid("no such table"), "no such table"),
+    (TextGone("texts", "flowguard/a", "NoSuchKey"), "the text at s3://texts/flowguard/a is gone: NoSuchKey"),
     (
         ConditionFailed("carts", "attribute_exists(id)", None),
         "the condition on 'carts' does not hold (attribute_exists(id)): no such item",

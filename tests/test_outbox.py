@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from flowguard.attributes import Attribute
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.errors import RunFailed, TooLarge
 from flowguard.ids import RequestId
-from flowguard.outbox import LARGEST, MOST_ATTRIBUTES, Kind, Outbox, Send
+from flowguard.outbox import LARGEST, LARGEST_SCHEDULED, MOST_ATTRIBUTES, Kind, Outbox, Send
 
 MINE, OTHER = RequestId("r-1"), RequestId("r-2")
 
@@ -50,23 +53,94 @@ def test_a_size_is_counted_in_bytes_as_the_services_count(body: str, size: int) 
     assert Send(Kind.SIDE, Queue("q"), body, "own").size == size - 7
 
 
-@pytest.mark.parametrize("to", [Queue("q"), Topic("t"), Function("f"), Bus("b", "s", "d")])
+@pytest.mark.parametrize("to", [Queue("q"), Topic("t")])
 def test_a_message_of_one_byte_too_many_is_refused_with_its_sizes(to: Destination) -> None:
     limit = LARGEST[type(to)]
-    assert Send(Kind.SIDE, to, "x" * limit, "own").size == limit
+    assert Send(Kind.SIDE, to, "x" * limit, "own").checked().size == limit
     attributes = {"a": Attribute("String", "b")}
     with pytest.raises(TooLarge) as caught:
-        Send(Kind.SIDE, to, "x" * (limit - 7), "own", attributes)
+        Send(Kind.SIDE, to, "x" * (limit - 7), "own", attributes).checked()
     assert (caught.value.limit, caught.value.sizes) == (limit, {"body": limit - 7, "attributes": 8})
     assert str(caught.value).startswith(f"a message to {to} is too large: {limit + 1:,} bytes of at most {limit:,}")
 
 
 def test_an_attribute_too_many_is_refused_by_their_names() -> None:
     attributes = {f"a{n}": Attribute.string("x") for n in range(MOST_ATTRIBUTES)}
-    assert Send(Kind.SIDE, Queue("q"), "{}", "own", attributes).attributes == attributes
+    assert Send(Kind.SIDE, Queue("q"), "{}", "own", attributes).checked().attributes == attributes
     attributes[f"a{MOST_ATTRIBUTES}"] = Attribute.string("x")
     with pytest.raises(RunFailed, match="a message to sqs:q has 11 attributes of at most 10: a0, a1, a2"):
-        Send(Kind.SIDE, Queue("q"), "", "own", attributes)
+        Send(Kind.SIDE, Queue("q"), "{}", "own", attributes).checked()
+
+
+@pytest.mark.parametrize("to", [Function("f"), Bus("b", "s", "d")])
+@pytest.mark.parametrize("letter", ["x", "ж", "\ud800", '"', "\0"])
+def test_where_attributes_go_into_the_text_the_size_is_that_of_the_text(to: Destination, letter: str) -> None:
+    """What goes over the wire is longer than the body where its characters are escaped."""
+    attributes = {"a": Attribute("String", "b")}
+    empty = Send(Kind.SIDE, to, "", "own", attributes).size
+    each = (Send(Kind.SIDE, to, letter * 1_000, "own", attributes).size - empty) / 1_000
+    most = int((LARGEST[type(to)] - empty) / each)
+    assert Send(Kind.SIDE, to, letter * most, "own", attributes).checked().size <= LARGEST[type(to)]
+    with pytest.raises(TooLarge):
+        Send(Kind.SIDE, to, letter * (most + 1), "own", attributes).checked()
+
+
+def test_a_message_sent_by_a_schedule_is_no_larger_than_a_schedule_takes() -> None:
+    late = Send(Kind.SIDE, Queue("q"), "x" * LARGEST_SCHEDULED, "own", delay=901)
+    assert late.checked() == late
+    with pytest.raises(TooLarge, match="262,145 bytes of at most 262,144"):
+        replace(late, body=late.body + "x").checked()
+    assert replace(late, body=late.body + "x", delay=900).checked().delay == 900
+
+
+@pytest.mark.parametrize("to", [Queue("q"), Topic("arn:aws:sns:eu-west-1:1:t")])
+@pytest.mark.parametrize("character", ["\0", "\x1b", "\ud800", "\ufffe", "\uffff"])
+def test_a_character_that_no_queue_takes_is_refused_by_name(to: Destination, character: str) -> None:
+    with pytest.raises(RunFailed, match=f"has the character {re.escape(ascii(character))} in its body"):
+        Send(Kind.SIDE, to, f"a{character}", "own").checked()
+    attributes = {"tenant": Attribute.string(f"a{character}")}
+    with pytest.raises(RunFailed, match=f"has the character {re.escape(ascii(character))} in the attribute 'tenant'"):
+        Send(Kind.SIDE, to, "{}", "own", attributes).checked()
+
+
+@pytest.mark.parametrize("character", ["\t", "\n", "\r", " ", "~", "\x7f", "\ud7ff", "\ue000", "\ufffd", "\U0010ffff"])
+def test_every_other_character_is_taken(character: str) -> None:
+    attributes = {"tenant": Attribute.string(character)}
+    assert Send(Kind.SIDE, Queue("q"), character, "own", attributes).checked().body == character
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("tenant", "", "has the attribute 'tenant' without a value"),
+        ("", "x", "has the attribute '', and a name is"),
+        ("a b", "x", "has the attribute 'a b', and a name is"),
+        ("AWS.x", "x", "has the attribute 'AWS.x', and a name is"),
+        ("amazon.x", "x", "has the attribute 'amazon.x', and a name is"),
+        (".x", "x", "has the attribute '.x', and a name is"),
+        ("x..y", "x", "has the attribute 'x..y', and a name is"),
+        ("x" * 257, "x", "and a name is up to 256"),
+    ],
+)
+def test_an_attribute_that_no_queue_takes_is_refused_by_name(name: str, value: str, said: str) -> None:
+    with pytest.raises(RunFailed, match=said):
+        Send(Kind.SIDE, Queue("q"), "{}", "own", {name: Attribute.string(value)}).checked()
+
+
+@pytest.mark.parametrize("name", ["tenant", "a.b", "A-1_", "x" * 256, "aws", "awsome.x"])
+def test_every_other_name_is_taken(name: str) -> None:
+    assert Send(Kind.SIDE, Queue("q"), "{}", "own", {name: Attribute.string("x")}).checked().attributes
+
+
+@pytest.mark.parametrize(("to", "body"), [(Queue(""), "{}"), (Topic(""), "{}"), (Queue("q"), "")])
+def test_a_message_to_nowhere_or_of_nothing_is_refused(to: Destination, body: str) -> None:
+    with pytest.raises(RunFailed, match=r"names no destination|has an empty body"):
+        Send(Kind.SIDE, to, body, "own").checked()
+
+
+def test_bytes_are_counted_as_they_are_and_not_as_their_base64() -> None:
+    data = Attribute.binary(b"\0" * 300)
+    assert Send(Kind.SIDE, Queue("q"), "{}", "own", {"a": data}).size == 2 + 1 + len("Binary") + 300
 
 
 # -- a whole one ------------------------------------------------------------------------------------------------------

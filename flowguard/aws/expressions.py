@@ -67,12 +67,14 @@ CLAIM_LATER_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE outb
 # begins anew after the item has expired.
 COMMIT: Final = "request_id = :request_id AND epoch = :epoch AND #owner = :owner AND done = :no"
 
-COMMIT_NAMES: Final = {
+END_NAMES: Final = {
     "#status": "status",
     "#owner": "owner",
     "#ttl": "ttl",
     "#outbox": "outbox",
-    "#state": "state",
     "#result": "result",
     "#error": "error",
 }
+"""Of a commit that ends a run FAILED: it leaves the state as it is."""
+
+COMMIT_NAMES: Final = {**END_NAMES, "#state": "state"}

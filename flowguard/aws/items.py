@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from flowguard.ids import ObjectId, Owner, RequestId
@@ -13,10 +14,24 @@ Item = dict[str, Any]
 LARGEST_ITEM = 409_600
 """400 KB, DynamoDB's limit for an item, names included."""
 
+KEPT_FREE = 4_096
+"""Bytes that a commit leaves: the next claim adds a stage, or a longer request id, and must not be refused for it."""
+
+_FIXED = 768
+"""More than the names of all attributes, their numbers and flags, an owner and a status take together."""
+
 
 def run_key(flow: str, object_id: ObjectId) -> Item:
     """``pk`` and ``sk`` of the run item. Other kinds of items of the same table have other prefixes."""
     return {"pk": {"S": f"run#{flow}#{object_id}"}, "sk": {"S": "run"}}
+
+
+def rest_size(key: Item, request_id: str, stages: Mapping[str, str]) -> int:
+    """Bytes of an item beside its long texts, as DynamoDB counts them or a few more. ``stages`` are those passed."""
+    own = len(request_id.encode())
+    entries = sum(len(name.encode()) + len(one.encode()) + 1 for name, one in stages.items())
+    longest_stage = 64
+    return _FIXED + sum(len(part["S"].encode()) for part in key.values()) + own + longest_stage + entries
 
 
 def number(value: int) -> dict[str, str]:
@@ -39,7 +54,6 @@ def read_item(item: Item) -> RunItem:
         lease_until=int(item["lease_until"]["N"]),
         done=item["done"]["BOOL"],
         committed_at=int(item["committed_at"]["N"]) if "committed_at" in item else 0,
-        error=item["error"]["S"] if "error" in item else None,
         stages={name: RequestId(value["S"]) for name, value in item.get("stages", {"M": {}})["M"].items()},
         ttl=int(item["ttl"]["N"]) if "ttl" in item else 0,
     )

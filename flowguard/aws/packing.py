@@ -7,9 +7,13 @@ the item, and what is in the outbox twice: by the commit, and by the claim that 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flowguard.errors import SettingsError
+from botocore.exceptions import ClientError
+
+from flowguard.aws.faults import error_code, is_final
+from flowguard.errors import SettingsError, TextGone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,27 +39,57 @@ class Packing:
         self._bucket = bucket
         self._offload_above = offload_above
 
-    def pack(self, text: str, key: str) -> Packed:
-        """``key`` is the S3 key to use if it comes to that; no two attempts may share one."""
+    def pack(self, text: str, key: str | None, beside: Mapping[str, dict[str, Any]] | None = None) -> Packed:
+        """Store the text in the form that costs least.
+
+        ``key`` is the S3 key to use if it comes to that; no two attempts may share one. Without one the text stays in
+        the item. ``beside`` stands beside the pointer: what is known of the text without reading it. A bucket that
+        refuses for good leaves the text in the item, which may then be too large.
+        """
         data = text.encode()
         small = data if len(data) <= SHORT else zlib.compress(data, 6)
-        if self._bucket is not None and len(small) > self._offload_above:
-            self._s3().put_object(Bucket=self._bucket, Key=key, Body=small, ContentType="application/zlib")
-            pointer = {"bucket": {"S": self._bucket}, "key": {"S": key}}
-            return Packed({"M": pointer}, len(self._bucket) + len(key) + 16)
+        long = len(small) > self._offload_above
+        if long and self._bucket is not None and key is not None and self._offload(self._bucket, key, small):
+            pointer = {"bucket": {"S": self._bucket}, "key": {"S": key}, **(beside or {})}
+            return Packed({"M": pointer}, len(str(pointer)))
         if len(small) < len(data):
             return Packed({"B": small}, len(small))
         return Packed({"S": text}, len(data))
 
+    def size_of(self, text: str) -> int:
+        """How many bytes of the item the text takes, stored now or before. Stores nothing."""
+        small = len(zlib.compress(text.encode(), 6))
+        return 1_024 if self._bucket is not None and small > self._offload_above else small
+
+    def _offload(self, bucket: str, key: str, data: bytes) -> bool:
+        try:
+            self._s3().put_object(Bucket=bucket, Key=key, Body=data, ContentType="application/zlib")
+        except ClientError as error:
+            if not is_final(error):
+                raise
+            return False
+        return True
+
     def unpack(self, value: dict[str, Any]) -> str:
-        """The text again. Raises :class:`SettingsError` for a form that this version does not know."""
+        """The text again.
+
+        Raises :class:`TextGone` where S3 has it no more, and :class:`SettingsError` for a form that this version does
+        not know.
+        """
         match value:
             case {"S": str(text)}:
                 return text
             case {"B": bytes(data)}:
                 return zlib.decompress(data).decode()
             case {"M": {"bucket": {"S": bucket}, "key": {"S": key}}}:
-                data = self._s3().get_object(Bucket=bucket, Key=key)["Body"].read()
-                return zlib.decompress(data).decode()
+                return zlib.decompress(self._fetch(bucket, key)).decode()
             case _:
                 raise SettingsError("table", f"an item holds a text in a form unknown here: {sorted(value)}")
+
+    def _fetch(self, bucket: str, key: str) -> bytes:
+        try:
+            return self._s3().get_object(Bucket=bucket, Key=key)["Body"].read()
+        except ClientError as error:
+            if not is_final(error):
+                raise
+            raise TextGone(bucket, key, error_code(error)) from error

@@ -14,6 +14,7 @@ from flowguard.dead_letters import Letter
 from flowguard.destinations import Queue
 from flowguard.errors import FlowguardError
 from flowguard.outbox import Kind, Send
+from flowguard.ports import Refusal
 from flowguard.redrive import Fate, Judgement, judge
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Redriver:
                     judged[place] = replace(outcome, failed=str(error))
         refused = self._sender.send(list(sends.values()))
         for i, (place, send) in enumerate(sends.items()):
-            judged[place] = replace(judged[place], to=str(getattr(send.to, "name", "")), failed=refused.get(i))
+            judged[place] = replace(judged[place], to=str(getattr(send.to, "name", "")), failed=_why(refused.get(i)))
         return self._deleted(judged)
 
     def _judged(self, letter: Letter) -> Outcome:
@@ -149,3 +150,7 @@ class Redriver:
         if outcome.judgement is None or outcome.failed is not None:
             return False
         return self._drop_obsolete or outcome.judgement.fate is Fate.REDRIVEN
+
+
+def _why(refusal: Refusal | None) -> str | None:
+    return None if refusal is None else refusal.why

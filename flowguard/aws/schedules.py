@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from flowguard.aws.faults import error_code
+from flowguard.aws.faults import error_code, is_final
 from flowguard.clock import Clock, SystemClock
 from flowguard.outbox import Send
+from flowguard.ports import Refusal
 
 if TYPE_CHECKING:
     from flowguard.aws.clients import Clients
@@ -32,18 +33,18 @@ class Schedules:
         self._group = group
         self._clock = clock if clock is not None else SystemClock()
 
-    def create(self, sends: Mapping[int, Send]) -> Mapping[int, str]:
-        """Answers why, by the caller's numbers, for those that could not be scheduled."""
-        failures: dict[int, str] = {}
+    def create(self, sends: Mapping[int, Send]) -> Mapping[int, Refusal]:
+        """Schedule all it can. The answer has those that were refused, by the caller's numbers."""
+        refusals: dict[int, Refusal] = {}
         for place, send in sends.items():
             try:
                 self._create(send)
             except (ClientError, BotoCoreError) as error:
                 if not isinstance(error, ClientError) or error_code(error) != "ConflictException":
-                    failures[place] = f"{type(error).__name__}: {error}"
-            except ValueError as error:
-                failures[place] = str(error)
-        return failures
+                    refusals[place] = Refusal(f"{type(error).__name__}: {error}", is_final(error))
+            except ValueError as error:  # a setting is missing: no repetition brings it
+                refusals[place] = Refusal(str(error), final=True)
+        return refusals
 
     def _create(self, send: Send) -> None:
         if self._role is None:
@@ -67,4 +68,4 @@ class Schedules:
 
 def schedule_name(send: Send) -> str:
     """The same for every copy of the same message."""
-    return "flowguard-" + hashlib.sha256(f"{send.to}\n{send.id}".encode()).hexdigest()[:48]
+    return "flowguard-" + hashlib.sha256(f"{send.to}\n{send.id}".encode("utf-8", "surrogatepass")).hexdigest()[:48]

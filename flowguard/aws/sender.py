@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, assert_never
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from flowguard.attributes import Attribute, attributes_to
+from flowguard.aws.faults import is_final, is_final_code
 from flowguard.aws.schedules import Schedules
+from flowguard.bodies import bus_detail, function_payload
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.outbox import LARGEST, Send
-from flowguard.retry import LONGEST_SQS_DELAY
+from flowguard.ports import Refusal
+from flowguard.retry import LONGEST_SQS_DELAY, LONGEST_VISIBILITY
 
 if TYPE_CHECKING:
     from flowguard.aws.clients import Clients
@@ -37,23 +40,31 @@ class AWSSender:
         self._schedules = schedules if schedules is not None else Schedules(clients)
         self._urls: dict[str, str] = {}
 
-    def send(self, sends: Sequence[Send]) -> Mapping[int, str]:
-        failures: dict[int, str] = {}
+    def send(self, sends: Sequence[Send]) -> Mapping[int, Refusal]:
+        refusals: dict[int, Refusal] = {}
         for to, batch in _batches(sends):
-            try:
-                failures.update(self._send_batch(to, batch))
-            except (ClientError, BotoCoreError) as error:
-                failures.update({place: f"{type(error).__name__}: {error}" for place, _ in batch})
-        return failures
+            refusals.update(self._try_batch(to, batch))
+        return refusals
+
+    def _try_batch(self, to: Destination, batch: list[Numbered]) -> Mapping[int, Refusal]:
+        """A batch that is refused for good is tried one by one: a single message may have spoilt it for all."""
+        try:
+            return self._send_batch(to, batch)
+        except (ClientError, BotoCoreError) as error:
+            refusal = refused_by(error)
+        if refusal.final and len(batch) > 1:
+            return {place: why for one in batch for place, why in self._try_batch(to, [one]).items()}
+        return {place: refusal for place, _ in batch}
 
     def postpone(self, envelope: Envelope, seconds: int) -> None:
         if envelope.receipt_handle is None or envelope.queue_arn is None:
             return
-        self._clients.sqs.change_message_visibility(
-            QueueUrl=self.queue_url(envelope.queue_arn),
-            ReceiptHandle=envelope.receipt_handle,
-            VisibilityTimeout=seconds,
-        )
+        with suppress(ClientError, BotoCoreError):  # then the record is seen again at the queue's own pace
+            self._clients.sqs.change_message_visibility(
+                QueueUrl=self.queue_url(envelope.queue_arn),
+                ReceiptHandle=envelope.receipt_handle,
+                VisibilityTimeout=min(seconds, int(LONGEST_VISIBILITY.total_seconds())),
+            )
 
     def queue_url(self, name: str) -> str:
         """The URL of a queue given by name, ARN or URL."""
@@ -63,7 +74,7 @@ class AWSSender:
             self._urls[name] = self._clients.sqs.get_queue_url(**_queue_name(name))["QueueUrl"]
         return self._urls[name]
 
-    def _send_batch(self, to: Destination, batch: list[Numbered]) -> Mapping[int, str]:
+    def _send_batch(self, to: Destination, batch: list[Numbered]) -> Mapping[int, Refusal]:
         match to:
             case Queue():
                 late = {place: send for place, send in batch if send.delay > LONGEST_SQS_DELAY.total_seconds()}
@@ -78,7 +89,7 @@ class AWSSender:
             case _:
                 assert_never(to)
 
-    def _to_queue(self, to: Queue, batch: list[Numbered]) -> Mapping[int, str]:
+    def _to_queue(self, to: Queue, batch: list[Numbered]) -> Mapping[int, Refusal]:
         if not batch:
             return {}
         entries: Any = [
@@ -93,7 +104,7 @@ class AWSSender:
         answer = self._clients.sqs.send_message_batch(QueueUrl=self.queue_url(to.name), Entries=entries)
         return _refused(answer.get("Failed", []))
 
-    def _to_topic(self, to: Topic, batch: list[Numbered]) -> Mapping[int, str]:
+    def _to_topic(self, to: Topic, batch: list[Numbered]) -> Mapping[int, Refusal]:
         entries: Any = [
             {
                 "Id": str(place),
@@ -106,27 +117,33 @@ class AWSSender:
         answer = self._clients.sns.publish_batch(TopicArn=to.arn, PublishBatchRequestEntries=entries)
         return _refused(answer.get("Failed", []))
 
-    def _to_bus(self, to: Bus, batch: list[Numbered]) -> Mapping[int, str]:
+    def _to_bus(self, to: Bus, batch: list[Numbered]) -> Mapping[int, Refusal]:
         entries: Any = [
-            {"EventBusName": to.name, "Source": to.source, "DetailType": to.detail_type, "Detail": _detail(send)}
+            {
+                "EventBusName": to.name,
+                "Source": to.source,
+                "DetailType": to.detail_type,
+                "Detail": bus_detail(send.body, send.attributes),
+            }
             for _, send in batch
         ]
         answers = self._clients.events.put_events(Entries=entries)["Entries"]
         return {
-            place: f"{answer['ErrorCode']}: {answer.get('ErrorMessage', '')}"
+            place: Refusal(f"{code}: {answer.get('ErrorMessage', '')}", code not in _PASSING_AT_A_BUS)
             for (place, _), answer in zip(batch, answers, strict=True)
-            if answer.get("ErrorCode")
+            if (code := answer.get("ErrorCode"))
         }
 
-    def _to_function(self, to: Function, batch: list[Numbered]) -> Mapping[int, str]:
+    def _to_function(self, to: Function, batch: list[Numbered]) -> Mapping[int, Refusal]:
         """One asynchronous invocation each: Lambda has no batch call."""
-        failures: dict[int, str] = {}
+        refusals: dict[int, Refusal] = {}
         for place, send in batch:
+            payload = function_payload(send.id, send.body, send.attributes).encode()
             try:
-                self._clients.lambda_.invoke(FunctionName=to.name, InvocationType="Event", Payload=_event(send))
+                self._clients.lambda_.invoke(FunctionName=to.name, InvocationType="Event", Payload=payload)
             except (ClientError, BotoCoreError) as error:
-                failures[place] = f"{type(error).__name__}: {error}"
-        return failures
+                refusals[place] = refused_by(error)
+        return refusals
 
 
 def _batches(sends: Sequence[Send]) -> Iterator[tuple[Destination, list[Numbered]]]:
@@ -138,16 +155,32 @@ def _batches(sends: Sequence[Send]) -> Iterator[tuple[Destination, list[Numbered
         batch: list[Numbered] = []
         size = 0
         for place, send in numbered:
-            if len(batch) == MOST_ENTRIES or size + send.size > LARGEST[type(to)]:
+            more = send.size
+            if batch and (len(batch) == MOST_ENTRIES or size + more > LARGEST[type(to)]):
                 yield to, batch
                 batch, size = [], 0
             batch.append((place, send))
-            size += send.size
+            size += more
         yield to, batch
 
 
-def _refused(failed: Sequence[Any]) -> dict[int, str]:
-    return {int(entry["Id"]): f"{entry.get('Code')}: {entry.get('Message', '')}" for entry in failed}
+def refused_by(error: ClientError | BotoCoreError) -> Refusal:
+    """The refusal that an error of AWS is."""
+    return Refusal(f"{type(error).__name__}: {error}", is_final(error))
+
+
+_PASSING_AT_A_BUS: Final = frozenset({"InternalException", "InternalFailure", "ThrottlingException"})
+"""The codes of an entry that EventBridge's documentation calls retryable."""
+
+
+def _refused(failed: Sequence[Any]) -> dict[int, Refusal]:
+    return {
+        int(entry["Id"]): Refusal(
+            f"{(code := str(entry.get('Code')))}: {entry.get('Message', '')}",
+            bool(entry.get("SenderFault")) and is_final_code(code),
+        )
+        for entry in failed
+    }
 
 
 def _fifo(send: Send) -> dict[str, str]:
@@ -156,7 +189,7 @@ def _fifo(send: Send) -> dict[str, str]:
 
 def _plain(text: str) -> str:
     """The text itself where FIFO takes it, else a digest that is the same every time."""
-    return text if _PLAIN.fullmatch(text) else hashlib.sha256(text.encode()).hexdigest()
+    return text if _PLAIN.fullmatch(text) else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _queue_name(name: str) -> Any:
@@ -164,25 +197,3 @@ def _queue_name(name: str) -> Any:
         return {"QueueName": name}
     *_, account, queue = name.split(":")
     return {"QueueName": queue, "QueueOwnerAWSAccountId": account}
-
-
-def _detail(send: Send) -> str:
-    """EventBridge has no attributes: they go into the detail, under ``flowguard``. A detail is always an object."""
-    try:
-        body = json.loads(send.body)
-    except (ValueError, RecursionError):
-        body = send.body
-    detail = body if isinstance(body, dict) else {"payload": body}
-    return json.dumps({**detail, "flowguard": {name: a.value for name, a in send.attributes.items()}})
-
-
-def _event(send: Send) -> bytes:
-    """What the invoked function gets: one record in the shape of SQS, so that ids and attributes go along."""
-    record = {
-        "messageId": send.id,
-        "body": send.body,
-        "attributes": {},
-        "messageAttributes": attributes_to(Attribute.to_sqs_record, send.attributes),
-        "eventSource": "aws:lambda",
-    }
-    return json.dumps({"Records": [record]}).encode()

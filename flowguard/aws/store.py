@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, assert_never
 from urllib.parse import quote
 
 from botocore.exceptions import ClientError
 
 from flowguard.aws import expressions
-from flowguard.aws.faults import error_code, patiently
-from flowguard.aws.items import LARGEST_ITEM, Item, number, read_item, run_key
+from flowguard.aws.faults import PASSING_REASONS, error_code, is_final, is_passing, patiently
+from flowguard.aws.items import KEPT_FREE, LARGEST_ITEM, Item, number, read_item, rest_size, run_key
 from flowguard.aws.packing import Packed, Packing
 from flowguard.aws.writes import condition_failure, write_action
 from flowguard.claims import decide, refused_commit, taken
-from flowguard.errors import TooLarge, WriteInvalid
+from flowguard.errors import TextGone, TooLarge, WriteInvalid
 from flowguard.flow import OnConflict
-from flowguard.outbox import Outbox
+from flowguard.ids import RequestId
+from flowguard.outbox import Outbox, StoredOutbox
 from flowguard.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem, Status
 from flowguard.verdicts import Verdict
 
@@ -110,19 +112,19 @@ class DynamoDBStore:
         item = read_item(found)
         if request.message.hop == 1:
             return self._with_outbox(item, found)
-        return item._replace(state=self._packing.unpack(found["state"])) if "state" in found else item
+        return self._with_text(item, found, "state")
 
     def _refused(self, request: ClaimRequest, found: Any) -> Refused:
         item = read_item(found) if found else None
         verdict = decide(item, request)
         if item is not None and verdict is Verdict.DONE:
             item = self._with_outbox(item, found) if item.hop == request.message.hop else item
-            item = self._with_result(item, found)
+            item = self._with_text(item, found, "result")
         return Refused(verdict, item)
 
     # -- release
 
-    def release(self, claim: Claim, now: int) -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool) -> None:
         """One UpdateItem under the commit's own fence. Repeated after a lost answer it writes the same again."""
         item = claim.item
         call: Any = {
@@ -136,7 +138,7 @@ class DynamoDBStore:
                 ":epoch": number(item.epoch),
                 ":owner": {"S": item.owner},
                 ":no": _NO,
-                ":retry": number(item.retry + 1),
+                ":retry": number(item.retry + 1 if failed else item.retry),
                 ":over": number(now),
             },
         }
@@ -175,13 +177,7 @@ class DynamoDBStore:
         }
         changes = ["#status = :status", "done = :yes", "committed_at = :committed_at", "#ttl = :ttl"]
         removed = ["stages"] if commit.status is Status.COMPLETED else []
-        long_texts = {
-            "outbox": commit.outbox.to_text() if commit.outbox is not None else None,
-            "state": commit.state,
-            "result": commit.result,
-            "error": f"{commit.error.type}: {commit.error.text}" if commit.error is not None else None,
-        }
-        for name, packed in self._packed(claim, long_texts).items():
+        for name, packed in self._packed(claim, commit).items():
             if packed is None:
                 removed.append(f"#{name}")
             else:
@@ -192,22 +188,40 @@ class DynamoDBStore:
             "Key": run_key(claim.message.flow, claim.message.object_id),
             "UpdateExpression": f"SET {', '.join(changes)}" + (f" REMOVE {', '.join(removed)}" if removed else ""),
             "ConditionExpression": expressions.COMMIT,
-            "ExpressionAttributeNames": expressions.COMMIT_NAMES,
+            "ExpressionAttributeNames": (
+                expressions.END_NAMES if commit.status is Status.FAILED else expressions.COMMIT_NAMES
+            ),
             "ExpressionAttributeValues": values,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
 
-    def _packed(self, claim: Claim, texts: Mapping[str, str | None]) -> dict[str, Packed | None]:
-        """Raises :class:`TooLarge`, naming each size, for what an item cannot hold."""
+    def _packed(self, claim: Claim, commit: Commit) -> dict[str, Packed | None]:
+        """Each long text that the commit writes; None for one that it removes.
+
+        Raises :class:`TooLarge`, naming each size, for what an item cannot hold.
+        """
         packed = {
-            name: None if text is None else self._packing.pack(text, self._key(claim, name))
-            for name, text in texts.items()
+            name: None if text is None else self._pack(claim, commit, name, text)
+            for name, text in _long_texts(commit).items()
         }
         sizes = {name: one.size for name, one in packed.items() if one is not None}
-        sizes["the rest"] = 1024
+        if "state" not in packed and claim.item.state is not None:
+            sizes["state"] = self._packing.size_of(claim.item.state)
+        item, key = claim.item, run_key(claim.message.flow, claim.message.object_id)
+        sizes["the rest"] = rest_size(key, item.request_id, item.stages) + KEPT_FREE
         if sum(sizes.values()) > LARGEST_ITEM:
             raise TooLarge(f"the commit of {claim.message.flow}/{claim.message.stage}", sizes, LARGEST_ITEM)
         return packed
+
+    def _pack(self, claim: Claim, commit: Commit, name: str, text: str) -> Packed:
+        """An error always stays in the item; of an outbox, what decides whether to send it stands beside it."""
+        if name == "outbox":
+            beside: dict[str, Any] = {
+                "request_id": {"S": claim.item.request_id},
+                "committed_at": number(commit.committed_at),
+            }
+            return self._packing.pack(text, self._key(claim, name), beside)
+        return self._packing.pack(text, None if name == "error" else self._key(claim, name))
 
     def _key(self, claim: Claim, name: str) -> str:
         """One for each attempt, so that none overwrites another's."""
@@ -224,11 +238,13 @@ class DynamoDBStore:
                     return self._fenced(claim, commit, reasons[0].get("Item"))
                 if failure := condition_failure(commit.writes, reasons[1:]):
                     raise failure from None
-                if invalid := [r.get("Message", "") for r in reasons if r.get("Code") == "ValidationError"]:
-                    raise WriteInvalid(f"DynamoDB refuses a recorded write: {invalid[0]}") from None
-                raise error
-            case "ValidationException" if commit.writes:
-                raise WriteInvalid(f"DynamoDB refuses the recorded writes: {_message(error)}") from None
+                if not reasons or is_passing(error):
+                    raise error
+                raise WriteInvalid(f"DynamoDB refuses a recorded write: {_reasons(reasons)}") from None
+            case "ValidationException" | "SerializationException":
+                raise WriteInvalid(f"DynamoDB refuses the commit: {_message(error)}") from None
+            case code if commit.writes and is_final(error):  # the run item was claimed: it is a table of the user's
+                raise WriteInvalid(f"DynamoDB refuses the recorded writes: {code}: {_message(error)}") from None
             case _:
                 raise error
 
@@ -236,7 +252,7 @@ class DynamoDBStore:
         item = read_item(found) if found else None
         answer = refused_commit(claim, commit.status, item)
         if isinstance(answer, Fenced) and answer.by is FencedBy.FINISHED and item is not None:
-            return Fenced(answer.by, self._with_result(self._with_outbox(item, found), found))
+            return Fenced(answer.by, self._with_text(self._with_outbox(item, found), found, "result"))
         return answer
 
     # -- long texts, unpacked only where somebody needs them
@@ -244,10 +260,34 @@ class DynamoDBStore:
     def _with_outbox(self, item: RunItem, found: Any) -> RunItem:
         if "outbox" not in found:
             return item
-        return item._replace(outbox=Outbox.from_text(self._packing.unpack(found["outbox"])))
+        stored = found["outbox"]
+        match stored:
+            case {"M": {"request_id": {"S": request_id}, "committed_at": {"N": at}}}:
+                read = functools.partial(self._packing.unpack, stored)
+                return item._replace(outbox=StoredOutbox(RequestId(request_id), int(at), read))
+            case {"M": _}:  # as versions before this one wrote it: of a run that the item may not name any more
+                read = functools.partial(self._packing.unpack, stored)
+                return item._replace(outbox=StoredOutbox(RequestId(""), item.committed_at, read))
+            case _:
+                return item._replace(outbox=Outbox.from_text(self._packing.unpack(stored)))
 
-    def _with_result(self, item: RunItem, found: Any) -> RunItem:
-        return item._replace(result=self._packing.unpack(found["result"])) if "result" in found else item
+    def _with_text(self, item: RunItem, found: Any, name: Literal["state", "result", "error"]) -> RunItem:
+        """The item with one of its long texts, or with the reason why that is lost."""
+        if name not in found:
+            return item
+        try:
+            text = self._packing.unpack(found[name])
+        except TextGone as gone:
+            return item._replace(lost=gone)
+        match name:
+            case "state":
+                return item._replace(state=text)
+            case "result":
+                return item._replace(result=text)
+            case "error":
+                return item._replace(error=text)
+            case _:
+                assert_never(name)
 
     # -- for people and tests: not on a message's way
 
@@ -259,9 +299,26 @@ class DynamoDBStore:
 
     def whole(self, found: Item) -> RunItem:
         """Everything an item holds, its long texts too."""
-        item = self._with_result(self._with_outbox(read_item(found), found), found)
-        return item._replace(state=self._packing.unpack(found["state"])) if "state" in found else item
+        item = self._with_outbox(read_item(found), found)
+        for name in ("state", "result", "error"):
+            item = self._with_text(item, found, name)
+        return item
+
+
+def _long_texts(commit: Commit) -> dict[str, str | None]:
+    """What the commit says of each long text. A hop that failed leaves the state as it is."""
+    texts = {
+        "outbox": commit.outbox.to_text() if commit.outbox is not None else None,
+        "result": commit.result,
+        "error": str(commit.error) if commit.error is not None else None,
+    }
+    return texts if commit.status is Status.FAILED else {**texts, "state": commit.state}
 
 
 def _message(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Message", ""))
+
+
+def _reasons(reasons: Sequence[Any]) -> str:
+    said = [(str(reason.get("Code", "None")), reason.get("Message", "")) for reason in reasons]
+    return "; ".join(f"{code}: {text}" for code, text in said if code not in PASSING_REASONS)

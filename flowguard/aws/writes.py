@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from flowguard.errors import ConditionFailed, WriteInvalid
 from flowguard.writes import Condition, Delete, Put, Update, Write
 
 if TYPE_CHECKING:
     from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+
+
+_HALF_A_PAIR: Final = re.compile("[\ud800-\udfff]")
 
 
 @cache
@@ -94,7 +98,8 @@ def _to_value(name: str, value: Any) -> Any:
     except (TypeError, ArithmeticError):
         for part, one in _parts(name, value):
             _to_value(f"{name}.{part}", one)
-        raise TypeError(f"{name!r} is {_kind(value)} that DynamoDB cannot hold") from None
+        problem = "text with half a surrogate pair" if isinstance(value, str) else f"{_kind(value)}"
+        raise TypeError(f"{name!r} is {problem} that DynamoDB cannot hold") from None
 
 
 def _kind(value: object) -> str:
@@ -115,6 +120,8 @@ def _parts(name: str, value: Any) -> Iterable[tuple[object, Any]]:
 def _text(name: object, within: str = "it") -> str:
     if not isinstance(name, str):
         raise TypeError(f"{within} has a name that is {_kind(name)}: DynamoDB's are texts")
+    if not _is_unicode(name):
+        raise TypeError(f"{within} has a name with half a surrogate pair that DynamoDB cannot hold")
     return name
 
 
@@ -122,9 +129,16 @@ def _storable(value: Any) -> Any:
     match value:
         case float():
             return Decimal(str(value))
+        case str() if not _is_unicode(value):
+            raise TypeError
         case dict():
             return {_text(name): _storable(one) for name, one in value.items()}
         case list() | tuple():
             return [_storable(one) for one in value]
         case _:
             return value
+
+
+def _is_unicode(text: str) -> bool:
+    """Half a surrogate pair is no character: DynamoDB refuses the whole request for it."""
+    return text.isascii() or _HALF_A_PAIR.search(text) is None

@@ -13,7 +13,7 @@ from typing import Protocol
 from flowguard.envelope import Envelope
 from flowguard.message import Message
 from flowguard.outbox import Send
-from flowguard.ports import Sender, Services, Store
+from flowguard.ports import Refusal, Sender, Services, Store
 from flowguard.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
 
 
@@ -54,8 +54,8 @@ class _Store:
         self._passing(Point.AFTER_CLAIM, request.message)
         return answer
 
-    def release(self, claim: Claim, now: int) -> None:
-        self._store.release(claim, now)
+    def release(self, claim: Claim, now: int, *, failed: bool) -> None:
+        self._store.release(claim, now, failed=failed)
 
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
         self._passing(Point.BEFORE_COMMIT, claim.message)
@@ -71,7 +71,7 @@ class _Sender:
         self._sender = sender
         self._passing = passing
 
-    def send(self, sends: Sequence[Send]) -> Mapping[int, str]:
+    def send(self, sends: Sequence[Send]) -> Mapping[int, Refusal]:
         self._passing(Point.BEFORE_DISPATCH, None)
         return self._sender.send(sends)
 

@@ -43,7 +43,9 @@ class Refusing:
 
 
 def error(code: str, message: str = "", **more: Any) -> ClientError:
-    response: Any = {"Error": {"Code": code, "Message": message}, **more}
+    status = 500 if code == "InternalServerError" else 400
+    response: Any = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    response.update(more)
     return ClientError(response, "Write")
 
 
@@ -79,19 +81,38 @@ def test_a_transaction_that_fails_for_no_reason_of_the_writes_is_raised_as_it_is
 
 
 def test_a_write_that_cannot_be_applied_is_named_in_the_words_of_its_own_reason() -> None:
-    with pytest.raises(WriteInvalid, match="refuses a recorded write: the key is empty"):
+    with pytest.raises(WriteInvalid, match="refuses a recorded write: ValidationError: the key is empty"):
         committed(cancelled(NOTHING, BUSY, INVALID), *WRITES)
 
 
 def test_a_request_that_is_wrong_as_a_whole_is_told_of_its_writes() -> None:
-    with pytest.raises(WriteInvalid, match="refuses the recorded writes: too many"):
+    with pytest.raises(WriteInvalid, match="refuses the commit: too many"):
         committed(error("ValidationException", "too many"), *WRITES)
 
 
-def test_a_request_without_writes_that_is_wrong_is_no_fault_of_the_handlers() -> None:
-    failure = error("ValidationException", "Item size has exceeded the maximum allowed size")
+@pytest.mark.parametrize("code", ["ValidationException", "SerializationException"])
+def test_a_commit_of_our_own_that_is_refused_as_malformed_is_named(code: str) -> None:
+    with pytest.raises(WriteInvalid, match="refuses the commit: Item size has exceeded the maximum allowed size"):
+        committed(error(code, "Item size has exceeded the maximum allowed size"))
+
+
+@pytest.mark.parametrize("code", ["AccessDeniedException", "ResourceNotFoundException"])
+def test_a_table_of_the_users_that_refuses_for_good_is_named(code: str) -> None:
+    with pytest.raises(WriteInvalid, match=f"refuses the recorded writes: {code}: no"):
+        committed(error(code, "no"), *WRITES)
+
+
+def test_a_run_table_that_denies_is_no_fault_of_the_handlers() -> None:
+    failure = error("AccessDeniedException", "no")
     with pytest.raises(ClientError) as raised:
         committed(failure)
+    assert raised.value is failure
+
+
+def test_a_cancelled_transaction_without_reasons_might_hide_a_success() -> None:
+    failure = cancelled()
+    with pytest.raises(ClientError) as raised:
+        committed(failure, *WRITES)
     assert raised.value is failure
 
 
@@ -120,4 +141,4 @@ def test_what_is_no_answer_of_dynamodbs_comes_through() -> None:
     with pytest.raises(EndpointConnectionError):
         refusing(failure).claim(ASKED)
     with pytest.raises(EndpointConnectionError):
-        refusing(failure).release(CLAIM, NOW)
+        refusing(failure).release(CLAIM, NOW, failed=True)

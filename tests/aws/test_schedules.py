@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -22,6 +23,7 @@ from flowguard.local.embedded import EmbeddedAWS
 from flowguard.local.memory.aws import MemoryAWS
 from flowguard.message import Place
 from flowguard.outbox import Kind, Send
+from flowguard.ports import Refusal
 from flowguard.step import Step
 from tests.aws.engines import clients_of
 from tests.scene import START, CloseOrder, OrderState, PriceOrder, Scene, scene
@@ -60,12 +62,15 @@ def test_a_repeated_call_makes_one_schedule_and_is_no_failure(aws: EmbeddedAWS) 
 
 def test_without_a_role_it_says_which_setting_is_missing(aws: EmbeddedAWS) -> None:
     failures = schedules(aws, None).create({4: SEND})
-    assert failures == {4: "a delay above 15 minutes needs FLOWGUARD_SCHEDULER_ROLE, the ARN of a role"}
+    assert failures == {
+        4: Refusal("a delay above 15 minutes needs FLOWGUARD_SCHEDULER_ROLE, the ARN of a role", final=True)
+    }
 
 
 def test_a_queue_without_an_arn_is_named(aws: EmbeddedAWS) -> None:
-    [why] = schedules(aws).create({0: Send(Kind.SIDE, Queue("inbox"), "{}", "r", delay=901)}).values()
-    assert "sqs:inbox" in why
+    [refusal] = schedules(aws).create({0: Send(Kind.SIDE, Queue("inbox"), "{}", "r", delay=901)}).values()
+    assert "sqs:inbox" in refusal.why
+    assert refusal.final
 
 
 def test_a_scheduler_that_is_down_fails_its_message(aws: EmbeddedAWS) -> None:
@@ -73,8 +78,9 @@ def test_a_scheduler_that_is_down_fails_its_message(aws: EmbeddedAWS) -> None:
         raise EndpointConnectionError(endpoint_url="https://scheduler")
 
     with intercept(down):
-        [why] = schedules(aws).create({0: SEND}).values()
-    assert "EndpointConnectionError" in why
+        [refusal] = schedules(aws).create({0: SEND}).values()
+    assert "EndpointConnectionError" in refusal.why
+    assert not refusal.final
 
 
 def test_a_scheduler_that_refuses_fails_its_message_alone(aws: EmbeddedAWS) -> None:
@@ -85,7 +91,7 @@ def test_a_scheduler_that_refuses_fails_its_message_alone(aws: EmbeddedAWS) -> N
 
     with intercept(first_refused):
         failures = schedules(aws).create({3: SEND, 4: replace(SEND, id="run-1.1.0.2")})
-    assert {place: "AccessDenied" in why for place, why in failures.items()} == {3: True}
+    assert {place: "AccessDenied" in refusal.why for place, refusal in failures.items()} == {3: True}
     assert len(stored(aws)) == 1
 
 
@@ -144,9 +150,13 @@ def with_role(at: Scene) -> None:
     sender._schedules._role = ROLE
 
 
-def test_a_retry_that_cannot_be_scheduled_stays_in_its_queue() -> None:
+def test_a_retry_that_can_never_be_scheduled_ends_its_run_and_names_the_setting() -> None:
     with scene(Patient) as at:
+        at.aws.create_queue("orders-dead-letters")
         at.script.pricing = ask_for_an_hour
-        assert at.deliver(at.message()) == [False]
-        [told] = [h for h in at.tally.happenings if h.event is Event.NOT_SENT]
+        assert at.deliver(at.message()) == [True]
+        [told] = [h for h in at.tally.happenings if h.event is Event.FAILED]
+        assert "its retry cannot be sent" in told.facts["why"]
         assert "FLOWGUARD_SCHEDULER_ROLE" in told.facts["why"]
+        [letter] = at.sent("orders-dead-letters")
+        assert json.loads(letter["MessageAttributes"]["flowguard"]["StringValue"])["redrive"] == 1

@@ -17,6 +17,7 @@ from flowguard.envelope import Envelope, normalize
 from flowguard.local.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.local.embedded import EmbeddedAWS
 from flowguard.outbox import LARGEST, Kind, Send
+from flowguard.ports import Refusal
 from tests.aws.engines import clients_of
 
 ID = {"uniquerequestid": Attribute.string("r1")}
@@ -139,7 +140,7 @@ def test_fifteen_minutes_are_waited_by_sqs_and_a_second_more_by_the_scheduler(aw
 def test_what_cannot_be_scheduled_is_named_by_its_place(aws: EmbeddedAWS, sender: AWSSender) -> None:
     arn = aws.queue_arn(aws.create_queue("emails"))
     failures = sender.send([*sends(Queue(arn), ["soon"]), *sends(Queue(arn), ["late"], delay=901)])
-    assert {place: "FLOWGUARD_SCHEDULER_ROLE" in why for place, why in failures.items()} == {1: True}
+    assert {place: "FLOWGUARD_SCHEDULER_ROLE" in refusal.why for place, refusal in failures.items()} == {1: True}
 
 
 def test_a_copy_of_a_fifo_message_is_dropped_by_the_queue(aws: EmbeddedAWS, sender: AWSSender) -> None:
@@ -244,14 +245,15 @@ def test_the_refused_entries_of_a_batch_are_named_by_their_place(aws: EmbeddedAW
 
     with intercept(one_refused):
         failures = sender.send(sends(Queue("emails"), ["x"] * 12))
-    assert failures == {9: "Throttled: slow down", 11: "Throttled: slow down"}
+    assert failures == {9: Refusal("Throttled: slow down"), 11: Refusal("Throttled: slow down")}
 
 
 def test_a_destination_that_is_missing_fails_its_own_messages_alone(aws: EmbeddedAWS, sender: AWSSender) -> None:
     aws.create_queue("emails")
     failures = sender.send([*sends(Queue("missing"), ["x"]), *sends(Queue("emails"), ["y"])])
     assert set(failures) == {0}
-    assert "missing" in failures[0] or "exist" in failures[0]
+    assert "missing" in failures[0].why or "exist" in failures[0].why
+    assert failures[0].final
     assert [m["Body"] for m in received(aws, "emails")] == ["y"]
 
 
@@ -298,7 +300,7 @@ def test_a_refused_event_is_named_by_its_place(sender: AWSSender) -> None:
         return {"FailedEntryCount": 1, "Entries": [{"EventId": "1"}, {"ErrorCode": "ThrottlingException"}]}
 
     with intercept(refused):
-        assert sender.send(sends(Bus("b", "s", "t"), ["x", "y"])) == {1: "ThrottlingException: "}
+        assert sender.send(sends(Bus("b", "s", "t"), ["x", "y"])) == {1: Refusal("ThrottlingException: ")}
 
 
 # -- visibility

@@ -136,3 +136,22 @@ def test_what_contains_itself_is_refused_too() -> None:
     endless.append(endless)
     with pytest.raises(WriteInvalid, match=r"a recorded write to 'carts' cannot be stored: .*recursion"):
         write_action(Put("carts", {"id": "c1", "lines": endless}))
+
+
+@pytest.mark.parametrize(
+    ("value", "where"),
+    [
+        ("\ud800", "'at' is text with half"),
+        (["a", "b\udfff"], "'at.1' is text with half"),
+        ({"\ud800": 1}, "'at' has a name with half"),
+        ({"a": {"b": "\ud83d"}}, "'at.a.b' is text with half"),
+    ],
+)
+def test_half_a_surrogate_pair_is_refused_by_where_it_stands(value: Any, where: str) -> None:
+    with pytest.raises(WriteInvalid, match=f"{where} a surrogate pair that DynamoDB cannot hold"):
+        write_action(Put("carts", {"id": "c1", "at": value}))
+
+
+@pytest.mark.parametrize("text", ["", "\0", "\x1b", "é", "\uffff", "\U0001f600", "\ud7ff\ue000"])
+def test_every_other_text_is_stored_as_it_is(text: str) -> None:
+    assert to_item({"at": text}) == {"at": {"S": text}}

@@ -15,6 +15,7 @@ from flowguard.envelope import Envelope
 from flowguard.events import Tally
 from flowguard.flow import AnyFlow
 from flowguard.outbox import Send
+from flowguard.ports import Refusal
 from tests.bench.flow import Context, an_event
 
 
@@ -24,7 +25,7 @@ class Wire:
     def __init__(self) -> None:
         self.sent: list[Send] = []
 
-    def send(self, sends: Sequence[Send]) -> Mapping[int, str]:
+    def send(self, sends: Sequence[Send]) -> Mapping[int, Refusal]:
         self.sent.extend(sends)
         return {}
 

@@ -13,6 +13,7 @@ from flowguard.destinations import Queue
 from flowguard.ids import Owner
 from flowguard.message import Message
 from flowguard.outbox import Kind, Send
+from flowguard.ports import Refusal
 from flowguard.run import Claim, Commit, Committed, Refused, RunItem, Status
 from flowguard.verdicts import Verdict
 from tests.model import checks
@@ -287,7 +288,7 @@ class Actions:
             done=True,
             committed_at=commit.committed_at,
             outbox=commit.outbox,
-            state=commit.state,
+            state=(found or claim.item).state if commit.status is Status.FAILED else commit.state,
             result=commit.result,
             stages={} if commit.status is Status.COMPLETED else (found or claim.item).stages,
         )
@@ -305,7 +306,7 @@ class Actions:
             if world.budget.crashes and taken:
                 yield f"{said}, then death", self._back(some, worker).spend("crashes")
             if world.budget.refused:
-                refused = {place: "throttled" for place, send in enumerate(sends) if send not in taken}
+                refused = {place: Refusal("throttled") for place, send in enumerate(sends) if send not in taken}
                 yield from self._went_on(some.spend("refused"), worker, self.shelf.put(refused), said)
 
     def _sent(self, world: World, worker: Worker, sends: tuple[Send, ...]) -> World:

@@ -25,7 +25,7 @@ from flowguard.ids import ObjectId, RequestId
 from flowguard.message import FLOW_STAGE, Message
 from flowguard.outbox import Send
 from flowguard.outcome import Done, Outcome
-from flowguard.ports import Services, Unlimited
+from flowguard.ports import Refusal, Services, Unlimited
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.routing import Arrival, Routes
 from flowguard.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
@@ -98,15 +98,15 @@ class _Outside:
         answer: Claim | Refused = self.ask(Claiming(request))
         return answer
 
-    def release(self, claim: Claim, now: int) -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool) -> None:
         self.ask(Releasing(claim))
 
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
         answer: Committed | Fenced = self.ask(Committing(claim, commit))
         return answer
 
-    def send(self, sends: Sequence[Send]) -> Mapping[int, str]:
-        answer: Mapping[int, str] = self.ask(Sending(tuple(sends)))
+    def send(self, sends: Sequence[Send]) -> Mapping[int, Refusal]:
+        answer: Mapping[int, Refusal] = self.ask(Sending(tuple(sends)))
         return answer
 
     def postpone(self, envelope: Envelope, seconds: int) -> None:

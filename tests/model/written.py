@@ -22,7 +22,7 @@ class _Client:
 def released(item: RunItem, claim: Claim, now: int) -> RunItem:
     client: Any = _Client()
     nothing_to_pack: Any = None
-    DynamoDBStore(client, "table", nothing_to_pack).release(claim, now)
+    DynamoDBStore(client, "table", nothing_to_pack).release(claim, now, failed=True)
     changes = client.call["UpdateExpression"].removeprefix("SET ").split(", ")
     written = dict(change.split(" = ") for change in changes)
     values: Any = {name: int(client.call["ExpressionAttributeValues"][value]["N"]) for name, value in written.items()}

@@ -18,6 +18,7 @@ from flowguard.attributes import Attribute
 from flowguard.envelope import Envelope
 from flowguard.message import FLOW_STAGE, PLACE, Message
 from flowguard.outbox import Kind, Send
+from flowguard.ports import Refusal
 from tests.races.flow import FLOWS
 
 Record = dict[str, Any]
@@ -57,7 +58,7 @@ class Post:
     def request(self, message: Message) -> None:
         self._put("request", message.request_id, message.body, message.attributes())
 
-    def send(self, sends: Sequence[Send]) -> Mapping[int, str]:
+    def send(self, sends: Sequence[Send]) -> Mapping[int, Refusal]:
         for send in sends:
             kind = send.kind.value
             if send.kind is Kind.COMPLETE:

@@ -177,8 +177,8 @@ class _Told:
         self._tell("told-claim", request.message, request.owner, verdict=verdict.value, holder=holder)
         return answer
 
-    def release(self, claim: Claim, now: int) -> None:
-        self._store.release(claim, now)
+    def release(self, claim: Claim, now: int, *, failed: bool) -> None:
+        self._store.release(claim, now, failed=failed)
 
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
         answer = self._store.commit(claim, commit)

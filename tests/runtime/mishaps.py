@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from flowguard.errors import Reject
 from flowguard.local.calls import ApiCall, Proceed, Response
 from flowguard.step import Step
@@ -46,3 +48,15 @@ def reject_once(at: Scene) -> None:
 def drop_queue(at: Scene, name: str) -> None:
     sqs = at.aws.client("sqs")
     sqs.delete_queue(QueueUrl=sqs.get_queue_url(QueueName=name)["QueueUrl"])
+
+
+def refuses(queue: str, code: str = "AccessDenied", status: int = 403) -> Any:
+    """The queue refuses every send, in SQS's words."""
+
+    def interceptor(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "SendMessageBatch" and call.params["QueueUrl"].endswith(f"/{queue}"):
+            response: Any = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+            raise ClientError(response, call.operation)
+        return proceed()
+
+    return interceptor

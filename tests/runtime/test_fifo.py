@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_store
@@ -126,7 +127,7 @@ def test_a_fifo_record_whose_attempt_fails_between_its_two_claims_is_not_acknowl
         claims += call.operation == "UpdateItem"
         if claims == 2:
             claims += 1
-            store.release(at_work, at.clock.now())
+            store.release(at_work, at.clock.now(), failed=True)
         return proceed()
 
     with intercept(fails_between):
@@ -155,8 +156,13 @@ def test_a_fifo_records_messages_are_sent_before_the_next_record_is_begun(at: Sc
 
 
 def test_a_fifo_record_whose_messages_were_not_taken_holds_its_group(at: Scene) -> None:
-    at.aws.client("sqs").delete_queue(QueueUrl=at.aws.client("sqs").get_queue_url(QueueName="emails")["QueueUrl"])
-    assert deliver_fifo(at, fifo_record(order(at, 0), 0, "red"), fifo_record(order(at, 1), 1, "red"))[0] == [0, 1]
+    def throttled(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "SendMessageBatch":
+            raise ClientError({"Error": {"Code": "RequestThrottled", "Message": "slow down"}}, call.operation)
+        return proceed()
+
+    with intercept(throttled):
+        assert deliver_fifo(at, fifo_record(order(at, 0), 0, "red"), fifo_record(order(at, 1), 1, "red"))[0] == [0, 1]
     assert at.item("o1") is None
 
 

@@ -6,7 +6,7 @@ from botocore.exceptions import ClientError
 
 from flowguard.events import Event
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
-from tests.runtime.mishaps import boom, drop_queue, reject_once
+from tests.runtime.mishaps import boom, drop_queue, refuses, reject_once
 from tests.scene import Scene
 
 
@@ -52,8 +52,8 @@ def test_a_database_that_fails_while_a_run_is_ended_leaves_the_record_in_its_que
 
 def test_a_retry_that_cannot_be_sent_leaves_the_record_to_sqs(at: Scene) -> None:
     at.script.pricing = boom
-    drop_queue(at, "price-order")
-    assert at.deliver(at.message()) == [False]
+    with intercept(refuses("price-order", "RequestThrottled", 400)):
+        assert at.deliver(at.message()) == [False]
     assert at.told(Event.NOT_SENT) == 1
 
 

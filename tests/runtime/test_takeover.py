@@ -9,13 +9,14 @@ from flowguard.ids import RequestId
 from flowguard.local.calls import intercept
 from tests.runtime.mishaps import Died, dies_at
 from tests.scene import START, Scene
+from tests.sent_ids import readable
 
 
 def test_what_a_dead_worker_had_committed_is_sent_by_the_run_that_takes_over(at: Scene) -> None:
     with intercept(dies_at("SendMessageBatch")), pytest.raises(Died):
         at.deliver(at.message())
     at.deliver(at.newer())
-    ids = [m["MessageAttributes"]["uniquerequestid"]["StringValue"] for m in at.sent("emails")]
+    ids = [readable(m["MessageAttributes"]["uniquerequestid"]["StringValue"]) for m in at.sent("emails")]
     assert ids == ["run-1.1.0", "run-2.1.0"]
     nexts = [m["MessageAttributes"]["uniquerequestid"]["StringValue"] for m in at.sent("close-order")]
     assert nexts == ["run-2"], "the old run's next hop is dropped"
@@ -29,7 +30,7 @@ def test_a_takeover_that_dies_while_flushing_leaves_the_rest_to_the_next_attempt
     assert at.sent("emails") == []
     at.clock.advance(seconds=31)
     at.deliver(at.newer())
-    ids = [m["MessageAttributes"]["uniquerequestid"]["StringValue"] for m in at.sent("emails")]
+    ids = [readable(m["MessageAttributes"]["uniquerequestid"]["StringValue"]) for m in at.sent("emails")]
     assert ids == ["run-1.1.0", "run-2.1.0"]
 
 
@@ -38,7 +39,7 @@ def test_a_takeover_of_a_takeover_still_sends_what_the_first_run_had_committed(a
         with intercept(dies_at("SendMessageBatch")), pytest.raises(Died):
             at.deliver(message)
     at.deliver(at.newer(requested_at=START, request_id=RequestId("run-3")))
-    ids = [m["MessageAttributes"]["uniquerequestid"]["StringValue"] for m in at.sent("emails")]
+    ids = [readable(m["MessageAttributes"]["uniquerequestid"]["StringValue"]) for m in at.sent("emails")]
     assert ids == ["run-1.1.0", "run-3.1.0"]
 
 

@@ -25,7 +25,7 @@ def test_no_call_brings_names_or_values_that_its_expressions_do_not_use() -> Non
         for policy in OnConflict:
             store.claim(request(STORED, policy=policy))
         claim = claimed(store, attempt=(0, 1))
-        store.release(claim, NOW)
+        store.release(claim, NOW, failed=True)
         store.commit(claim, commit())
         store.commit(claimed(store, hop=2), commit(status=Status.COMPLETED, outbox=None))
     updates = [call.params for call in calls.calls if call.operation == "UpdateItem"]
@@ -41,6 +41,6 @@ def test_an_error_that_is_no_refusal_is_raised_as_it_is(clients: Clients) -> Non
     with pytest.raises(ClientError, match="ResourceNotFound"):
         store.claim(request(STORED))
     with pytest.raises(ClientError, match="ResourceNotFound"):
-        store.release(claim, NOW)
+        store.release(claim, NOW, failed=True)
     with pytest.raises(ClientError, match="ResourceNotFound"):
         store.commit(claim, commit())

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import random
+import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.packing import Packed, Packing
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
-from flowguard.errors import TooLarge
-from flowguard.local.calls import Recorder, intercept
-from flowguard.run import Committed, FencedBy, Status
+from flowguard.destinations import Queue
+from flowguard.errors import TextGone, TooLarge
+from flowguard.ids import ObjectId, RequestId
+from flowguard.local.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.message import ErrorNote
+from flowguard.outbox import Kind, Outbox, Send
+from flowguard.run import Claim, ClaimRequest, Committed, FencedBy, Refused, Status
 from flowguard.settings import Settings
 from flowguard.verdicts import Verdict
-from tests.aws.states import STORED
-from tests.aws.store.run import claimed, commit, fenced, refused, stored
+from tests.aws.engines import on_dynamodb_local
+from tests.aws.states import NOW, STORED, request
+from tests.aws.store.run import RID, claimed, commit, fenced, refused, stored
 
 
 def random_text(length: int) -> str:
@@ -41,22 +49,89 @@ def test_what_no_item_can_hold_is_refused_with_its_sizes_before_anything_is_writ
 
 
 class Weighed(Packing):
-    """Says of every text that it takes so many bytes."""
+    """Stores each text as it is, and says that the state takes so many bytes."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
-
-    def pack(self, text: str, key: str) -> Packed:
-        return Packed({"S": text}, self._size)
+    def pack(self, text: str, key: str | None, beside: Mapping[str, Any] | None = None) -> Packed:
+        return Packed({"S": text}, len(text.encode()))
 
 
-def test_an_item_may_be_as_large_as_dynamodb_takes_with_a_kilobyte_for_the_rest(clients: Clients) -> None:
-    claim = claimed(aws_store(Settings(), clients))
-    only_state = commit(outbox=None)
-    with pytest.raises(TooLarge, match=r"409,601 bytes of at most 409,600 \(state 408,577, the rest 1,024\)"):
-        DynamoDBStore(clients.dynamodb, "flowguard", Weighed(409_600 - 1_024 + 1)).commit(claim, only_state)
-    whole = DynamoDBStore(clients.dynamodb, "flowguard", Weighed(409_600 - 1_024))
-    assert whole.commit(claim, only_state) == Committed()
+OBJECT, REQUEST, LONG_STAGE = "o" * 1_024, "r" * 1_024, "s" * 64
+
+
+def of_the_longest_names(hop: int = 1, stage: str = LONG_STAGE, request_id: str = REQUEST) -> ClaimRequest:
+    asked = request((500 + hop, request_id), hop=hop)
+    message = asked.message._replace(flow="f" * 64, object_id=ObjectId(OBJECT), stage=stage)
+    return asked._replace(message=message)
+
+
+def test_the_largest_commit_is_taken_by_dynamodb_and_so_is_each_claim_after_it(dynamodb_local_url: str) -> None:
+    """Counted are the longest names there are; what is left free is enough for what the next claim adds."""
+    clients = on_dynamodb_local(dynamodb_local_url)
+    store = DynamoDBStore(clients.dynamodb, "flowguard", Weighed(lambda: clients.s3, None, 32_768))
+    claim = store.claim(of_the_longest_names())
+    assert isinstance(claim, Claim)
+    most = commit(outbox=None, state="x")
+    with pytest.raises(TooLarge) as refused_with_sizes:
+        store.commit(claim, most._replace(state="x" * 409_600))
+    rest = refused_with_sizes.value.sizes["the rest"]
+    with pytest.raises(TooLarge, match="409,601 bytes of at most 409,600"):
+        store.commit(claim, most._replace(state="x" * (409_601 - rest)))
+    assert store.commit(claim, most._replace(state="x" * (409_600 - rest))) == Committed()
+    onward = store.claim(of_the_longest_names(2, "t" * 64))
+    assert isinstance(onward, Claim)
+    with pytest.raises(TooLarge):
+        store.commit(onward, most._replace(state="x" * (409_600 - rest)))
+    failed = commit(status=Status.FAILED, outbox=None, state=None, error=ErrorNote("Reject", "no", NOW))
+    assert store.commit(onward, failed) == Committed()
+
+
+def test_a_failed_hop_leaves_the_state_as_it_is(store: DynamoDBStore) -> None:
+    store.commit(claimed(store), commit(state='{"total":3}'))
+    store.commit(claimed(store, hop=2), commit(status=Status.FAILED, state=None, error=ErrorNote("Reject", "no", NOW)))
+    assert (stored(store).state, stored(store).error) == ('{"total":3}', "Reject: no")
+
+
+LONG_ERRORS = {
+    "longer than a text that is left as it is": "gateway " * 40,
+    "several lines": "3 validation errors for Order\norder_id\n  Field required\n" * 5,
+    "as long as a note is": "é" * 10_000,
+    "half a surrogate pair": "\ud800" * 300,
+    "controls": "\x00\x1b]52;c;\x07" * 100,
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("text", LONG_ERRORS.values(), ids=LONG_ERRORS)
+def test_an_item_is_read_whatever_its_error_says(store: DynamoDBStore, text: str) -> None:
+    note = ErrorNote.of(ValueError(text), NOW).because("attempt 3 of 3")
+    store.commit(claimed(store), commit(status=Status.FAILED, state=None, error=note))
+    assert stored(store).error == str(note)
+    assert refused(store, (499, "request-a")) is Verdict.STALE
+
+
+@pytest.mark.parametrize("name", ["outbox", "state", "result", "error"])
+@pytest.mark.parametrize("form", ["S", "B", "M"])
+def test_each_long_text_is_read_in_each_of_its_forms(with_s3: Clients, name: str, form: str) -> None:
+    """Whatever version wrote it: an item is readable as long as it lives."""
+    store = aws_store(Settings(bucket="long-texts"), with_s3)
+    store.commit(claimed(store), commit())
+    outbox = Outbox(RequestId("r"), NOW, (Send(Kind.SIDE, Queue("q"), "{}", "r.1.0"),))
+    text = outbox.to_text() if name == "outbox" else '{"total":7}'
+    data = zlib.compress(text.encode())
+    with_s3.s3.put_object(Bucket="long-texts", Key="a", Body=data)
+    pointer = {"M": {"bucket": {"S": "long-texts"}, "key": {"S": "a"}}}
+    value: Any = {"S": {"S": text}, "B": {"B": data}, "M": pointer}[form]
+    key = {"pk": {"S": "run#flow#object"}, "sk": {"S": "run"}}
+    with_s3.dynamodb.update_item(
+        TableName="flowguard",
+        Key=key,
+        UpdateExpression="SET #name = :value",
+        ExpressionAttributeNames={"#name": name},
+        ExpressionAttributeValues={":value": value},
+    )
+    item = stored(store)
+    found: Any = getattr(item, name)
+    assert (found.sends if name == "outbox" else found) == (outbox.sends if name == "outbox" else text)
 
 
 @pytest.fixture
@@ -103,3 +178,75 @@ def test_a_commit_fenced_by_a_run_reads_no_long_text_of_it(with_bucket: DynamoDB
     with intercept(Recorder()) as calls:
         assert fenced(with_bucket.commit(old, commit())) is FencedBy.NEWER_RUN
     assert operations(calls) == ["UpdateItem"]
+
+
+# -- S3 that has lost a text, or refuses it ----------------------------------------------------------------------------
+
+
+def forget(clients: Clients, name: str) -> None:
+    key = f"flowguard/flow/request-m/1-1-mine-{name}"
+    clients.s3.head_object(Bucket="long-texts", Key=key)
+    clients.s3.delete_object(Bucket="long-texts", Key=key)
+
+
+def test_what_decides_whether_an_outbox_is_sent_is_known_without_reading_it(
+    with_bucket: DynamoDBStore, with_s3: Clients
+) -> None:
+    with_bucket.commit(claimed(with_bucket), commit(body=random_text(60_000)))
+    forget(with_s3, "outbox")
+    with intercept(Recorder()) as calls:
+        outbox = claimed(with_bucket, (501, "request-n")).item.outbox
+        assert outbox is not None
+        assert (outbox.request_id, outbox.committed_at) == (RID, NOW + 1)
+        assert outbox.left_by_another(RID, not_before=0) == ()
+        assert outbox.left_by_another(RequestId("request-n"), not_before=NOW + 2) == ()
+    assert operations(calls) == ["UpdateItem"]
+    with pytest.raises(TextGone, match="s3://long-texts/flowguard/flow/request-m/1-1-mine-outbox is gone: NoSuchKey"):
+        outbox.left_by_another(RequestId("request-n"), not_before=0)
+
+
+def test_a_state_that_is_gone_is_known_with_the_claim(with_bucket: DynamoDBStore, with_s3: Clients) -> None:
+    with_bucket.commit(claimed(with_bucket), commit(state=random_text(60_000)))
+    forget(with_s3, "state")
+    claim = claimed(with_bucket, hop=2)
+    assert claim.item.state is None
+    assert isinstance(claim.item.lost, TextGone)
+    with_bucket.commit(claim, commit(status=Status.FAILED, state=None, error=ErrorNote("TextGone", "gone", NOW)))
+    assert isinstance(stored(with_bucket).lost, TextGone), "and the pointer to it is kept"
+
+
+def test_a_result_that_is_gone_is_no_fault(with_bucket: DynamoDBStore, with_s3: Clients) -> None:
+    with_bucket.commit(claimed(with_bucket), commit(status=Status.COMPLETED, result=f'"{random_text(60_000)}"'))
+    forget(with_s3, "result")
+    answer = with_bucket.claim(request(STORED))
+    assert isinstance(answer, Refused)
+    assert answer.item is not None
+    assert (answer.verdict, answer.item.result) == (Verdict.DONE, None)
+    assert "NoSuchKey" in str(answer.item.lost)
+
+
+@pytest.mark.parametrize("operation", ["PutObject", "GetObject"])
+def test_an_s3_that_is_down_is_not_taken_for_one_that_has_lost_a_text(
+    with_bucket: DynamoDBStore, operation: str
+) -> None:
+    def down(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == operation:
+            response: Any = {"Error": {"Code": "SlowDown"}, "ResponseMetadata": {"HTTPStatusCode": 503}}
+            raise ClientError(response, operation)
+        return proceed()
+
+    def work() -> None:
+        with_bucket.commit(claimed(with_bucket), commit(state=random_text(60_000)))
+        claimed(with_bucket, hop=2)
+
+    with intercept(down), pytest.raises(ClientError, match="SlowDown"):
+        work()
+
+
+def test_a_bucket_that_refuses_for_good_leaves_the_text_in_the_item(with_s3: Clients) -> None:
+    store = aws_store(Settings(bucket="no-such-bucket"), with_s3)
+    text = random_text(60_000)
+    store.commit(claimed(store), commit(state=text))
+    assert stored(store).state == text
+    with pytest.raises(TooLarge, match="state"):
+        store.commit(claimed(store, hop=2), commit(state=random_text(700_000)))

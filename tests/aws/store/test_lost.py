@@ -56,5 +56,5 @@ def test_a_commit_with_writes_whose_answer_was_lost_is_a_success_and_applied_onc
 def test_a_release_whose_answer_was_lost_counts_once(store: DynamoDBStore) -> None:
     claim = claimed(store)
     with intercept(answer_lost):
-        store.release(claim, NOW)
+        store.release(claim, NOW, failed=True)
     assert stored(store).retry == 1

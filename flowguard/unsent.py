@@ -1,0 +1,102 @@
+"""A message that its destination refuses for good, as a dead letter: nothing that was committed is lost.
+
+::
+
+    outbox ── side message ──▶ emails: no such queue      parked with "unsent": where it was to go, under which id
+           ── next hop ──────▶ ship-order: access denied  parked as a dead letter of that stage, with "to"
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from flowguard.attributes import Attribute
+from flowguard.destinations import Destination, parse_destination
+from flowguard.flow import AnyFlow
+from flowguard.ids import ObjectId, RequestId
+from flowguard.message import FLOW_STAGE, OWN_ATTRIBUTES, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
+from flowguard.outbox import Kind, Send
+
+
+class Unsent(NamedTuple):
+    """What a parked side message says of itself beside its body: all that is needed to send it after all."""
+
+    kind: Kind
+    to: Destination
+    id: str
+    attributes: Mapping[str, Attribute]
+    group: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """What stands under ``unsent`` in the ``flowguard`` attribute."""
+        attributes = {name: [a.type, a.value] for name, a in self.attributes.items()}
+        return {
+            "kind": self.kind.value,
+            "to": str(self.to),
+            "id": self.id,
+            "attributes": attributes,
+            **({"group": self.group} if self.group is not None else {}),
+        }
+
+    @classmethod
+    def parse(cls, found: object) -> Unsent:
+        """Read what :meth:`as_json` wrote. Raises ValueError where it is anything else."""
+        match found:
+            case {"kind": str(kind), "to": str(to), "id": str(own), "attributes": dict(attributes), **more}:
+                group = more.get("group")
+                read = {str(name): _attribute(pair) for name, pair in attributes.items()}
+                return cls(Kind(kind), parse_destination(to), own, read, group if isinstance(group, str) else None)
+            case _:
+                raise ValueError("has an 'unsent' without kind, to, id and attributes")
+
+
+def park(flow: AnyFlow, message: Message, send: Send, error: ErrorNote) -> Send:
+    """The dead letter of a send that was refused for good. ``message`` is of the hop that sent it.
+
+    Raises :class:`flowguard.errors.RunFailed` or :class:`flowguard.errors.TooLarge` where it fits into no queue.
+    """
+    attributes = _next_hop(send, error) if send.kind is Kind.NEXT else _side(message, send, error)
+    group = message.object_id or message.request_id
+    return Send(Kind.DEAD, flow.dead_letters, send.body, f"{send.id}.unsent", attributes, group=group).checked()
+
+
+def _side(message: Message, send: Send, error: ErrorNote) -> dict[str, Attribute]:
+    about = message._replace(retry=0, reply_to=None, first_error=error, last_error=None, attempts=None)
+    attributes = about.own_attributes()
+    unsent = Unsent(send.kind, send.to, send.id, send.attributes, send.group).as_json()
+    return {**attributes, PLACE: _with(attributes[PLACE], unsent=unsent)}
+
+
+def _next_hop(send: Send, error: ErrorNote) -> dict[str, Attribute]:
+    """The message of the hop that was not reached, ready to be sent there: its claim waits for it."""
+    said = {name: attribute.value for name, attribute in send.attributes.items()}
+    place = Place.parse(said[PLACE])
+    flow, _, stage = said[FLOW_STAGE].partition("/")
+    onward = Message(
+        flow=flow,
+        stage=stage,
+        version=place.version or 1,
+        object_id=place.object_id or ObjectId(""),
+        request_id=RequestId(said[REQUEST_ID]),
+        requested_at=int(said[REQUESTED_AT]),
+        body=send.body,
+        hop=place.hop,
+        reply_to=place.reply_to,
+        carried={name: a for name, a in send.attributes.items() if name not in OWN_ATTRIBUTES},
+    )
+    attributes = onward.redriven(error)._replace(attempts=None).attributes()
+    return {**attributes, PLACE: _with(attributes[PLACE], to=str(send.to))}
+
+
+def _with(place: Attribute, **more: Any) -> Attribute:
+    return Attribute.string(json.dumps({**json.loads(place.value), **more}, separators=(",", ":")))
+
+
+def _attribute(pair: object) -> Attribute:
+    match pair:
+        case [str(kind), str(value)]:
+            return Attribute(kind, value)
+        case _:
+            raise ValueError("has an 'unsent' with an attribute that is not [type, value]")
