@@ -21,6 +21,7 @@ from flowguard.errors import SettingsError
 from flowguard.local.account import REGION, environment, isolated, new_session, only_one
 from flowguard.local.calls import ApiCall, Interceptor, Proceed, Response, intercept, one_at_a_time
 from flowguard.local.keyed import create_run_table
+from flowguard.local.limits.refusing import Refusing
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 class EmbeddedAWS:
     """A whole AWS for one block. Equal seeds and equal calls give equal ids: message ids, receipts, subscriptions.
 
-    There can be one at a time in a process, for moto keeps its state in the process.
+    There can be one at a time in a process, for moto keeps its state in the process. What AWS documents as too large
+    or malformed is refused as AWS refuses it; ``refusing`` makes destinations refuse for good:
+    ``aws.refusing.deny("sqs:emails")``.
     """
 
     _open = threading.Lock()
@@ -42,6 +45,7 @@ class EmbeddedAWS:
     def __init__(self, *, seed: int = 0, region: str = REGION) -> None:
         self.seed = seed
         self.region = region
+        self.refusing = Refusing()
         self._clients: dict[str, Any] = {}
         self._making_client = threading.Lock()  # sessions are not made for threads
         self._exit = ExitStack()

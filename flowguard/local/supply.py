@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from flowguard.local.calls import ApiCall, Proceed, Response
 from flowguard.local.embedded import EmbeddedAWS
 from flowguard.local.keyed import create_table
+from flowguard.local.limits.schedules import DEFAULT_GROUP, group_name
 
 _NO_QUEUE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
 _NO_TOPIC = frozenset({"NotFound", "NotFoundException"})
@@ -30,6 +31,7 @@ class Supply:
         self._aws = aws
         self._declared = keys
         self._there = {run_table}
+        self._groups = {DEFAULT_GROUP}
         self.tables: list[str] = []
         self.queues: dict[str, str] = {}
 
@@ -41,7 +43,11 @@ class Supply:
             case "events" if call.operation == "PutEvents":
                 self._buses({entry.get("EventBusName") for entry in call.params["Entries"]})
             case "lambda" if call.operation == "Invoke":
+                if isinstance(self._aws, EmbeddedAWS):  # engines of others know nothing of it
+                    self._aws.refusing.check_call(call)
                 return {"StatusCode": 202}
+            case "scheduler" if call.operation == "CreateSchedule":
+                self._schedule_group(group_name(call.params))
         try:
             return proceed()
         except ClientError as error:
@@ -74,6 +80,11 @@ class Supply:
             self._aws.create_topic(call.params["TopicArn"].rpartition(":")[2])
             return proceed()
         raise error
+
+    def _schedule_group(self, name: str) -> None:
+        if name not in self._groups:
+            self._groups.add(name)
+            self._aws.client("scheduler").create_schedule_group(Name=name)
 
     def _buses(self, names: Iterable[str | None]) -> None:
         events = self._aws.client("events")

@@ -18,15 +18,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Self
 
-from botocore.validate import ParamValidationDecorator, validate_parameters
-
 from flowguard.clock import Clock, SystemClock
 from flowguard.local.account import ACCOUNT_ID, REGION, environment, isolated, new_session, only_one
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from flowguard.local.embedded import EmbeddedAWS
 from flowguard.local.keyed import create_table
+from flowguard.local.limits.fault import Fault
 from flowguard.local.memory.dynamodb import DynamoDB
-from flowguard.local.memory.faults import Fault, NotInMemory
+from flowguard.local.memory.faults import NotInMemory
 from flowguard.local.memory.queues import Message
 from flowguard.local.memory.recorded import Callback, EventBridge, Lambda, Scheduler
 from flowguard.local.memory.s3 import S3
@@ -34,6 +33,7 @@ from flowguard.local.memory.service import Operation, Service, Surroundings
 from flowguard.local.memory.sns import SNS
 from flowguard.local.memory.sqs import SQS
 from flowguard.local.memory.values import Item
+from flowguard.local.prepared import emit, prepared
 
 _NOBODY = {"AWS_ACCESS_KEY_ID": "memory", "AWS_SECRET_ACCESS_KEY": "memory"}
 
@@ -55,7 +55,7 @@ class MemoryAWS(EmbeddedAWS):
 
     def __init__(self, clock: Clock | None = None, *, seed: int = 0, region: str = REGION) -> None:
         super().__init__(seed=seed, region=region)
-        around = Surroundings(clock if clock is not None else SystemClock(), seed, region, ACCOUNT_ID)
+        around = Surroundings(clock if clock is not None else SystemClock(), seed, region, ACCOUNT_ID, self.refusing)
         self._around = around
         self._lock = threading.RLock()
         self._dynamodb = DynamoDB(around)
@@ -147,13 +147,14 @@ class MemoryAWS(EmbeddedAWS):
         operation = self._operation(call)
         params = self._prepared(call)
         try:
+            self.refusing.check(call.service, call.operation, params)
             with self._lock:
                 response = operation(call.service, call.operation, params)
         except Fault as fault:
             raise fault.as_raised_by(call.client, call.operation) from None
         response["ResponseMetadata"] = {"HTTPStatusCode": 200, "HTTPHeaders": {}, "RetryAttempts": 0}
         if call.service == "dynamodb":
-            self._emit("after-call", call, parsed=response, http_response=None)
+            emit("after-call", call, parsed=response, http_response=None)
         return response
 
     def _operation(self, call: ApiCall) -> Operation:
@@ -165,24 +166,6 @@ class MemoryAWS(EmbeddedAWS):
         return operations[call.operation]
 
     def _prepared(self, call: ApiCall) -> Mapping[str, Any]:
-        """The parameters as they would go out: checked if the client checks, a table resource's in low-level form."""
-        params = call.params
-        if call.service == "dynamodb":
-            if call.operation == "TransactWriteItems" and isinstance(params, dict):
-                params.setdefault("ClientRequestToken", self._around.new_id())  # a repeated call carries the same one
-            for _, changed in self._emit("provide-client-params", call, params=params):
-                params = changed if changed is not None else params
-            self._emit("before-parameter-build", call, params=params)
-        serializer = getattr(call.client, "_serializer", None)  # the one place where botocore keeps whether it checks
-        if isinstance(serializer, ParamValidationDecorator):
-            shape = call.client.meta.service_model.operation_model(call.operation).input_shape
-            if shape is not None:
-                validate_parameters(params, shape)
-        return params
-
-    def _emit(self, event: str, call: ApiCall, **said: Any) -> list[tuple[Any, Any]]:
-        """What botocore tells its listeners; boto3's resources translate by it."""
-        meta, name = call.client.meta, f"{event}.{call.service}.{call.operation}"
-        model = meta.service_model.operation_model(call.operation)
-        answers: list[tuple[Any, Any]] = meta.events.emit(name, model=model, context={}, **said)
-        return answers
+        if call.operation == "TransactWriteItems" and isinstance(call.params, dict):
+            call.params.setdefault("ClientRequestToken", self._around.new_id())  # a repeated call carries the same one
+        return prepared(call)

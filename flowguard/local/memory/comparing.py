@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from flowguard.local.memory.faults import invalid
+from flowguard.local.limits.fault import invalid
 from flowguard.local.memory.grammar import Check, Read, Values
 from flowguard.local.memory.values import ORDERED, TAGS, Item, Value, order, tag_of
 

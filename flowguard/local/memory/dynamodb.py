@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from flowguard.local.calls import Response
-from flowguard.local.memory.faults import Fault, invalid
+from flowguard.local.limits.fault import Fault, invalid
+from flowguard.local.limits.items import no_table
 from flowguard.local.memory.keys import Key
 from flowguard.local.memory.paths import projected
 from flowguard.local.memory.querying import query, scan
 from flowguard.local.memory.requests import bind
 from flowguard.local.memory.service import Operation, Params, Surroundings, operation
-from flowguard.local.memory.tables import Table, no_table, table_from
+from flowguard.local.memory.tables import Table, table_from
 from flowguard.local.memory.transactions import Transactions
 from flowguard.local.memory.values import Item, shown_item
 from flowguard.local.memory.writing import Kind, planned
@@ -73,13 +74,16 @@ class DynamoDB:
         return {} if item is None else {"Item": item}
 
     def _found(self, table: Table, key: Mapping[str, Any], params: Params) -> Item | None:
-        bound, row = bind(params), table.rows.get(table.schema.of(table.schema.given(key)))
+        given = table.schema.given(key)
+        table.schema.check_sizes(given)
+        bound, row = bind(params), table.rows.get(table.schema.of(given))
         if row is None:
             return None
         return shown_item(projected(row.item, bound.projection.paths) if bound.projection else row.item)
 
     def _write(self, kind: Kind, params: Params) -> Response:
         write = planned(kind, self.table(params), params)
+        write.check_key()
         if not write.holds():
             raise Fault("ConditionalCheckFailedException", "The conditional request failed", **write.shown_on_failure())
         old, new = write.old, write.new()
@@ -112,6 +116,8 @@ class DynamoDB:
                 for one in requests
             ]
             _refuse_repeated([write.key for write in found])
+            for write in found:
+                write.check_key()
             writes += [(write, write.new()) for write in found]
         for write, new in writes:
             write.table.store(write.key, new)

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from flowguard.local.limits.fault import Fault, invalid
+from flowguard.local.limits.items import LONGEST_EXPRESSION
+from flowguard.local.limits.texts import byte_size
 from flowguard.local.memory import paths
-from flowguard.local.memory.faults import Fault, invalid
 from flowguard.local.memory.paths import Path
 from flowguard.local.memory.reserved import RESERVED
 from flowguard.local.memory.values import Item, Value, length, tag_of
@@ -62,6 +64,10 @@ class Reader:
         self.names_used: set[str] = set()
         self.values_used: set[str] = set()
         self._names = dict(names)
+        if byte_size(text) > LONGEST_EXPRESSION:
+            raise self.wrong(
+                f"Expression size has exceeded the maximum allowed size; expression size: {byte_size(text)}"
+            )
         self._tokens = self._split(text)
         self._place = 0
         if not self._tokens:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
+from flowguard.local.limits.fault import invalid
+from flowguard.local.limits.items import check_key_size
 from flowguard.local.memory.comparing import begins
-from flowguard.local.memory.faults import invalid
 from flowguard.local.memory.grammar import Check, Given, Names, Reader, Values, only
-from flowguard.local.memory.values import ORDERED, Item, Value, order, stored_item, tag_of
+from flowguard.local.memory.values import ORDERED, Item, Value, order, stored_item, tag_of, weight
 
 Key: TypeAlias = tuple[Any, ...]
 """The contents of the key attributes, the partition's first."""
@@ -63,6 +64,12 @@ class Schema:
                     "One or more parameter values are not valid. The AttributeValue for a key attribute "
                     f"cannot contain an empty string value. Key: {name}"
                 )
+
+    def check_sizes(self, item: Item) -> None:
+        """That the key attributes are no larger than keys may be; in an index, those that are there."""
+        for place, (name, kind) in enumerate(self.types):
+            if kind in item.get(name, {}):
+                check_key_size(weight(item[name]), place)
 
     def order(self, item: Item) -> tuple[Any, ...]:
         return tuple(order(item[name]) for name, _ in self.types)

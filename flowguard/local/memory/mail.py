@@ -1,21 +1,13 @@
-"""What SQS asks of messages and batches, and how it shows a message to whoever receives it."""
+"""What SQS keeps of a message, and how it shows it to whoever receives it."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from flowguard.local.calls import Response
-from flowguard.local.memory.faults import Fault
 from flowguard.local.memory.queues import Message, Queue
 from flowguard.local.memory.service import Params
-
-MOST_ENTRIES: Final = 10
-
-
-def wrong(message: str) -> Fault:
-    return Fault("InvalidParameterValue", message)
 
 
 def md5(body: str) -> str:
@@ -26,43 +18,13 @@ def sequence(message: Message) -> str:
     return f"{message.number:020d}"
 
 
-def size_of(body: str, attributes: Mapping[str, Any]) -> int:
-    """Bytes of body and attributes: names, types and values."""
-    size = len(body.encode())
-    for name, value in attributes.items():
-        content = value.get("StringValue", value.get("BinaryValue", b""))
-        size += len(name.encode()) + len(value["DataType"])
-        size += len(content.encode() if isinstance(content, str) else content)
-    return size
-
-
 def fifo_ids(queue: Queue, entry: Params) -> tuple[str | None, str | None]:
     group, deduplication = entry.get("MessageGroupId"), entry.get("MessageDeduplicationId")
     if not queue.fifo:
         return group, None
-    if group is None:
-        raise Fault("MissingParameter", "The request must contain the parameter MessageGroupId.")
     if deduplication is None:
-        if queue.attributes.get("ContentBasedDeduplication") != "true":
-            raise wrong(
-                "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided"
-            )
         deduplication = hashlib.sha256(entry["MessageBody"].encode()).hexdigest()
     return group, deduplication
-
-
-def check_batch(entries: list[Mapping[str, Any]]) -> None:
-    prefix = "AWS.SimpleQueueService."
-    if not entries:
-        raise Fault(f"{prefix}EmptyBatchRequest", "There should be at least one entry.", shape="EmptyBatchRequest")
-    if len(entries) > MOST_ENTRIES:
-        name = "TooManyEntriesInBatchRequest"
-        raise Fault(
-            prefix + name, f"Maximum number of entries per request are 10. You have sent {len(entries)}.", shape=name
-        )
-    if len({entry["Id"] for entry in entries}) < len(entries):
-        name = "BatchEntryIdsNotDistinct"
-        raise Fault(prefix + name, "Two or more batch entries in the request have the same Id.", shape=name)
 
 
 def shown(message: Message, params: Params) -> Response:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
-from flowguard.local.memory.faults import invalid
+from flowguard.local.limits.fault import invalid
 from flowguard.local.memory.values import Item, Value
 
 Path: TypeAlias = tuple[str | int, ...]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from flowguard.local.calls import Response
-from flowguard.local.memory.faults import Fault, invalid
+from flowguard.local.limits.fault import Fault, invalid
 from flowguard.local.memory.keys import Schema
 from flowguard.local.memory.paths import Path, projected
 from flowguard.local.memory.requests import Bound, bind

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from flowguard.local.memory.faults import Fault
+from flowguard.local.limits.fault import Fault
+from flowguard.local.limits.queues import LARGEST, Takes, check_visibility
 
 DEDUPLICATION: Final = 5 * 60 * 1000
 """For how long a FIFO queue drops copies, ms."""
@@ -15,7 +16,7 @@ DEDUPLICATION: Final = 5 * 60 * 1000
 DEFAULTS: Final[Mapping[str, str]] = {
     "VisibilityTimeout": "30",
     "DelaySeconds": "0",
-    "MaximumMessageSize": "1048576",
+    "MaximumMessageSize": str(LARGEST),
     "MessageRetentionPeriod": "345600",
     "ReceiveMessageWaitTimeSeconds": "0",
 }
@@ -61,6 +62,11 @@ class Queue:
     @property
     def fifo(self) -> bool:
         return self.name.endswith(".fifo")
+
+    @property
+    def takes(self) -> Takes:
+        content_based = self.attributes.get("ContentBasedDeduplication") == "true"
+        return Takes(self.fifo, self.setting("MaximumMessageSize"), content_based)
 
     def setting(self, name: str) -> int:
         return int(self.attributes.get(name, DEFAULTS[name]))
@@ -124,8 +130,7 @@ class Queue:
         del self.messages[message.number]
 
     def change_visibility(self, receipt: str, seconds: int, now: int) -> None:
-        if not 0 <= seconds <= 43_200:
-            raise Fault("InvalidParameterValue", f"Value {seconds} for parameter VisibilityTimeout is invalid.")
+        check_visibility(seconds)
         message = self._held(receipt)
         if message is None or message.receipt != receipt or not message.in_flight(now):
             raise Fault(

@@ -10,7 +10,10 @@ from typing import Any, Final, TypeAlias
 from botocore.response import StreamingBody
 
 from flowguard.local.calls import Response
-from flowguard.local.memory.faults import Fault
+from flowguard.local.limits.buses import bus_name, check_entries, entry_fault
+from flowguard.local.limits.fault import Fault
+from flowguard.local.limits.functions import event_of, function_name
+from flowguard.local.limits.schedules import DEFAULT_GROUP, already_there, check_schedule, group_name, no_group
 from flowguard.local.memory.service import Operation, Params, Surroundings, operation
 
 Callback: TypeAlias = Callable[[Any], Any]
@@ -40,7 +43,7 @@ class Recorded:
 
 
 class EventBridge(Recorded):
-    """Any bus is there."""
+    """Any bus is there but what is missing on purpose: events for such a one are taken and gone, as in AWS."""
 
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
@@ -51,11 +54,16 @@ class EventBridge(Recorded):
         }
 
     def _put(self, params: Params) -> Response:
-        answers = []
-        for entry in params["Entries"]:
+        check_entries(params["Entries"])
+        answers = [self._put_entry(entry) for entry in params["Entries"]]
+        return {"FailedEntryCount": sum("ErrorCode" in answer for answer in answers), "Entries": answers}
+
+    def _put_entry(self, entry: Params) -> Response:
+        if fault := entry_fault(entry):
+            return {"ErrorCode": fault.code, "ErrorMessage": fault.message}
+        if not self._around.refusing.is_missing("events", bus_name(entry)):
             self._note(dict(entry))
-            answers.append({"EventId": self._around.new_id()})
-        return {"FailedEntryCount": 0, "Entries": answers}
+        return {"EventId": self._around.new_id()}
 
     def _bus(self, params: Params) -> Response:
         name = params.get("Name", "default")
@@ -72,10 +80,8 @@ class Lambda(Recorded):
         self.operations: Mapping[str, Operation] = {"Invoke": operation(self._invoke, accepted)}
 
     def _invoke(self, params: Params) -> Response:
-        payload = params.get("Payload", b"null")
-        text = payload if isinstance(payload, (bytes, str)) else payload.read()
-        event, kind = json.loads(text), params.get("InvocationType", "RequestResponse")
-        name = params["FunctionName"].rpartition(":")[2]
+        event, kind = event_of(params), params.get("InvocationType", "RequestResponse")
+        name = function_name(params)
         self._note({"FunctionName": name, "InvocationType": kind, "Payload": event})
         if kind != "RequestResponse":
             return {"StatusCode": 204 if kind == "DryRun" else 202, "Payload": _body(b"")}
@@ -98,29 +104,44 @@ def _body(content: bytes) -> StreamingBody:
 
 
 class Scheduler(Recorded):
-    """Schedules are kept and never fire."""
+    """Schedules are kept in their groups and never fire."""
 
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
+        self._groups = frozenset({DEFAULT_GROUP})
         self.operations: Mapping[str, Operation] = {
             "CreateSchedule": operation(self._create, _SCHEDULE),
             "DeleteSchedule": operation(self._delete, "Name GroupName ClientToken"),
+            "CreateScheduleGroup": operation(self._create_group, "Name ClientToken Tags"),
         }
 
+    def _create_group(self, params: Params) -> Response:
+        self._groups |= {params["Name"]}
+        return {"ScheduleGroupArn": self._around.arn("scheduler", f"schedule-group/{params['Name']}")}
+
     def _create(self, params: Params) -> Response:
-        group, name = params.get("GroupName", "default"), params["Name"]
+        group, name = group_name(params), params["Name"]
+        if group not in self._groups:
+            raise no_group(group)
+        check_schedule(params)
         if any(_named(one) == (group, name) for one in self.seen):
-            raise Fault("ConflictException", f"Schedule {name} already exists.")
+            raise already_there(name)
         self._note(dict(params))
         return {"ScheduleArn": self._around.arn("scheduler", f"schedule/{group}/{name}")}
 
     def _delete(self, params: Params) -> Response:
         kept = tuple(one for one in self.seen if _named(one) != _named(params))
         if len(kept) == len(self.seen):
-            raise Fault("ResourceNotFoundException", f"Schedule {params['Name']} does not exist.")
+            raise Fault("ResourceNotFoundException", f"Schedule {params['Name']} does not exist.", status=404)
         self.seen = kept
         return {}
 
+    def state(self) -> Any:
+        return self.seen, self._groups
+
+    def put_back(self, state: Any) -> None:
+        self.seen, self._groups = state
+
 
 def _named(params: Params) -> tuple[str, str]:
-    return params.get("GroupName", "default"), params["Name"]
+    return group_name(params), params["Name"]

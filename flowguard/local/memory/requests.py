@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
+from flowguard.local.limits.fault import invalid
+from flowguard.local.limits.items import check_text
 from flowguard.local.memory.conditions import Condition, condition
-from flowguard.local.memory.faults import invalid
 from flowguard.local.memory.grammar import Check, Names, Reader, Values
 from flowguard.local.memory.keys import KeyCondition, key_condition
 from flowguard.local.memory.paths import Path, meeting
@@ -76,7 +77,7 @@ def bind(params: Params) -> Bound:
     """Raises a ValidationException for whatever is wrong before any item has been looked at."""
     names: Mapping[str, str] = params.get("ExpressionAttributeNames", {})
     values = {name: stored(value) for name, value in params.get("ExpressionAttributeValues", {}).items()}
-    frozen = tuple(names.items())
+    frozen = tuple((name, check_text(meant)) for name, meant in names.items())
     parsed: dict[str, Any] = {
         kind: parse(kind, params[kind], frozen) for kind, parse in _PARSERS.items() if params.get(kind) is not None
     }

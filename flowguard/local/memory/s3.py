@@ -10,7 +10,8 @@ from typing import Any
 from botocore.response import StreamingBody
 
 from flowguard.local.calls import Response
-from flowguard.local.memory.faults import Fault
+from flowguard.local.limits.fault import Fault
+from flowguard.local.limits.objects import check_key, no_bucket, no_object
 from flowguard.local.memory.service import Operation, Params, Surroundings, operation
 
 
@@ -34,28 +35,33 @@ class S3:
 
     def _bucket(self, params: Params) -> Mapping[str, bytes]:
         if params["Bucket"] not in self._buckets:
-            raise Fault("NoSuchBucket", "The specified bucket does not exist")
+            raise no_bucket()
         return self._buckets[params["Bucket"]]
 
     def _put(self, params: Params) -> Response:
+        check_key(params)
         objects, body = self._bucket(params), params.get("Body", b"")
         if params.get("IfNoneMatch") == "*" and params["Key"] in objects:
-            raise Fault("PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
+            said = "At least one of the pre-conditions you specified did not hold"
+            raise Fault("PreconditionFailed", said, status=412)
         content = body if isinstance(body, (bytes, bytearray, str)) else body.read()
         data = content.encode() if isinstance(content, str) else bytes(content)
         self._buckets = {**self._buckets, params["Bucket"]: {**objects, params["Key"]: data}}
         return {"ETag": _etag(data)}
 
     def _get(self, params: Params) -> Response:
-        data = self._bucket(params).get(params["Key"])
-        if data is None:
-            raise Fault("NoSuchKey", "The specified key does not exist.")
+        data = self._found("GetObject", params)
         return {"Body": StreamingBody(io.BytesIO(data), len(data)), "ContentLength": len(data), "ETag": _etag(data)}
 
-    def _head(self, params: Params) -> Response:
+    def _found(self, operation: str, params: Params) -> bytes:
+        check_key(params)
         data = self._bucket(params).get(params["Key"])
         if data is None:
-            raise Fault("404", "Not Found")
+            raise no_object(operation)
+        return data
+
+    def _head(self, params: Params) -> Response:
+        data = self._found("HeadObject", params)
         return {"ContentLength": len(data), "ETag": _etag(data)}
 
     def _delete(self, params: Params) -> Response:

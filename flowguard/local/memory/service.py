@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 from flowguard.clock import Clock
 from flowguard.local.calls import Response
+from flowguard.local.limits.refusing import Refusing
 from flowguard.local.memory.faults import NotInMemory
 
 Params: TypeAlias = Mapping[str, Any]
@@ -47,10 +48,11 @@ class Service(Protocol):
 class Surroundings:
     """What services share: the time, where they are, and ids that are the same in every run."""
 
-    def __init__(self, clock: Clock, seed: int, region: str, account: str) -> None:
+    def __init__(self, clock: Clock, seed: int, region: str, account: str, refusing: Refusing) -> None:
         self.clock = clock
         self.region = region
         self.account = account
+        self.refusing = refusing
         self.ids_drawn = 0
         self._seed = seed
 

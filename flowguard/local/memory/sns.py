@@ -10,12 +10,11 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from flowguard.local.calls import Response
-from flowguard.local.memory.faults import Fault, NotInMemory
-from flowguard.local.memory.mail import size_of
+from flowguard.local.limits.topics import check_batch, check_message, no_topic
+from flowguard.local.memory.faults import NotInMemory
 from flowguard.local.memory.service import Operation, Params, Surroundings, operation
 from flowguard.local.memory.sqs import SQS
 
-LARGEST: Final = 262_144
 _MESSAGE: Final = "Message Subject MessageAttributes MessageGroupId MessageDeduplicationId"
 
 
@@ -36,6 +35,7 @@ class SNS:
         self._around = around
         self._sqs = sqs
         self._topics: dict[str, tuple[Subscription, ...]] = {}
+        self._content_based: frozenset[str] = frozenset()
         self.operations: Mapping[str, Operation] = {
             "CreateTopic": operation(self._create, "Name Attributes Tags"),
             "DeleteTopic": operation(self._delete, "TopicArn"),
@@ -49,6 +49,8 @@ class SNS:
     def _create(self, params: Params) -> Response:
         arn = self._around.arn("sns", params["Name"])
         self._topics.setdefault(arn, ())
+        if params.get("Attributes", {}).get("ContentBasedDeduplication") == "true":
+            self._content_based |= {arn}
         return {"TopicArn": arn}
 
     def _delete(self, params: Params) -> Response:
@@ -57,7 +59,7 @@ class SNS:
 
     def _topic(self, arn: str) -> str:
         if arn not in self._topics:
-            raise Fault("NotFound", "Topic does not exist")
+            raise no_topic()
         return arn
 
     def _subscribe(self, params: Params) -> Response:
@@ -82,32 +84,19 @@ class SNS:
     # -- publishing
 
     def _publish(self, params: Params) -> Response:
-        return self._published(self._topic(params.get("TopicArn") or params["TargetArn"]), params)
+        topic = self._topic(params.get("TopicArn") or params["TargetArn"])
+        check_message(params, **self._takes(topic))
+        return self._published(topic, params)
 
     def _publish_batch(self, params: Params) -> Response:
         topic, entries = self._topic(params["TopicArn"]), params["PublishBatchRequestEntries"]
-        if not 0 < len(entries) <= 10:
-            raise Fault("TooManyEntriesInBatchRequest", f"A batch has 1 to 10 entries; there are {len(entries)}")
-        if sum(_size(entry) for entry in entries) > LARGEST:
-            raise Fault("BatchRequestTooLong", "The length of all the messages put together is more than the limit")
-        answer: Response = {"Successful": [], "Failed": []}
-        for entry in entries:
-            try:
-                answer["Successful"].append({"Id": entry["Id"], **self._published(topic, entry)})
-            except Fault as fault:
-                failed = {"Id": entry["Id"], "SenderFault": True, "Code": fault.code, "Message": fault.message}
-                answer["Failed"].append(failed)
-        return answer
+        check_batch(entries, **self._takes(topic))
+        return {"Successful": [{"Id": one["Id"], **self._published(topic, one)} for one in entries], "Failed": []}
+
+    def _takes(self, topic: str) -> dict[str, bool]:
+        return {"fifo": topic.endswith(".fifo"), "content_based": topic in self._content_based}
 
     def _published(self, topic: str, entry: Params) -> Response:
-        if not entry["Message"]:
-            raise Fault("InvalidParameter", "Invalid parameter: Empty message")
-        if _size(entry) > LARGEST:
-            raise Fault("InvalidParameter", "Invalid parameter: Message too long")
-        if topic.endswith(".fifo") and "MessageGroupId" not in entry:
-            raise Fault(
-                "InvalidParameter", "Invalid parameter: The MessageGroupId parameter is required for FIFO topics"
-            )
         message_id = self._around.new_id()
         for subscription in self._topics[topic]:
             self._sqs.deliver(subscription.endpoint, self._delivery(subscription, message_id, entry))
@@ -140,10 +129,11 @@ class SNS:
     # -- state
 
     def state(self) -> Any:
-        return dict(self._topics)
+        return dict(self._topics), self._content_based
 
     def put_back(self, state: Any) -> None:
-        self._topics = dict(state)
+        topics, self._content_based = state
+        self._topics = dict(topics)
 
 
 def _attribute(value: Mapping[str, Any]) -> dict[str, str]:
@@ -151,7 +141,3 @@ def _attribute(value: Mapping[str, Any]) -> dict[str, str]:
     if content is None:
         content = base64.b64encode(value["BinaryValue"]).decode()
     return {"Type": value["DataType"], "Value": content}
-
-
-def _size(entry: Params) -> int:
-    return size_of(entry["Message"], entry.get("MessageAttributes", {}))

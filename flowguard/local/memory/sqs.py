@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
 from flowguard.local.calls import Response
-from flowguard.local.memory.faults import Fault
-from flowguard.local.memory.mail import (
+from flowguard.local.limits.fault import Fault
+from flowguard.local.limits.queues import (
     MOST_ENTRIES,
     check_batch,
-    essence,
-    fifo_ids,
-    md5,
-    sequence,
-    shown,
-    size_of,
+    check_entry,
+    check_message,
+    check_send_batch,
+    check_visibility,
+    no_queue,
     wrong,
 )
+from flowguard.local.memory.mail import essence, fifo_ids, md5, sequence, shown
 from flowguard.local.memory.queues import DEFAULTS, Message, Queue
 from flowguard.local.memory.service import Operation, Params, Surroundings, operation
-
-LONGEST_DELAY: Final = 900
 
 _SETTINGS: Final = frozenset(
     {*DEFAULTS, "FifoQueue", "ContentBasedDeduplication", "RedrivePolicy", "RedriveAllowPolicy", "Policy"}
@@ -68,11 +67,7 @@ class SQS:
 
     def _named(self, name: str) -> Queue:
         if name not in self._queues:
-            raise Fault(
-                "AWS.SimpleQueueService.NonExistentQueue",
-                "The specified queue does not exist.",
-                shape="QueueDoesNotExist",
-            )
+            raise no_queue()
         return self._queues[name]
 
     def _queue(self, params: Params) -> Queue:
@@ -133,6 +128,7 @@ class SQS:
 
     def _send(self, params: Params) -> Response:
         queue = self._queue(params)
+        check_message(params, queue.takes)
         return self._put(queue, params)
 
     def _put(self, queue: Queue, entry: Params) -> Response:
@@ -142,36 +138,19 @@ class SQS:
 
     def _message(self, queue: Queue, entry: Params) -> Message:
         body, attributes = entry["MessageBody"], entry.get("MessageAttributes", {})
-        largest = queue.setting("MaximumMessageSize")
-        if size_of(body, attributes) > largest:
-            raise wrong(f"One or more parameters are invalid. Reason: Message must be shorter than {largest} bytes.")
-        if not body:
-            raise Fault("MissingParameter", "The request must contain the parameter MessageBody.")
-        if len(attributes) > 10:
-            raise wrong("Number of message attributes is more than the allowed 10")
-        delay, now = self._delay(queue, entry), self._around.now()
+        delay, now = entry.get("DelaySeconds", queue.setting("DelaySeconds")), self._around.now()
         group, deduplication = fifo_ids(queue, entry)
         copied = {name: dict(value) for name, value in attributes.items()}
         return Message(0, self._around.new_id(), body, copied, now, now + delay * 1000, group, deduplication)
 
-    def _delay(self, queue: Queue, entry: Params) -> int:
-        delay: int = entry.get("DelaySeconds", queue.setting("DelaySeconds"))
-        if not 0 <= delay <= LONGEST_DELAY:
-            raise wrong(f"Value {delay} for parameter DelaySeconds is invalid. Reason: must be >= 0 and <= 900.")
-        if queue.fifo and entry.get("DelaySeconds", 0):
-            raise wrong(f"Value {delay} for parameter DelaySeconds is invalid. Reason: not valid for this queue type.")
-        return delay
-
     def _send_batch(self, params: Params) -> Response:
         queue = self._queue(params)
-        size = sum(size_of(one["MessageBody"], one.get("MessageAttributes", {})) for one in params["Entries"])
-        if size > int(DEFAULTS["MaximumMessageSize"]):
-            raise Fault(
-                "AWS.SimpleQueueService.BatchRequestTooLong",
-                f"Batch requests cannot be longer than 1048576 bytes. You have sent {size} bytes.",
-                shape="BatchRequestTooLong",
-            )
-        return self._each(params, lambda entry: self._put(queue, entry))
+        check_send_batch(params["Entries"], queue.takes)
+        return self._each(params, lambda entry: self._put_entry(queue, entry))
+
+    def _put_entry(self, queue: Queue, entry: Params) -> Response:
+        check_entry(entry, queue.takes)
+        return self._put(queue, entry)
 
     def _each(self, params: Params, run: Callable[[Params], Response]) -> Response:
         """A batch, entry by entry: what fails is told, and does not keep the others from being done."""
@@ -184,15 +163,16 @@ class SQS:
                 done = run({**entry, "QueueUrl": params["QueueUrl"]})
                 answer["Successful"].append({"Id": entry["Id"], **done})
             except Fault as fault:
-                failed = {"Id": entry["Id"], "SenderFault": True, "Code": fault.code, "Message": fault.message}
-                answer["Failed"].append(failed)
+                answer["Failed"].append(fault.as_entry(entry["Id"]))
         return {name: found for name, found in answer.items() if found}
 
     def deliver(self, arn: str, entry: Params) -> None:
         """What another service puts into a queue; where it cannot, the message is gone, as with the real ones."""
         queue = self.by_arn(arn)
         if queue is not None:
-            self._put(queue, entry)
+            with suppress(Fault):
+                check_message(entry, queue.takes)
+                self._put(queue, entry)
 
     # -- receiving
 
@@ -202,6 +182,7 @@ class SQS:
         if not 1 <= most <= MOST_ENTRIES:
             raise wrong(f"Value {most} for parameter MaxNumberOfMessages is invalid. Reason: must be between 1 and 10")
         visibility = params.get("VisibilityTimeout", queue.setting("VisibilityTimeout"))
+        check_visibility(visibility)
         found: list[Any] = []
         for message in queue.receivable(now):
             if self._gone_to_dead_letters(queue, message, now):

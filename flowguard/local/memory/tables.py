@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-from flowguard.local.memory.faults import Fault, invalid
+from flowguard.local.limits.fault import invalid
+from flowguard.local.limits.items import LARGEST_ITEM
 from flowguard.local.memory.keys import Key, Schema
 from flowguard.local.memory.paths import Path
 from flowguard.local.memory.service import Params
 from flowguard.local.memory.values import Item, item_weight
-
-LARGEST_ITEM: Final = 409_600
 
 
 class Row:
@@ -77,14 +76,19 @@ class Table:
         return [row.item for row in self.rows.values()]
 
     def check(self, item: Item) -> Item:
-        """The item, if it may be stored."""
-        if item_weight(item) > LARGEST_ITEM:
-            raise invalid("Item size has exceeded the maximum allowed size")
+        """The item, if all indexes take it."""
         for index in self.indexes.values():
             for name, kind in index.schema.types:
                 if name in item and not item[name].get(kind):
                     raise invalid(f"One or more parameter values were invalid: Type mismatch for Index Key {name}")
+            index.schema.check_sizes(item)
         return item
+
+
+def check_size(item: Item, too_large: str) -> None:
+    """That the item may be stored; ``too_large`` is what to say otherwise."""
+    if item_weight(item) > LARGEST_ITEM:
+        raise invalid(too_large)
 
 
 def table_from(params: Params, arn: str, now: int) -> Table:
@@ -118,7 +122,3 @@ def _schema(said: list[Mapping[str, str]], types: Mapping[str, str]) -> Schema:
     if missing := set(names) - types.keys():
         raise invalid(f"One or more parameter values were invalid: no definition of key attributes {sorted(missing)}")
     return Schema(tuple((name, types[name]) for name in names))
-
-
-def no_table() -> Fault:
-    return Fault("ResourceNotFoundException", "Cannot do operations on a non-existent table")

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from flowguard.local.calls import Response
-from flowguard.local.memory.faults import Fault, invalid
+from flowguard.local.limits.fault import Fault, invalid
+from flowguard.local.limits.items import LARGEST_ITEM, LARGEST_TRANSACTION, MOST_ACTIONS
 from flowguard.local.memory.service import Params, Surroundings
 from flowguard.local.memory.tables import Table
 from flowguard.local.memory.values import Item
 from flowguard.local.memory.writing import Kind, Planned, planned
 
-MOST_ACTIONS: Final = 100
 REMEMBERED: Final = 10 * 60 * 1000
 """How long a ClientRequestToken makes a repeated call harmless, ms."""
 
@@ -37,31 +37,13 @@ class Transactions:
 
     def write(self, params: Params) -> Response:
         actions = params["TransactItems"]
-        if not 0 < len(actions) <= MOST_ACTIONS:
-            raise invalid(f"Member must have length less than or equal to {MOST_ACTIONS}; there are {len(actions)}")
-        writes = [self._planned(action) for action in actions]
-        if len({(write.table.name, write.key) for write in writes}) < len(writes):
-            raise invalid("Transaction request cannot include multiple operations on one item")
+        writes = planned_together(actions, self._table)
         if self._repeated(params.get("ClientRequestToken"), actions):
             return {}
-        reasons, news = _judged(writes)
-        if any(reason["Code"] != "None" for reason in reasons):
-            codes = ", ".join(reason["Code"] for reason in reasons)
-            raise Fault(
-                "TransactionCanceledException",
-                f"Transaction cancelled, please refer cancellation reasons for specific reasons [{codes}]",
-                CancellationReasons=reasons,
-            )
-        for write, new in zip(writes, news, strict=True):
+        for write, new in zip(writes, judged(writes), strict=True):
             write.table.store(write.key, new)
         self._remember(params.get("ClientRequestToken"), actions)
         return {}
-
-    def _planned(self, action: Mapping[str, Any]) -> Planned:
-        if len(action) != 1 or not action.keys() <= _KINDS:
-            raise invalid("TransactItems can only contain one of Check, Put, Update or Delete")
-        ((kind, params),) = action.items()
-        return planned(cast("Kind", kind), self._table(params), params)
 
     def _repeated(self, token: str | None, actions: list[Any]) -> bool:
         known = self.tokens.get(token) if token is not None else None
@@ -81,24 +63,53 @@ class Transactions:
             self.tokens = {**fresh, token: _Remembered(now + REMEMBERED, _text(actions))}
 
 
+def planned_together(actions: list[Any], table: Callable[[Params], Table]) -> list[Planned]:
+    """The writes of one transaction. Raises a ValidationException for what is wrong whatever the tables hold."""
+    if not 0 < len(actions) <= MOST_ACTIONS:
+        raise invalid(f"Member must have length less than or equal to {MOST_ACTIONS}; there are {len(actions)}")
+    writes = [_planned(action, table) for action in actions]
+    if len({(write.table.name, write.key) for write in writes}) < len(writes):
+        raise invalid("Transaction request cannot include multiple operations on one item")
+    if len(writes) > LARGEST_TRANSACTION // LARGEST_ITEM:
+        size = sum(write.payload for write in writes)
+        if size > LARGEST_TRANSACTION:
+            raise invalid(f"Transaction payload size cannot exceed 4MB. Payload Size: {size}")
+    return writes
+
+
+def _planned(action: Mapping[str, Any], table: Callable[[Params], Table]) -> Planned:
+    if len(action) != 1 or not action.keys() <= _KINDS:
+        raise invalid("TransactItems can only contain one of Check, Put, Update or Delete")
+    ((kind, params),) = action.items()
+    return planned(cast("Kind", kind), table(params), params)
+
+
 def _text(actions: list[Any]) -> str:
     return json.dumps(actions, sort_keys=True, default=repr)
 
 
-def _judged(writes: list[Planned]) -> tuple[list[dict[str, Any]], list[Item | None]]:
-    """What each action says, and what each item would become."""
+def judged(writes: list[Planned]) -> list[Item | None]:
+    """What each item becomes. Raises the Fault that cancels the transaction, with a reason for each action."""
     reasons: list[dict[str, Any]] = []
     news: list[Item | None] = []
     for write in writes:
         reason, new = {"Code": "None"}, None
-        if not write.holds():
-            failed = {"Code": "ConditionalCheckFailed", "Message": "The conditional request failed"}
-            reason = {**failed, **write.shown_on_failure()}
-        else:
-            try:
+        try:
+            write.check_key()
+            if write.holds():
                 new = write.new()
-            except Fault as fault:
-                reason = {"Code": "ValidationError", "Message": fault.message}
+            else:
+                failed = {"Code": "ConditionalCheckFailed", "Message": "The conditional request failed"}
+                reason = {**failed, **write.shown_on_failure()}
+        except Fault as fault:
+            reason = {"Code": "ValidationError", "Message": fault.message}
         reasons.append(reason)
         news.append(new)
-    return reasons, news
+    codes = [reason["Code"] for reason in reasons]
+    if set(codes) != {"None"}:
+        raise Fault(
+            "TransactionCanceledException",
+            f"Transaction cancelled, please refer cancellation reasons for specific reasons [{', '.join(codes)}]",
+            CancellationReasons=reasons,
+        )
+    return news

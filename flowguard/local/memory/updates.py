@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from flowguard.local.memory.faults import Fault, invalid
+from flowguard.local.limits.fault import Fault, invalid
 from flowguard.local.memory.grammar import At, Call, Check, Given, Names, Operand, Read, Reader, Values, only, reading
 from flowguard.local.memory.paths import Path, backwards, found, meeting, placed, removed
 from flowguard.local.memory.values import EXACT, SETS, Item, Value, decimal, decimal_text, set_of, tag_of

@@ -12,7 +12,8 @@ from decimal import Context, Decimal
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
-from flowguard.local.memory.faults import invalid
+from flowguard.local.limits.fault import invalid
+from flowguard.local.limits.items import DEEPEST, check_text, too_deep
 
 Value: TypeAlias = dict[str, Any]
 """One value with its type: ``{"N": "1"}``."""
@@ -33,20 +34,24 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 # -- into the normal form
 
 
-def stored(value: Any) -> Value:
-    """A copy in normal form. What is no value is a ValidationException."""
+def stored(value: Any, depth: int = 0) -> Value:
+    """A copy in normal form, ``depth`` maps and lists down. What is no value is a ValidationException."""
     if not isinstance(value, Mapping) or len(value) != 1:
         raise invalid("Supplied AttributeValue has more than one datatypes set, must contain exactly one")
     ((tag, content),) = value.items()
-    if tag not in _NORMAL:
+    if tag not in TAGS:
         raise invalid("Supplied AttributeValue is empty, must contain exactly one of the supported datatypes")
+    if tag in _NESTED:
+        if depth == DEEPEST:
+            raise too_deep()
+        return {tag: _NESTED[tag](content, depth + 1)}
     return {tag: _NORMAL[tag](content)}
 
 
-def stored_item(item: Mapping[str, Any]) -> Item:
+def stored_item(item: Mapping[str, Any], depth: int = 0) -> Item:
     if "" in item:
         raise invalid("One or more parameter values were invalid: attribute names must not be empty")
-    return {name: stored(value) for name, value in item.items()}
+    return {check_text(name): stored(value, depth) for name, value in item.items()}
 
 
 def number_text(text: Any) -> str:
@@ -87,7 +92,7 @@ def set_of(tag: str, members: list[Any]) -> Value:
 def _text(content: Any) -> str:
     if not isinstance(content, str):
         raise invalid("Unexpected value type in payload")
-    return content
+    return check_text(content)
 
 
 def _binary(content: Any) -> bytes:
@@ -121,11 +126,14 @@ _NORMAL: Final[Mapping[str, Callable[[Any], Any]]] = {
     "B": _binary,
     "BOOL": bool,
     "NULL": _null,
-    "M": stored_item,
-    "L": lambda content: [stored(value) for value in content],
     "SS": _set("SS", _text),
     "NS": _set("NS", number_text),
     "BS": _set("BS", _binary),
+}
+
+_NESTED: Final[Mapping[str, Callable[[Any, int], Any]]] = {
+    "M": stored_item,
+    "L": lambda content, depth: [stored(value, depth) for value in content],
 }
 
 

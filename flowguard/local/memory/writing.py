@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from flowguard.local.memory.faults import invalid
+from flowguard.local.limits.fault import invalid
+from flowguard.local.limits.items import TOO_LARGE, TOO_LARGE_TO_UPDATE
+from flowguard.local.limits.texts import byte_size
 from flowguard.local.memory.keys import Key
 from flowguard.local.memory.paths import projected
 from flowguard.local.memory.requests import Bound, bind
 from flowguard.local.memory.service import Params
-from flowguard.local.memory.tables import Table
-from flowguard.local.memory.values import Item, shown_item, stored_item
+from flowguard.local.memory.tables import Table, check_size
+from flowguard.local.memory.values import Item, item_weight, shown_item, stored_item, weight
 
 Kind: TypeAlias = Literal["Put", "Update", "Delete", "ConditionCheck"]
 
@@ -32,6 +34,18 @@ class Planned:
         row = self.table.rows.get(self.key)
         return row.item if row is not None else None
 
+    def check_key(self) -> None:
+        self.table.schema.check_sizes(self.given)
+
+    @property
+    def payload(self) -> int:
+        """The bytes that count towards a transaction's: the item that is put, or the key, expressions and values."""
+        given = item_weight(self.given)
+        if self.kind == "Put":
+            return given
+        texts = (self.params.get("UpdateExpression", ""), self.params.get("ConditionExpression", ""))
+        return given + sum(map(byte_size, texts)) + sum(map(weight, self.bound.values.values()))
+
     def holds(self) -> bool:
         return self.bound.holds(self.old)
 
@@ -43,7 +57,9 @@ class Planned:
             case "Update":
                 base = self.old or self.given
                 update = self.bound.update
-                return self.table.check(update.applied(base, self.bound.values) if update else dict(base))
+                new = update.applied(base, self.bound.values) if update else dict(base)
+                check_size(new, TOO_LARGE_TO_UPDATE)
+                return self.table.check(new)
             case "Delete":
                 return None
             case _:
@@ -73,6 +89,7 @@ def planned(kind: Kind, table: Table, params: Params) -> Planned:
     if kind == "Put":
         given = stored_item(params["Item"])
         table.schema.check(given)
+        check_size(given, TOO_LARGE)
     else:
         given = table.schema.given(params["Key"])
     if bound.update is not None:

@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flowguard.clock import ManualClock
+from flowguard.local.limits.fault import Fault
+from flowguard.local.limits.refusing import Refusing
 from flowguard.local.memory.aws import MemoryAWS
 from flowguard.local.memory.dynamodb import DynamoDB
-from flowguard.local.memory.faults import Fault
 from flowguard.local.memory.service import Surroundings
 from tests.local.memory.cases import CONDITIONS, INVALID, ITEM, NAMES, NUMBERS, STORABLE, UPDATES, VALUES, used
 
@@ -319,7 +320,7 @@ def real(dynamodb_local_url: str) -> DynamoDBClient:
 @pytest.fixture(scope="module")
 def memory() -> DynamoDB:
     """Without the hook, through which every client's calls would go."""
-    service = DynamoDB(Surroundings(ManualClock(), 0, "us-east-1", "123456789012"))
+    service = DynamoDB(Surroundings(ManualClock(), 0, "us-east-1", "123456789012", Refusing()))
     service.operations["CreateTable"].run(TABLE)
     return service
 

@@ -1,0 +1,5 @@
+"""What AWS refuses of a request, by service: one set of rules for the AWS in memory and for the one on moto.
+
+A rule raises :class:`~flowguard.local.limits.fault.Fault` in AWS's words. Sizes and characters are those of AWS's
+documents; where a test on DynamoDB Local or ElasticMQ shows another answer, ``tests/refusals`` says so.
+"""

@@ -1,0 +1,76 @@
+"""Message attributes: the names, types and values that SQS and SNS take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from flowguard.local.limits.texts import byte_size, forbidden
+
+LONGEST_NAME: Final = 256
+
+_NAME: Final = re.compile("[A-Za-z0-9_.-]+")
+_TYPE: Final = re.compile(r"(String|Number|Binary)(\..+)?", re.DOTALL)
+_RESERVED: Final = ("aws.", "amazon.")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """``character`` says that a character is wrong, for which SQS has a code of its own."""
+
+    what: str
+    character: bool = False
+
+
+def attributes_size(attributes: Mapping[str, Any]) -> int:
+    """Bytes of names, types and values."""
+    return sum(
+        byte_size(name) + byte_size(said["DataType"]) + byte_size(_value(said)) for name, said in attributes.items()
+    )
+
+
+def problem_of(attributes: Mapping[str, Any]) -> Problem | None:
+    """What is wrong with the first attribute that cannot be sent."""
+    for name, said in attributes.items():
+        found = _name_problem(name) or _value_problem(name, said)
+        if found is not None:
+            return found
+    return None
+
+
+def _name_problem(name: str) -> Problem | None:
+    if not 0 < len(name) <= LONGEST_NAME:
+        return Problem(f"A message attribute's name has 1 to {LONGEST_NAME} characters.")
+    if not _NAME.fullmatch(name):
+        return Problem("A message attribute's name has letters, digits, underscores, hyphens and periods only.")
+    if name.startswith(".") or name.endswith(".") or ".." in name:
+        return Problem("A message attribute's name has no period at its ends and no two in succession.")
+    if name.lower().startswith(_RESERVED):
+        return Problem("A message attribute's name does not begin with 'AWS.' or 'Amazon.'.")
+    return None
+
+
+def _value_problem(name: str, said: Mapping[str, Any]) -> Problem | None:
+    kind, value = said["DataType"], _value(said)
+    if len(kind) > LONGEST_NAME or not _TYPE.fullmatch(kind):
+        return Problem(f"The type of message attribute '{name}' is not String, Number or Binary.")
+    if kind.startswith("Binary") is not isinstance(value, bytes):
+        return Problem(f"The message attribute '{name}' of type '{kind}' must use that type's field.")
+    if not value:
+        return Problem(f"The message attribute '{name}' must contain a non-empty value of type '{kind}'.")
+    for text in (kind, value):
+        if isinstance(text, str) and (character := forbidden(text)):
+            return Problem(f"Invalid character '{character}' in the message attribute '{name}'.", character=True)
+    return None
+
+
+def _value(said: Mapping[str, Any]) -> str | bytes:
+    """The content, empty where nothing is given."""
+    empty: str | bytes = b"" if said["DataType"].startswith("Binary") else ""
+    binary = said.get("BinaryValue")
+    if binary is not None:
+        return binary.encode() if isinstance(binary, str) else bytes(binary)
+    text: str | bytes = said.get("StringValue", empty)
+    return text
