@@ -22,6 +22,8 @@ from flowguard.local.account import REGION, environment, isolated, new_session, 
 from flowguard.local.calls import ApiCall, Interceptor, Proceed, Response, intercept, one_at_a_time
 from flowguard.local.keyed import create_run_table
 from flowguard.local.limits.refusing import Refusing
+from flowguard.local.strict.interceptor import Strict
+from flowguard.local.strict.state import items_of_any_size
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -57,6 +59,7 @@ class EmbeddedAWS:
             opened.enter_context(_moto(self.seed))
             opened.enter_context(intercept(one_at_a_time(), innermost=True))
             opened.enter_context(intercept(_adopting(), innermost=True))
+            opened.enter_context(intercept(Strict(self.refusing), innermost=True))
             self._session = new_session()
             self._exit = opened.pop_all()
         return self
@@ -130,7 +133,8 @@ def _moto(seed: int) -> Iterator[None]:
     with mock_aws(config={"lambda": {"use_docker": False}}):
         mock_random.seed(seed)
         try:
-            yield
+            with items_of_any_size():
+                yield
         finally:
             mock_random.setstate(ids)
 

@@ -1,0 +1,1 @@
+"""moto held to AWS's limits: what AWS refuses is refused before moto sees it."""
