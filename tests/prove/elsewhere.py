@@ -50,7 +50,21 @@ TESTED: Final = (
         ("tests/test_routing.py",),
         "a message that flowguard has not written, or a function set up wrongly",
     ),
-    Elsewhere(r"^outbox\.Send\.(__post_init__|size)", ("tests/test_outbox.py",), "messages as large as can be"),
+    Elsewhere(
+        r"^(outbox\.|bodies\.)",
+        ("tests/test_outbox.py", "tests/aws/test_sender.py"),
+        "messages as large as can be, and texts that no service takes",
+    ),
+    Elsewhere(
+        r"^unsent\.",
+        ("tests/test_unsent.py", "tests/runtime/test_refused_for_good.py"),
+        "a parked message of every form, and one that nobody parked",
+    ),
+    Elsewhere(
+        r"^dispatch\.",
+        ("tests/runtime/test_refused_for_good.py", "tests/runtime/test_dispatch.py"),
+        "several messages of which some are refused, some for good",
+    ),
     Elsewhere(r"^aws\.sender\.", ("tests/aws/test_sender.py",), "names and sizes that no explored flow has"),
     Elsewhere(r"^aws\.schedules\.", ("tests/aws/test_schedules.py",), "a scheduler that refuses"),
     Elsewhere(r"^aws\.faults\.", ("tests/aws/test_faults.py",), "a transaction that meets another one"),
@@ -74,7 +88,26 @@ TESTED: Final = (
         ("tests/runtime/test_claims.py::test_a_retry_of_an_attempt_that_was_overtaken_is_a_duplicate",),
         "a copy that comes while a later attempt is at work: the explorer's come at once, or when all is over",
     ),
-    Elsewhere(r"^plan\.", ("tests/test_plan.py",), "what a handler returns that is not type-checked"),
+    Elsewhere(
+        r"^runtime\.Runtime\.(_given_back|_claim|_again_in_place)",
+        ("tests/runtime/test_without_a_queue.py",),
+        "the explorer's messages come from queues",
+    ),
+    Elsewhere(
+        r"^runtime\.Runtime\.",
+        ("tests/runtime/",),
+        "texts that are gone, letters that fit nowhere, clocks that go back: several at once",
+    ),
+    Elsewhere(
+        r"^aws\.packing\.",
+        ("tests/aws/store/test_long_texts.py",),
+        "texts of every size and form, and an S3 that refuses",
+    ),
+    Elsewhere(
+        r"^plan\.",
+        ("tests/test_plan.py", "tests/runtime/test_refused_for_good.py"),
+        "what a handler returns that is not type-checked",
+    ),
     Elsewhere(r"^failure\.", ("tests/test_failure.py",), "the very limits"),
     Elsewhere(r"^retry\.", ("tests/test_retry.py",), "how long a delay is, which nobody outside can see"),
 )

@@ -15,6 +15,8 @@ MODULES: Final = (
     "flowguard.failure",
     "flowguard.plan",
     "flowguard.outbox",
+    "flowguard.bodies",
+    "flowguard.unsent",
     "flowguard.run",
     "flowguard.message",
     "flowguard.retry",
@@ -23,6 +25,7 @@ MODULES: Final = (
     "flowguard.aws.sender",
     "flowguard.aws.schedules",
     "flowguard.aws.writes",
+    "flowguard.aws.packing",
     "flowguard.aws.faults",
 )
 """Where decisions are made."""
