@@ -1,7 +1,8 @@
 """What a dead letter is, and in which form it goes back.
 
-There are two kinds. A *parked* letter was written by flowguard and says everything for its return: the next redrive,
-retry 0, the error. A *raw* one was moved by SQS itself, for its function was killed too often; it is as it was sent.
+There are three kinds. A *parked* letter was written by flowguard and says everything for its return: the next redrive,
+retry 0, the error. An *unsent* one was written by flowguard too: a message of a commit that its destination refused for
+good. A *raw* one was moved by SQS itself, for its function was killed too often; it is as it was sent.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flowguard.attributes import Attribute
-from flowguard.envelope import Envelope, normalize_record, resend
+from flowguard.destinations import Destination
+from flowguard.envelope import Envelope, Source, normalize_record, resend
 from flowguard.errors import EnvelopeError
 from flowguard.flow import AnyFlow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
 from flowguard.notification import UNKNOWN_QUEUE, arn_service, is_ours
+from flowguard.printable import bounded
+from flowguard.records import open_record
 from flowguard.routing import Routes
+from flowguard.undelivered import TO, Undelivered, bound_for
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,8 @@ class Letter:
 
     ``message`` is what it says as it lies there. ``problem`` is why it cannot be read; then it is sent nowhere.
     ``source_arn`` is the queue that SQS moved it from, where SQS says so. ``flow`` is its class, where that is known.
+    ``unsent`` is the send that the letter is, of which ``text`` is the body. ``bound_for`` is where a parked letter was
+    to go whose inbox refused it.
     """
 
     message_id: str
@@ -39,6 +46,8 @@ class Letter:
     message: Message | None = None
     problem: str | None = None
     flow: AnyFlow | None = None
+    unsent: Undelivered | None = None
+    bound_for: Destination | None = None
 
     @classmethod
     def read(cls, received: Mapping[str, Any], *, now: int, flow: AnyFlow | None = None) -> Letter:
@@ -54,21 +63,49 @@ class Letter:
             source_arn=source_arn,
             text=received["Body"],
         )
+        record = {**received, "EventSourceARN": source_arn} if source_arn else dict(received)
         try:
-            envelope = normalize_record({**received, "EventSourceARN": source_arn} if source_arn else dict(received))
-            message = _message(envelope)
-            if flow is None or message.flow not in ("", flow.name):
-                return replace(letter, text=envelope.message, envelope=envelope, message=message)
-            message = Routes((flow,)).resolve(envelope, now).message
+            return letter._of_send(record) or letter._of_message(record, now, flow)
         except (EnvelopeError, ValueError) as error:
-            return replace(letter, problem=str(error))
-        return replace(letter, text=envelope.message, envelope=envelope, message=message, flow=flow)
+            return replace(letter, problem=bounded(str(error)))
+
+    def _of_send(self, record: dict[str, Any]) -> Letter | None:
+        """Its body is any text, so only the record's own attributes count. None where the letter is of another kind."""
+        opened = open_record(record, "record")
+        unsent = Undelivered.of(opened.attributes)
+        if unsent is None:
+            return None
+        envelope = Envelope(opened.record, Source.SQS, self.text, opened.attributes, None)
+        return replace(self, envelope=envelope, message=_message(envelope), unsent=unsent)
+
+    def _of_message(self, record: dict[str, Any], now: int, flow: AnyFlow | None) -> Letter:
+        envelope = normalize_record(record)
+        message = _message(envelope)
+        if flow is not None and message.flow in ("", flow.name):
+            message = Routes((flow,)).resolve(envelope, now).message
+        else:
+            flow = None
+        own = {name: envelope.attributes[name] for name in envelope.received["messageAttributes"]}
+        bound = bound_for(own) if self.source_arn is None else None
+        return replace(self, text=envelope.message, envelope=envelope, message=message, flow=flow, bound_for=bound)
 
     @property
     def is_parked(self) -> bool:
         """Written by flowguard, to be sent back as it is."""
         m = self.message
-        return m is not None and m.redrive > 0 and m.retry == 0 and self.source_arn is None
+        return m is not None and m.redrive > 0 and m.retry == 0 and self.source_arn is None and self.unsent is None
+
+    @property
+    def kind(self) -> str:
+        """``unreadable``, ``unsent``, ``parked`` or ``raw``."""
+        if self.message is None:
+            return "unreadable"
+        return "unsent" if self.unsent is not None else "parked" if self.is_parked else "raw"
+
+    @property
+    def to(self) -> Destination | None:
+        """Where it was to go, as far as the letter says so."""
+        return self.unsent.to if self.unsent is not None else self.bound_for
 
     @property
     def error(self) -> ErrorNote | None:
@@ -77,13 +114,17 @@ class Letter:
 
     @property
     def home_arn(self) -> str | None:
-        """The queue that it came through, as far as the letter itself tells."""
+        """The queue that it came through: by SQS's own word, or else by that of a letter which flowguard parked.
+
+        The body is a sender's text. What it says of the queue counts only where it lies as flowguard parked it.
+        """
+        if self.source_arn is not None or not self.is_parked:
+            return self.source_arn
         seen = None if self.envelope is None else self.envelope.notification
-        if seen is not None and is_ours(seen) and arn_service(seen["TopicArn"]) == "sqs":
-            arn: str = seen["TopicArn"]
-            if arn != UNKNOWN_QUEUE:
-                return arn
-        return self.source_arn
+        if seen is None or not is_ours(seen) or arn_service(seen["TopicArn"]) != "sqs":
+            return None
+        arn: str = seen["TopicArn"]
+        return None if arn == UNKNOWN_QUEUE else arn
 
     def returning(self) -> Message:
         """The message as it is sent back. Raises ValueError where it cannot be read."""
@@ -92,14 +133,19 @@ class Letter:
         return self.message if self.is_parked else self.message._replace(redrive=self.message.redrive + 1, retry=0)
 
     def resent(self) -> tuple[str, dict[str, Attribute]]:
-        """Body and attributes with which it is sent back: a parked one as it is, a raw one as the next redrive."""
+        """Body and attributes with which it is sent back: a parked one as it is, a raw one as the next redrive.
+
+        Raises ValueError where it cannot be read, and for an unsent one, which is for no stage.
+        """
         m = self.returning()
+        if self.unsent is not None:
+            raise ValueError(f"it is a message to {bounded(str(self.unsent.to))}, not one of a stage")
         assert self.envelope is not None  # noqa: S101 - a message was read from it
         if self.is_parked:
             return resend(self.envelope, {})
         said = self.envelope.attributes.get(PLACE)
         place = json.loads(said.value) if said is not None else {}
-        place = {name: value for name, value in place.items() if name != "retry"} | {"redrive": m.redrive}
+        place = {name: value for name, value in place.items() if name not in ("retry", TO)} | {"redrive": m.redrive}
         extras = {
             REQUEST_ID: Attribute.string(m.request_id),
             REQUESTED_AT: Attribute.number(m.requested_at),
@@ -114,8 +160,11 @@ class Letter:
         error = self.error
         return {
             "message_id": self.message_id,
-            "kind": "unreadable" if self.message is None else "parked" if self.is_parked else "raw",
+            "kind": self.kind,
             **_place(self.message),
+            "to": None if self.to is None else str(self.to),
+            "send_kind": None if self.unsent is None else self.unsent.kind.value,
+            "send_id": None if self.unsent is None else self.unsent.id,
             "error": {"type": error.type, "text": error.text, "at": error.at} if error else None,
             "problem": self.problem,
             "age": max(0, (now - self.sent_at) // 1000),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flowguard.printable import shown
+
 
 @dataclass(frozen=True)
 class Queue:
@@ -58,7 +60,7 @@ class Bus:
 
     def __post_init__(self) -> None:
         if "|" in f"{self.source}{self.detail_type}{self.name}":
-            raise ValueError(f"{self!r} has a '|', which separates its parts where it is written as text")
+            raise ValueError(f"{shown(self)} has a '|', which separates its parts where it is written as text")
 
     def __str__(self) -> str:
         return f"events:{self.source}|{self.detail_type}|{self.name}"
@@ -81,7 +83,7 @@ def parse_destination(text: str) -> Destination:
             source, detail_type, bus = name.split("|")
             return Bus(bus, source, detail_type)
         case _:
-            raise ValueError(f"{text!r} is no destination; write sqs:…, sns:…, lambda:… or events:source|type|bus")
+            raise ValueError(f"{shown(text)} is no destination; write sqs:…, sns:…, lambda:… or events:source|type|bus")
 
 
 def destination(value: Destination | str) -> Destination:

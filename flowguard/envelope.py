@@ -27,7 +27,8 @@ from flowguard.notification import (
     new_notification,
     to_json,
 )
-from flowguard.records import LAMBDA, Opened, find_records, open_invocation, open_record, record_id
+from flowguard.printable import bounded
+from flowguard.records import LAMBDA, SQS, Opened, find_records, open_invocation, open_record, record_id
 
 MAX_ATTRIBUTES: Final = 10  # that SQS takes beside a body
 
@@ -53,7 +54,9 @@ class Envelope(NamedTuple):
     @property
     def record(self) -> dict[str, Any]:
         """The normalised record; normalising that again changes nothing. Made when asked for: few are sent again."""
-        return self.received if self.notification is not None else _wrap(self.received, self.attributes)
+        if self.notification is None:
+            return _wrap(self.received, self.attributes)
+        return _corrected(self.received, self.notification) if is_ours(self.notification) else self.received
 
     def extras(self) -> dict[str, Attribute]:
         """The attributes on top of the normalised record: what a retry says beside the untouched message."""
@@ -168,7 +171,7 @@ def resend(envelope: Envelope, extras: Mapping[str, Attribute]) -> tuple[str, di
     """The body and attributes of a retry: the original untouched, beside it the extras, over those of earlier ones."""
     attributes = {**envelope.extras(), **extras}
     if len(attributes) > MAX_ATTRIBUTES:
-        names = ", ".join(attributes)
+        names = bounded(", ".join(attributes))
         problem = f"SQS takes {MAX_ATTRIBUTES}, this retry would have {len(attributes)}: {names}"
         raise EnvelopeError(envelope.message_id, "messageAttributes", problem)
     return envelope.record["body"], attributes
@@ -227,16 +230,37 @@ def _wrap(record: dict[str, Any], attributes: Mapping[str, Attribute]) -> dict[s
     return {**record, "body": to_json(notification), "messageAttributes": {}}
 
 
+def _corrected(record: dict[str, Any], notification: Mapping[str, Any]) -> dict[str, Any]:
+    """Where SQS moved the record, SQS's word for the queue before that stands in our notification.
+
+    The notification came as a message's body, and anybody who may send to the queue can write one.
+    """
+    source = _moved_from(record)
+    if source is None or source == notification["TopicArn"]:
+        return record
+    return {**record, "body": to_json({**notification, "TopicArn": source})}
+
+
 def _origin(record: dict[str, Any]) -> str:
     """The ARN the message came through, or its placeholder: it tells our notification from one of SNS.
 
     Of a record that SQS moved to a dead-letter queue it is the queue before that: where it belongs.
     """
+    if (source := _moved_from(record)) is not None:
+        return source
     is_invocation = record["eventSource"] == LAMBDA
-    arn = record["attributes"].get("DeadLetterQueueSourceArn") or record.get("eventSourceARN")
+    arn = record.get("eventSourceARN")
     if isinstance(arn, str) and arn_service(arn) == ("lambda" if is_invocation else "sqs"):
         return arn
     return UNKNOWN_FUNCTION if is_invocation else UNKNOWN_QUEUE
+
+
+def _moved_from(record: dict[str, Any]) -> str | None:
+    """The queue that SQS moved the record from, by SQS's own attribute; None where it did not move it."""
+    if record["eventSource"] != SQS:
+        return None
+    arn = record["attributes"].get("DeadLetterQueueSourceArn")
+    return arn if isinstance(arn, str) and arn_service(arn) == "sqs" else None
 
 
 def _source(record: dict[str, Any], notification: dict[str, Any] | None) -> Source:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from flowguard.message import Message
+from flowguard.printable import bounded, printable
 
 logger = logging.getLogger("flowguard")
 
@@ -80,14 +81,14 @@ class Happening(NamedTuple):
     facts: Mapping[str, Any] = {}
 
     def fields(self) -> dict[str, Any]:
-        """What a log line or a metric may show."""
+        """What a log line or a metric may show: each text printable, and cut where it is long."""
         found: dict[str, Any] = {"event": self.event.value}
         if (m := self.message) is not None:
             found.update(
                 request_id=m.request_id, flow=m.flow, stage=m.stage, hop=m.hop, attempt=m.retry + 1, redrive=m.redrive
             )
         found.update(self.facts)
-        return found
+        return {name: printable(bounded(fact)) if isinstance(fact, str) else fact for name, fact in found.items()}
 
 
 class Observer(Protocol):

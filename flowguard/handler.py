@@ -16,6 +16,7 @@ from flowguard.errors import NotProcessed
 from flowguard.events import Event, Happening
 from flowguard.flow import AnyFlow
 from flowguard.ports import Budget, Services, Unlimited
+from flowguard.printable import bounded, printable
 from flowguard.routing import Routes
 from flowguard.settings import Settings
 from flowguard.stage import AnyStage
@@ -99,9 +100,14 @@ def _answer(endings: Sequence[Ending], bad: Sequence[BadRecord]) -> Any:
     left.update({record.record_id: str(record.error) for record in bad if record.record_id is not None})
     if unnamed or not all(ending.envelope.source in _FROM_QUEUES for ending in endings):
         if left or unnamed:
-            raise NotProcessed({**left, **unnamed})
+            raise NotProcessed({_short(record): _short(why) for record, why in {**left, **unnamed}.items()})
         return _result(endings)
     return {"batchItemFailures": [{"itemIdentifier": record} for record in left]}
+
+
+def _short(text: str) -> str:
+    """What Lambda logs and a caller reads of a sender's text."""
+    return printable(bounded(text))
 
 
 def _result(endings: Sequence[Ending]) -> Any:

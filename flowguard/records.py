@@ -16,6 +16,7 @@ from flowguard.notification import (
     claims_to_be_notification,
     to_json,
 )
+from flowguard.printable import bounded
 
 SQS: Final = "aws:sqs"
 SNS: Final = "aws:sns"
@@ -95,7 +96,7 @@ def open_record(record: object, place: str) -> Opened:
         return _open_printed(record, place)
     if kind == SNS:
         return _open_sns(record, place)
-    problem = f"{kind} records are not messages: flowguard reads those of SQS and SNS, and direct invocations"
+    problem = f"{bounded(kind)} records are not messages: flowguard reads those of SQS and SNS, and direct invocations"
     raise EnvelopeError(record_id(record) or place, "eventSource", problem)
 
 

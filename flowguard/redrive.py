@@ -18,7 +18,7 @@ class Fate(StrEnum):
     """What a redrive says of a letter."""
 
     REDRIVEN = "REDRIVEN"
-    """Sent back: its stage takes it."""
+    """Sent back to its stage, or an unsent message to where it was to go."""
     SUPERSEDED = "SUPERSEDED"
     """Not sent: another request holds the object, or the run went on without it."""
     COMPLETED = "COMPLETED"
@@ -38,6 +38,8 @@ def judge(letter: Letter, item: RunItem | None, *, now: int, unsent: bool = Fals
     ``unsent`` says that the item holds an outbox. Without its flow's class, the newest request is taken to win.
     """
     message = letter.returning()
+    if letter.unsent is not None:
+        return Judgement(Fate.REDRIVEN, "sent to where it was to go")
     if not message.object_id:
         return Judgement(Fate.REDRIVEN, "it names no object, so no run item can be asked; its claim will be")
     verdict = decide(item, _request(message, now, letter.flow))

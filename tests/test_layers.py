@@ -16,11 +16,23 @@ import pytest
 
 # Lowest first. A name is a module or a package right under flowguard/.
 LAYERS = (
-    {"errors", "ids", "clock", "alarm", "retry", "writes", "destinations", "settings", "attributes", "verdicts"},
+    {
+        "errors",
+        "ids",
+        "clock",
+        "alarm",
+        "retry",
+        "writes",
+        "destinations",
+        "settings",
+        "attributes",
+        "verdicts",
+        "printable",
+    },
     {"payloads", "failure", "message", "outcome", "events", "notification", "records"},
     {"bodies"},
     {"outbox"},
-    {"step", "envelope"},
+    {"step", "envelope", "undelivered", "reach"},
     {"stage"},
     {"flow"},
     {"run", "routing"},

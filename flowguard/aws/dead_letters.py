@@ -76,9 +76,9 @@ class Reading:
         clock: Clock | None = None,
     ) -> None:
         self.queue = queue
+        self.flow = flow
         self.warnings: list[str] = []
         self._sqs = clients.sqs
-        self._flow = flow
         self._visibility = visibility
         self._wait = wait
         self._clock = clock if clock is not None else SystemClock()
@@ -104,7 +104,7 @@ class Reading:
                     f"stopped early: letters came round again after {self._visibility} s; give a longer --visibility"
                 )
                 return
-            yield [Letter.read(message, now=self._clock.now(), flow=self._flow) for message in new]
+            yield [Letter.read(message, now=self._clock.now(), flow=self.flow) for message in new]
 
     def delete(self, letters: Sequence[Letter]) -> Mapping[str, str]:
         """Answers why, by message id, for those that could not be deleted."""

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from flowguard.aws.dead_letters import Reading, Unusable, explained
 from flowguard.aws.items import read_item, run_key
 from flowguard.aws.sender import AWSSender
 from flowguard.clock import Clock, SystemClock
 from flowguard.dead_letters import Letter
-from flowguard.destinations import Queue
+from flowguard.destinations import Destination, Queue
 from flowguard.errors import FlowguardError
+from flowguard.flow import AnyFlow
 from flowguard.outbox import Kind, Send
 from flowguard.ports import Refusal
+from flowguard.printable import bounded, shown
+from flowguard.reach import is_beside
 from flowguard.redrive import Fate, Judgement, judge
+from flowguard.undelivered import Undelivered
 
 if TYPE_CHECKING:
     from flowguard.aws.clients import Clients
+
+_CURE: Final = "give --to or --flow-class"
 
 
 @dataclass(frozen=True)
@@ -35,8 +41,10 @@ class Outcome:
 class Redriver:
     """Sends letters back: judged by one read of the run item each, sent in batches, deleted only after that.
 
-    ``to`` is the queue for all of them; without it each goes to its stage's: by its flow's class, or the queue it came
-    through. ``drop_obsolete`` deletes those that the judgement does not send.
+    ``to`` is the queue for all of them; without it each goes to its stage's, by its flow's class or the queue it came
+    through, and an unsent message to where it was to go. What a letter itself says of that counts only within the
+    account and region of its queue, unless ``elsewhere`` allows another for unsent messages. ``drop_obsolete`` deletes
+    those that the judgement does not send.
     """
 
     def __init__(
@@ -47,6 +55,7 @@ class Redriver:
         *,
         to: str | None = None,
         drop_obsolete: bool = False,
+        elsewhere: bool = False,
         clock: Clock | None = None,
     ) -> None:
         self._clients = clients
@@ -54,6 +63,7 @@ class Redriver:
         self._reading = reading
         self._to = to
         self._drop_obsolete = drop_obsolete
+        self._elsewhere = elsewhere
         self._clock = clock if clock is not None else SystemClock()
         self._sender = AWSSender(clients)
         self._homes: dict[str, str] = {}
@@ -75,12 +85,15 @@ class Redriver:
                     judged[place] = replace(outcome, failed=str(error))
         refused = self._sender.send(list(sends.values()))
         for i, (place, send) in enumerate(sends.items()):
-            judged[place] = replace(judged[place], to=str(getattr(send.to, "name", "")), failed=_why(refused.get(i)))
+            judged[place] = replace(judged[place], to=_name(send.to), failed=_why(refused.get(i)))
         return self._deleted(judged)
 
     def _judged(self, letter: Letter) -> Outcome:
         if letter.message is None:
             return Outcome(letter, None, failed=f"it cannot be read: {letter.problem}")
+        if letter.unsent is not None:
+            judgement = judge(letter, None, now=self._clock.now())
+            return Outcome(letter, judgement if self._to is None else judgement._replace(why="sent to where --to says"))
         found = self._item(letter)
         item = read_item(found) if found else None
         unsent = bool(found) and "outbox" in found
@@ -96,6 +109,8 @@ class Redriver:
             ).get("Item")
 
     def _send(self, letter: Letter) -> Send:
+        if letter.unsent is not None:
+            return self._unsent(letter, letter.unsent)
         m = letter.returning()
         body, attributes = letter.resent()
         return Send(
@@ -107,20 +122,73 @@ class Redriver:
             group=letter.group_id or m.object_id or m.request_id,
         )
 
+    def _unsent(self, letter: Letter, unsent: Undelivered) -> Send:
+        """The send as it was, under its own id. Raises ValueError for one that flowguard may not have parked."""
+        if letter.source_arn is not None:
+            raise ValueError(
+                f"SQS moved it here from {letter.source_arn}, so anybody may have written it; look at it with "
+                "dlq show --payload, then send it by hand, or drop it"
+            )
+        if self._to is not None:
+            return unsent.send(letter.text, Queue(self._to))
+        if not self._elsewhere:
+            self._check_reach(unsent.to, "give --to, or --elsewhere if it is right")
+        self._check_other(unsent.to)
+        return unsent.send(letter.text)
+
     def _home(self, letter: Letter) -> str:
         if self._to is not None:
             return self._to
-        if letter.flow is not None and letter.message is not None:
-            inbox = letter.flow.inbox_of(letter.flow.stage(letter.message.stage))
-            if isinstance(inbox, Queue):
-                return inbox.name
-            raise ValueError(f"its stage is sent to through {inbox}; name the queue behind that with --to")
+        if self._reading.flow is not None:
+            return self._inbox(letter, self._reading.flow)
+        if letter.source_arn is None and letter.is_parked and letter.bound_for is not None:
+            return self._bound(letter.bound_for)
         arn = letter.home_arn or (None if letter.is_parked else self._reading.queue.arn)
         if arn is None:
-            raise ValueError("it does not say which queue it came through; give --to or --flow-class")
+            raise ValueError(f"it does not say which queue it came through; {_CURE}")
+        if arn != letter.source_arn:
+            self._check_reach(Queue(arn), _CURE)
         if arn not in self._homes:
             self._homes[arn] = self._source_of(arn)
         return self._homes[arn]
+
+    def _inbox(self, letter: Letter, flow: AnyFlow) -> str:
+        """Where its flow's class is given, the class decides, and nothing that the letter says."""
+        if letter.flow is None or letter.message is None:
+            named = letter.message.flow if letter.message is not None else ""
+            raise ValueError(
+                f"it is of flow {shown(named)}, and --flow-class is {flow.name!r}; redrive it with the class of its "
+                f"own flow, or give --to"
+            )
+        inbox = flow.inbox_of(flow.stage(letter.message.stage))
+        if isinstance(inbox, Queue):
+            return inbox.name
+        raise ValueError(f"its stage is sent to through {inbox}; name the queue behind that with --to")
+
+    def _bound(self, to: Destination) -> str:
+        """The inbox that refused the message of a next hop."""
+        self._check_reach(to, _CURE)
+        self._check_other(to)
+        if isinstance(to, Queue):
+            return to.name
+        raise ValueError(f"it was to go through {to}; name the queue behind that with --to")
+
+    def _check_reach(self, to: Destination, cure: str) -> None:
+        """Raises ValueError for a destination of the letter's own choice in another account or region."""
+        queue = self._reading.queue
+        if not is_beside(to, arn=queue.arn, url=queue.url):
+            raise ValueError(
+                f"it names {bounded(str(to))}, which is not in the account and region of {queue.arn}; {cure}"
+            )
+
+    def _check_other(self, to: Destination) -> None:
+        """Raises ValueError for the dead letters themselves, and where the queue cannot be found."""
+        if not isinstance(to, Queue):
+            return
+        with explained(f"queue {shown(to.name)}"):
+            url = self._sender.queue_url(to.name)
+        if url == self._reading.queue.url:
+            raise ValueError("it names the queue of dead letters itself; give --to")
 
     def _source_of(self, arn: str) -> str:
         """The queue itself; of a dead-letter queue the one queue whose it is, or the letter would only die again."""
@@ -128,9 +196,9 @@ class Redriver:
             url = self._sender.queue_url(arn)
             sources = self._clients.sqs.list_dead_letter_source_queues(QueueUrl=url)["queueUrls"]
         if len(sources) > 1:
-            raise ValueError(f"it came through {arn}, a dead-letter queue of several; give --to or --flow-class")
+            raise ValueError(f"it came through {arn}, a dead-letter queue of several; {_CURE}")
         if not sources and arn == self._reading.queue.arn:
-            raise ValueError("it does not say which queue it came through; give --to or --flow-class")
+            raise ValueError(f"it does not say which queue it came through; {_CURE}")
         return sources[0] if sources else arn
 
     def _deleted(self, outcomes: list[Outcome]) -> list[Outcome]:
@@ -154,3 +222,8 @@ class Redriver:
 
 def _why(refusal: Refusal | None) -> str | None:
     return None if refusal is None else refusal.why
+
+
+def _name(to: Destination) -> str:
+    """A queue's name, URL or ARN as it was given; of another destination its text."""
+    return to.name if isinstance(to, Queue) else str(to)
