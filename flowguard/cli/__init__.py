@@ -6,7 +6,7 @@ So ``flowguard --help`` and ``flowguard normalize`` load neither boto3 nor the e
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 try:
     import click
@@ -14,6 +14,8 @@ except ModuleNotFoundError as missing:
     if missing.name != "click":
         raise
     raise SystemExit("The flowguard command needs its extra: pip install 'flowguard[cli]'") from None
+
+from flowguard.cli.printing import printable_errors, take_any_text
 
 # Each command's line in the help, written here so that the help need not import them all.
 COMMANDS: Final = {
@@ -39,6 +41,14 @@ class LazyGroup(click.Group):
             raise TypeError(f"{__name__}.{cmd_name}.{cmd_name} is not a click command")
         return command
 
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        with printable_errors():
+            return super().make_context(*arguments, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with printable_errors():
+            return super().invoke(ctx)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
@@ -48,3 +58,4 @@ class LazyGroup(click.Group):
 @click.version_option(package_name="flowguard", prog_name="flowguard")
 def main() -> None:
     """Idempotent flows of many Lambda functions over SQS, SNS and DynamoDB."""
+    take_any_text()

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import click
 
-from flowguard.cli.timeline import console, timeline
+from flowguard.cli.console import console, line
+from flowguard.cli.timeline import timeline
 from flowguard.errors import SettingsError
 from flowguard.local.aftermath import Aftermath
 from flowguard.local.crash import Crashes
@@ -139,7 +140,9 @@ def _perform() -> list[str]:
             out.print(timeline(played, scene.world.start))
         counts, end = Counts.of(scene.world.put_in, rows), happy_end(Aftermath.of(scene.world))
     wrong = differences({**asdict(EXPECTED), **HAPPY_END}, {**asdict(counts), **end})
-    out.print("\n" + "\n".join(wrong or _survived(counts)))
+    out.print("")
+    for said in wrong or _survived(counts):
+        out.print(line(said))
     return wrong
 
 

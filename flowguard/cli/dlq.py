@@ -15,6 +15,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.dead_letters import DeadLetterQueue, Reading, Unusable, explained
 from flowguard.aws.redrive import Redriver
 from flowguard.cli.letters import Filters, Seconds, Telling, show_letter, show_letters
+from flowguard.cli.printing import complain
 from flowguard.clock import SystemClock
 from flowguard.dead_letters import Letter
 from flowguard.errors import SettingsError
@@ -28,7 +29,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS: Final = (
     click.argument("queue"),
-    click.option("--endpoint-url", metavar="URL", help="Where SQS and DynamoDB are, if not at AWS."),
+    click.option("--endpoint-url", metavar="URL", help="Where all services are, if not at AWS."),
     click.option("--dynamodb-endpoint-url", metavar="URL", help="Where DynamoDB is, if not there."),
     click.option("--region", metavar="NAME", help="AWS's region; the environment's or the profile's by default."),
     click.option("--table", metavar="NAME", help="The table of the run items; FLOWGUARD_TABLE by default."),
@@ -73,7 +74,7 @@ def list_(*, limit: int | None, as_json: bool, payload: bool, **options: Any) ->
         letters = [letter for page in _pages(reading, Filters.of(options), (), most) for letter in page]
     show_letters(letters, SystemClock().now(), as_json=as_json, payload=payload)
     if len(letters) == most:
-        click.echo(f"stopped at {most}; there may be more, see --limit", err=True)
+        complain(f"stopped at {most}; there may be more, see --limit")
 
 
 @dlq.command()
@@ -94,12 +95,14 @@ def show(*, message_id: str, limit: int | None, as_json: bool, payload: bool, **
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All letters that pass the filters.")
 @click.option("--to", metavar="QUEUE", help="Send all of them there; without it each goes to its stage's queue.")
+@click.option("--elsewhere", is_flag=True, help="Send unsent messages also to another account or region.")
 @click.option("--drop-obsolete", is_flag=True, help="Delete those that are not sent: superseded, completed, expired.")
 def redrive(
     *,
     ids: tuple[str, ...],
     every: bool,
     to: str | None,
+    elsewhere: bool,
     drop_obsolete: bool,
     limit: int | None,
     as_json: bool,
@@ -107,14 +110,14 @@ def redrive(
 ) -> None:
     """Send letters back to their stages, and say for each what becomes of it: REDRIVEN, SUPERSEDED, COMPLETED, EXPIRED.
 
-    Only REDRIVEN ones are sent. Each is sent first and deleted after that, so whatever stops this loses nothing, and
-    it can be run again.
+    Only REDRIVEN ones are sent; a message that its destination refused goes to that destination. Each is sent first and
+    deleted after that, so whatever stops this loses nothing, and it can be run again.
     """
     _check_choice(ids, every)
     table = options["table"] or _settings().table
     done: list[Letter] = []
     with _reading(options) as reading, Telling(reading.queue.count, as_json=as_json) as telling:
-        redriver = Redriver(_clients(options), table, reading, to=to, drop_obsolete=drop_obsolete)
+        redriver = Redriver(_clients(options), table, reading, to=to, drop_obsolete=drop_obsolete, elsewhere=elsewhere)
         for page in _pages(reading, Filters.of(options), ids, limit):
             telling.redriven(redriver.redrive(page))
             done += page
@@ -156,7 +159,7 @@ def _reading(options: dict[str, Any]) -> Iterator[Reading]:
         with reading:
             yield reading
         for warning in reading.warnings:
-            click.echo(f"warning: {warning}", err=True)
+            complain(f"warning: {warning}")
     except (Unusable, SettingsError) as error:
         raise click.ClickException(str(error)) from None
 
@@ -164,7 +167,8 @@ def _reading(options: dict[str, Any]) -> Iterator[Reading]:
 def _clients(options: dict[str, Any]) -> Clients:
     with explained("AWS"):
         session = boto3.session.Session(region_name=options["region"])
-    urls = {"sqs": options["endpoint_url"], "dynamodb": options["dynamodb_endpoint_url"] or options["endpoint_url"]}
+    urls = dict.fromkeys(("sqs", "sns", "events", "lambda", "dynamodb"), options["endpoint_url"])
+    urls["dynamodb"] = options["dynamodb_endpoint_url"] or options["endpoint_url"]
     return Clients(session, {service: url for service, url in urls.items() if url})
 
 
@@ -198,5 +202,5 @@ def _missing(ids: tuple[str, ...], found: list[Letter]) -> bool:
     """Names those that were asked for and not seen."""
     missing = [name for name in ids if name not in {letter.message_id for letter in found}]
     for name in missing:
-        click.echo(f"{name}: no such letter is visible now; is it gone, filtered out, or held by a reader?", err=True)
+        complain(f"{name}: no such letter is visible now; is it gone, filtered out, or held by a reader?")
     return bool(missing)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from flowguard.cli.printing import say, say_json
 from flowguard.cli.recordings import Unreadable, read_files
 from flowguard.errors import DefinitionError, EnvelopeError, SettingsError
 from flowguard.local.loading import NoSuchFlow
@@ -91,9 +92,12 @@ def explore(  # noqa: PLR0913 - the options of a command
         report = explored(found, messages, bound=bound, walks=walks, **about)
         _write(html, page(report) if html else "")
     except (NoSuchFlow, NoSuchSchedule, DefinitionError, SettingsError, EnvelopeError, TypeError) as error:
-        click.echo(str(error), err=True)
+        say(str(error), err=True)
         sys.exit(UNUSABLE)
-    click.echo(json.dumps(report.as_json(), ensure_ascii=False) if as_json else str(report))
+    if as_json:
+        say_json(json.dumps(report.as_json(), ensure_ascii=False))
+    else:
+        say(str(report))
     sys.exit(0 if report.ok else FOUND)
 
 
@@ -111,9 +115,9 @@ def _one(
     if as_json:
         found = [violation_as_json(violation) for violation in one.violations]
         shown = {"schedule": schedule, "timeline": one.timeline, "violations": found}
-        click.echo(json.dumps(shown, ensure_ascii=False))
+        say_json(json.dumps(shown, ensure_ascii=False))
     else:
-        click.echo(str(one))
+        say(str(one))
     return 0 if one.ok else FOUND
 
 

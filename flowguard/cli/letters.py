@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,17 +10,15 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import click
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
-from rich.text import Text
 
 from flowguard.aws.redrive import Outcome
+from flowguard.cli.console import cell, console, line
+from flowguard.cli.printing import complain, say, say_json
 from flowguard.dead_letters import Letter
 from flowguard.notification import to_json
-
-WIDTH: Final = 120
-"""Where it is not a terminal that says how wide it is: the same text everywhere."""
+from flowguard.printable import bounded
 
 _EXCERPT: Final = 80
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -75,7 +72,7 @@ class Filters:
 def show_letters(letters: Sequence[Letter], now: int, *, as_json: bool, payload: bool) -> None:
     if as_json:
         for letter in letters:
-            _print_json(letter.facts(now) | ({"payload": letter.text[:_EXCERPT]} if payload else {}))
+            say_json(to_json(letter.facts(now) | ({"payload": letter.text[:_EXCERPT]} if payload else {})))
         return
     table = Table(box=None, pad_edge=False)
     for name in ("id", "stage", "object", "hop", "redrive", "error", "age", "seen", *(["payload"] if payload else [])):
@@ -93,23 +90,23 @@ def show_letters(letters: Sequence[Letter], now: int, *, as_json: bool, payload:
             f"{facts['receive_count']}×",
             *([letter.text[:_EXCERPT]] if payload else []),
         ]
-        table.add_row(*map(Text, cells))
+        table.add_row(*map(cell, cells))
     if letters:
-        _console().print(table)
-    click.echo(f"{len(letters)} dead letter{'' if len(letters) == 1 else 's'}")
+        console().print(table)
+    say(f"{len(letters)} dead letter{'' if len(letters) == 1 else 's'}")
 
 
 def show_letter(letter: Letter, now: int, *, as_json: bool, payload: bool) -> None:
     facts = letter.facts(now) | ({"payload": letter.text} if payload else {})
     if as_json:
-        _print_json(facts)
+        say_json(to_json(facts))
         return
     error = facts["error"]
     facts["error"] = f"{error['type']}: {error['text']}" if error else None
     facts["age"] = duration(facts["age"])
     for name, value in facts.items():
         if value is not None:
-            click.echo(f"{name.replace('_', ' '):<13}  {value}")
+            say(f"{name.replace('_', ' '):<13}  {value}".replace("\n", f"\n{'':<15}"))
 
 
 def duration(seconds: int) -> str:
@@ -129,7 +126,8 @@ class Telling:
         self._as_json = as_json
         self._counts: Counter[str] = Counter()
         columns = (TextColumn("letters"), BarColumn(), MofNCompleteColumn())
-        self._bar = Progress(*columns, console=_console(), disable=as_json or not is_terminal(), transient=True)
+        out = console()
+        self._bar = Progress(*columns, console=out, disable=as_json or not out.is_terminal, transient=True)
         self._task = self._bar.add_task("", total=expected or None)
 
     def __enter__(self) -> Self:
@@ -173,27 +171,17 @@ class Telling:
         facts = letter.facts(0)
         if failed is not None:
             self.failed += 1
-            click.echo(f"{letter.message_id}: {failed}", err=True)
+            complain(f"{letter.message_id}: {failed}")
         if self._as_json:
             names = ("message_id", "flow", "stage", "object_id", "request_id", "hop", "redrive")
-            _print_json({name: facts[name] for name in names} | row | {"failed": failed})
+            say_json(to_json({name: facts[name] for name in names} | row | {"failed": failed}))
         elif failed is None:
-            what = " ".join(part for part in (_stage(facts), facts["object_id"]) if part)
-            self._print(f"{word:<10}  {letter.message_id}  {what}: {why}")
+            what = " ".join(bounded(part) for part in (_stage(facts), facts["object_id"]) if part)
+            self._print(f"{word:<10}  {letter.message_id}  {what}: {bounded(why)}")
         self._bar.advance(self._task)
 
-    def _print(self, line: str) -> None:
-        self._bar.console.print(Text(line), soft_wrap=True)
-
-
-def _console() -> Console:
-    """Plain, and of one width, where nobody is looking."""
-    seen = is_terminal()
-    return Console(file=sys.stdout, width=None if seen else WIDTH, force_terminal=seen, highlight=False, emoji=False)
-
-
-def is_terminal() -> bool:
-    return sys.stdout.isatty()
+    def _print(self, text: str) -> None:
+        self._bar.console.print(line(text), soft_wrap=True)
 
 
 def _stage(facts: Mapping[str, Any]) -> str:
@@ -201,11 +189,11 @@ def _stage(facts: Mapping[str, Any]) -> str:
 
 
 def _error(facts: Mapping[str, Any]) -> str:
-    """On one line."""
+    """On one line: what happened, and of a message that was not sent where it was to go."""
     error = facts["error"]
     text = f"{error['type']}: {error['text']}" if error else "given up by SQS"
-    return " ".join((f"unreadable: {facts['problem']}" if facts["problem"] else text).split())
-
-
-def _print_json(row: Mapping[str, Any]) -> None:
-    click.echo(to_json(row).encode())
+    if facts["problem"]:
+        text = f"unreadable: {facts['problem']}"
+    elif facts["to"]:
+        text = f"unsent to {bounded(facts['to'])}: {text}"
+    return " ".join(bounded(text).split())

@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from flowguard.cli.printing import complain, say_json
 from flowguard.envelope import BadRecord, Envelope
 from flowguard.envelope import normalize as normalize_event
 from flowguard.notification import to_json
@@ -54,12 +55,12 @@ def _refuse(constant: str) -> None:
 def _print_record(name: str, read: Envelope | BadRecord) -> int:
     if isinstance(read, BadRecord):
         return _complain(name, str(read.error))
-    click.echo(to_json(read.record).encode())
+    say_json(to_json(read.record))
     return 0
 
 
 def _complain(name: str, problem: str) -> int:
-    click.echo(f"{name}: {problem}", err=True)
+    complain(f"{name}: {problem}")
     return 1
 
 

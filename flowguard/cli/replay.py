@@ -10,8 +10,10 @@ from typing import Any, Final
 
 import click
 
+from flowguard.cli.console import console
+from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.recordings import Unreadable, read_files
-from flowguard.cli.timeline import console, show_aftermath, summary, timeline
+from flowguard.cli.timeline import show_aftermath, summary, timeline
 from flowguard.envelope import BadRecord
 from flowguard.errors import DefinitionError, SettingsError
 from flowguard.local.aftermath import Aftermath
@@ -74,7 +76,7 @@ def replay(
         with world:
             (_print_json if as_json else _print)(world, list(_run(world, planned)))
     except (NoSuchFlow, DefinitionError, SettingsError) as error:
-        click.echo(str(error), err=True)
+        say(str(error), err=True)
         sys.exit(BAD)
     sys.exit(BAD if unreadable else 0)
 
@@ -87,7 +89,7 @@ def _read(files: tuple[str, ...]) -> tuple[list[Recorded], int]:
         if isinstance(record, Recorded):
             recorded.append(record)
         else:
-            click.echo(f"{name}: {record}", err=True)
+            complain(f"{name}: {record}")
             unreadable += 1
     return recorded, unreadable
 
@@ -127,4 +129,4 @@ def _print_json(world: World, rows: list[Delivered]) -> None:
 
 
 def _print_line(fields: dict[str, Any]) -> None:
-    click.echo(json.dumps(fields, ensure_ascii=False).encode())
+    say_json(json.dumps(fields, ensure_ascii=False))

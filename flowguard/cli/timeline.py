@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Sequence
 
-import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-try:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-except ModuleNotFoundError as missing:
-    if (missing.name or "").partition(".")[0] != "rich":
-        raise
-    raise click.ClickException("this command needs its extras: pip install 'flowguard[cli,local]'") from None
-
+from flowguard.cli.console import cell, line
 from flowguard.local.aftermath import Aftermath
 from flowguard.local.delivered import Counts, Delivered
 from flowguard.local.trace import Sent, Written
 
-WIDTH = 120
-"""Where it is not a terminal that says how wide it is: the same text everywhere."""
-
 _STYLES = {"CLAIMED": "green", "DONE": "cyan", "UNROUTABLE": "red", "UNREADABLE": "red", "BUSY": "yellow"}
-
-
-def console() -> Console:
-    """Plain, and of one width, where nobody is looking."""
-    terminal = sys.stdout.isatty()
-    return Console(
-        file=sys.stdout, width=None if terminal else WIDTH, force_terminal=terminal, highlight=False, emoji=False
-    )
 
 
 def timeline(rows: Sequence[Delivered], start: int) -> Table:
@@ -43,8 +25,8 @@ def timeline(rows: Sequence[Delivered], start: int) -> Table:
         table.add_row(
             f"{(row.at - start) / 1000:.3f} s",
             _short(row.record),
-            Text(row.object_id or ""),
-            Text("" if row.stage is None else f"{row.flow}/{row.stage}" if len(flows) > 1 else row.stage),
+            cell(row.object_id or ""),
+            cell("" if row.stage is None else f"{row.flow}/{row.stage}" if len(flows) > 1 else row.stage),
             str(row.hop or ""),
             str(row.attempt or ""),
             _verdict(row),
@@ -59,7 +41,7 @@ def show_aftermath(out: Console, left: Aftermath) -> None:
     for run in left.runs:
         ended = json.dumps(run.result, ensure_ascii=False) if run.result is not None else run.error or ""
         cells = (run.flow, run.object_id, run.status, run.stage, str(run.hop), str(run.epoch), run.request_id, ended)
-        runs.add_row(*map(Text, cells))
+        runs.add_row(*map(cell, cells))
     _section(out, "runs", runs)
     for name, items in left.tables.items():
         _section(out, f"table {name}", *(json.dumps(item, ensure_ascii=False) for item in items))
@@ -97,17 +79,17 @@ def _table(*names: str) -> Table:
 
 def _section(out: Console, title: str, *lines: Table | str) -> None:
     """Nothing at all where there is nothing to show."""
-    if not [line for line in lines if not isinstance(line, Table) or line.row_count]:
+    if not [one for one in lines if not isinstance(one, Table) or one.row_count]:
         return
     out.print()
-    out.print(title, style="bold")
-    for line in lines:
-        out.print(line if isinstance(line, Table) else Text(line), soft_wrap=isinstance(line, str))
+    out.print(line(title, style="bold"))
+    for one in lines:
+        out.print(one if isinstance(one, Table) else line(one), soft_wrap=isinstance(one, str))
 
 
 def _short(record: str) -> Text:
     """As much of an id as tells it from the others."""
-    return Text(record if len(record) <= 12 else record.removeprefix("invocation-")[:8])
+    return cell(record if len(record) <= 12 else record.removeprefix("invocation-")[:8])
 
 
 def _verdict(row: Delivered) -> Text:
@@ -116,15 +98,15 @@ def _verdict(row: Delivered) -> Text:
 
 
 def _consequences(row: Delivered) -> Iterable[Text]:
-    yield from (Text(f"{_write(one)}") for one in row.writes)
-    yield from (Text(f"refused: {_write(one)}", style="yellow") for one in row.refused)
-    yield from (Text(f"sent to {_send(one)}") for one in row.sends)
+    yield from (cell(f"{_write(one)}") for one in row.writes)
+    yield from (cell(f"refused: {_write(one)}", style="yellow") for one in row.refused)
+    yield from (cell(f"sent to {_send(one)}") for one in row.sends)
     if row.why is not None:
-        yield Text(row.why, style="dim")
+        yield cell(row.why, style="dim")
     if row.crash is not None:
-        yield Text(f"died {row.crash.value.replace('-', ' ')}", style="bold red")
+        yield cell(f"died {row.crash.value.replace('-', ' ')}", style="bold red")
     if row.given_up:
-        yield Text(f"given up after {row.receive} receives", style="red")
+        yield cell(f"given up after {row.receive} receives", style="red")
 
 
 def _write(one: Written) -> str:

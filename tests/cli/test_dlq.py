@@ -272,7 +272,7 @@ def test_an_age_is_told_in_its_largest_unit(seconds: int, text: str) -> None:
 
 def test_the_progress_of_a_redrive_is_seen_on_a_terminal_only(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "letters" not in dlq("redrive", ids()["o1"]).stdout
-    monkeypatch.setattr("flowguard.cli.letters.is_terminal", lambda: True)
+    monkeypatch.setattr("flowguard.cli.console.is_terminal", lambda: True)
     assert "━" in dlq("redrive", "--all").stdout
 
 

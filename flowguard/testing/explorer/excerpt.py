@@ -27,5 +27,5 @@ def excerpt(site: Site, around: int = AROUND) -> tuple[SourceLine, ...]:
     if not 1 <= site.line <= len(lines):
         return ()
     first, last = max(1, site.line - around), min(len(lines), site.line + around)
-    texts = textwrap.dedent("".join(lines[first - 1 : last])).splitlines()
+    texts = textwrap.dedent("".join(lines[first - 1 : last])).expandtabs().splitlines()
     return tuple(SourceLine(number, text, number == site.line) for number, text in enumerate(texts, first))

@@ -15,6 +15,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined  # comes with moto
 from markupsafe import Markup
 
+from flowguard.printable import printable
 from flowguard.testing.explorer.excerpt import SourceLine, excerpt
 from flowguard.testing.explorer.grid import MOST, Grid, grid
 from flowguard.testing.explorer.lanes import Called, Delivered, Lanes, Said
@@ -175,6 +176,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        finalize=_printable,
     )
     found.filters["value"] = _value
     found.filters["many"] = _many
@@ -183,6 +185,11 @@ def _environment() -> Environment:
     found.tests["called"] = lambda moment: isinstance(moment, Called)
     found.tests["said"] = lambda moment: isinstance(moment, Said)
     return found
+
+
+def _printable(value: object) -> str:
+    """Make printable what a template prints: an encoding must take the page, and a terminal may show it."""
+    return Markup(printable(value)) if isinstance(value, Markup) else printable(str(value))  # noqa: S704 - is Markup
 
 
 def _value(value: object) -> str:

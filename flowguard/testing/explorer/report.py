@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from flowguard.printable import one_line
 from flowguard.testing.explorer.lanes import Lanes
 from flowguard.testing.explorer.problem import Problem
 from flowguard.testing.explorer.site import Site
@@ -62,7 +63,7 @@ class Report:
         lines: list[str] = []
         for number, violation in enumerate(self.violations, 1):
             lines += [*show(violation, f"violation {number} of {len(self.violations)}"), ""]
-        return "\n".join([*lines, *self.summary()])
+        return "\n".join(map(one_line, [*lines, *self.summary()]))
 
     def summary(self) -> list[str]:
         faults = sum(map(len, self.coverage.values()))
@@ -103,7 +104,7 @@ class Trace:
     def __str__(self) -> str:
         """As ``flowguard explore --schedule`` prints it."""
         found = [line for violation in self.violations for line in ("", *show(violation))]
-        return "\n".join([*self.timeline, *(found or ["", "0 violations"])])
+        return "\n".join(map(one_line, [*self.timeline, *(found or ["", "0 violations"])]))
 
 
 def show(violation: Violation, title: str = "violation") -> list[str]:

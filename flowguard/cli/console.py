@@ -1,0 +1,43 @@
+"""Where tables and lines are printed in columns and colours, and their cells."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+import click
+
+try:
+    from rich.console import Console
+    from rich.text import Text
+except ModuleNotFoundError as missing:
+    if (missing.name or "").partition(".")[0] != "rich":
+        raise
+    raise click.ClickException("this command needs its extras: pip install 'flowguard[cli,local]'") from None
+
+from flowguard.printable import bounded, one_line
+
+WIDTH: Final = 120
+"""Where it is not a terminal that says how wide it is: the same text everywhere."""
+
+
+def console() -> Console:
+    """Plain, and of one width, where nobody is looking."""
+    terminal = is_terminal()
+    return Console(
+        file=sys.stdout, width=None if terminal else WIDTH, force_terminal=terminal, highlight=False, emoji=False
+    )
+
+
+def is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def line(text: str, style: str = "") -> Text:
+    """A text on one line, printable."""
+    return Text(one_line(text), style=style)
+
+
+def cell(text: str, style: str = "") -> Text:
+    """The same, cut where it is long."""
+    return line(bounded(text), style=style)

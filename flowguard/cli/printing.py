@@ -1,0 +1,43 @@
+"""What every command prints goes through here: no text of a sender reaches a terminal as it is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
+
+import click
+
+from flowguard.printable import one_line, printable, printable_json
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print to standard output, or to standard error. Newlines stay."""
+    click.echo(printable(text), err=err)
+
+
+def complain(text: str) -> None:
+    """Print one line to standard error."""
+    click.echo(one_line(text), err=True)
+
+
+def say_json(text: str) -> None:
+    """Print the text of a JSON value on one line, in UTF-8 wherever it goes."""
+    click.echo(printable_json(text).encode())
+
+
+@contextmanager
+def printable_errors() -> Iterator[None]:
+    """What click prints of an error by itself repeats arguments as they were typed."""
+    try:
+        yield
+    except click.ClickException as error:
+        error.message = printable(error.message)  # type: ignore[misc]  # or else click would have to be subclassed
+        raise
+
+
+def take_any_text() -> None:
+    """Let standard output write escapes for what its encoding cannot take; standard error does so by itself."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
