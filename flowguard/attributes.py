@@ -24,7 +24,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from flowguard.errors import EnvelopeError
-from flowguard.printable import bounded
+from flowguard.printable import LONGEST_PART, bounded
 
 
 class Attribute(NamedTuple):
@@ -104,7 +104,7 @@ def read_attributes(
         return {}
     if not isinstance(raw, dict):
         raise EnvelopeError(record, field, f"expected an object of attributes, got {json_kind(raw)}")
-    return {name: read(value, record, f"{field}.{bounded(name)}") for name, value in raw.items()}
+    return {name: read(value, record, f"{field}.{bounded(name, LONGEST_PART)}") for name, value in raw.items()}
 
 
 def attributes_to(write: Callable[[Attribute], dict[str, Any]], attributes: Mapping[str, Attribute]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from flowguard.flow import AnyFlow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
 from flowguard.notification import UNKNOWN_QUEUE, arn_service, is_ours
-from flowguard.printable import bounded
+from flowguard.printable import LONGEST_PART, bounded
 from flowguard.records import open_record
 from flowguard.routing import Routes
 from flowguard.undelivered import TO, Undelivered, bound_for
@@ -139,7 +139,7 @@ class Letter:
         """
         m = self.returning()
         if self.unsent is not None:
-            raise ValueError(f"it is a message to {bounded(str(self.unsent.to))}, not one of a stage")
+            raise ValueError(f"it is a message to {bounded(str(self.unsent.to), LONGEST_PART)}, not one of a stage")
         assert self.envelope is not None  # noqa: S101 - a message was read from it
         if self.is_parked:
             return resend(self.envelope, {})

@@ -13,6 +13,9 @@ from typing import Final
 LONGEST: Final = 500
 """Characters of a text that is shown among others."""
 
+LONGEST_PART: Final = 200
+"""Characters of a name or value within such a text: as long as any ARN."""
+
 # Controls (C0 but the newline, DEL, C1), marks of direction, what has no width, line and paragraph separators, tags,
 # and what is no character: half surrogate pairs and U+FFFE, U+FFFF.
 _UNPRINTABLE: Final = re.compile(
@@ -36,11 +39,11 @@ def printable_json(text: str) -> str:
     return text if text.isprintable() else _UNPRINTABLE.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
-def bounded(text: str) -> str:
+def bounded(text: str, most: int = LONGEST) -> str:
     """Cut a long text, and say how long it was."""
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… (cut, of {len(text):,} characters)"
+    return text if len(text) <= most else f"{text[:most]}… (cut, of {len(text):,} characters)"
 
 
 def shown(value: object) -> str:
-    """Write a value as Python does, cut where it is long: an error names what was wrong, and need not repeat it."""
-    return bounded(repr(value))
+    """Write a value as Python does, cut where it is long: what an error says of it has to stand beside it."""
+    return bounded(repr(value), LONGEST_PART)

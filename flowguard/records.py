@@ -16,7 +16,7 @@ from flowguard.notification import (
     claims_to_be_notification,
     to_json,
 )
-from flowguard.printable import bounded
+from flowguard.printable import LONGEST_PART, bounded
 
 SQS: Final = "aws:sqs"
 SNS: Final = "aws:sns"
@@ -96,7 +96,8 @@ def open_record(record: object, place: str) -> Opened:
         return _open_printed(record, place)
     if kind == SNS:
         return _open_sns(record, place)
-    problem = f"{bounded(kind)} records are not messages: flowguard reads those of SQS and SNS, and direct invocations"
+    source = bounded(kind, LONGEST_PART)
+    problem = f"{source} records are not messages: flowguard reads those of SQS and SNS, and direct invocations"
     raise EnvelopeError(record_id(record) or place, "eventSource", problem)
 
 

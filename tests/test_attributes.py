@@ -144,6 +144,12 @@ def test_a_long_value_is_not_repeated_in_full() -> None:
     assert len(caught.value.problem) < 80
 
 
+def test_a_long_name_is_not_repeated_in_full() -> None:
+    with pytest.raises(EnvelopeError) as caught:
+        read_attributes({"n" * 250_000: None}, Attribute.of_notification, "m-1", "MessageAttributes")
+    assert len(caught.value.field) < 300
+
+
 def test_a_map_that_is_none_is_named() -> None:
     with pytest.raises(EnvelopeError, match="messageAttributes: expected an object of attributes, got an array"):
         read_attributes([], Attribute.of_sqs_record, "m-1", "messageAttributes")

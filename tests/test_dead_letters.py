@@ -9,10 +9,12 @@ import pytest
 
 from flowguard.attributes import Attribute, attributes_to
 from flowguard.dead_letters import Letter
+from flowguard.destinations import Queue
 from flowguard.envelope import Envelope, normalize_record
 from flowguard.flow import IGNORE, Flow
 from flowguard.ids import ObjectId, Owner, RequestId
 from flowguard.message import ErrorNote, Message
+from flowguard.outbox import Kind, Send
 from flowguard.plan import dead_letter
 from flowguard.redrive import Fate, judge
 from flowguard.run import RunItem, Status
@@ -123,6 +125,110 @@ def test_a_letter_of_another_flow_is_read_without_the_class() -> None:
     found = received("{}", message(flow="other", stage="x").attributes())
     letter = Letter.read(found, now=START, flow=Orders)
     assert (letter.flow, letter.problem) == (None, None)
+
+
+def test_sqs_word_of_where_it_was_goes_before_that_of_the_body() -> None:
+    """Whoever may send to a stage's queue may write any queue into a body."""
+    body = json.dumps(our_notification("arn:aws:sqs:us-east-1:123456789012:forged"))
+    moved = Letter.read(received(body, {}, DeadLetterQueueSourceArn=STAGE_QUEUE), now=START)
+    assert moved.home_arn == STAGE_QUEUE
+    assert json.loads(moved.resent()[0])["TopicArn"] == STAGE_QUEUE, "and a later redrive reads SQS's word too"
+    assert Letter.read(received(body, {}), now=START).home_arn is None, "flowguard has not parked it"
+    as_parked = Letter.read(received(body, message(redrive=1).attributes()), now=START)
+    assert as_parked.home_arn == "arn:aws:sqs:us-east-1:123456789012:forged"
+
+
+def test_where_the_dlq_handler_parks_it_sqs_word_stays_with_it() -> None:
+    body = json.dumps(our_notification("arn:aws:sqs:us-east-1:123456789012:forged"))
+    record = received(body, message().attributes(), DeadLetterQueueSourceArn=STAGE_QUEUE)
+    send = dead_letter(Orders, message(), ERROR, normalize_record(record))
+    letter = Letter.read(received(send.body, dict(send.attributes)), now=START)
+    assert (letter.is_parked, letter.home_arn) == (True, STAGE_QUEUE)
+
+
+def our_notification(arn: str) -> dict[str, Any]:
+    """What flowguard writes around a message; anybody can."""
+    told = {"Type": "Notification", "MessageId": "m", "TopicArn": arn, "Message": "{}"}
+    return {**told, "Timestamp": "2026-01-02T03:04:05.678Z", "MessageAttributes": {}}
+
+
+# -- messages that were not sent
+
+
+UNSENT = {"kind": "side", "to": "sqs:emails", "id": "run-1.1.0", "attributes": {"a": ["Binary", "AP8="]}, "group": "g"}
+
+
+def unsent(place: dict[str, Any], body: str = "hello", **by_sqs: str) -> Letter:
+    attributes = {**message().attributes(), "flowguard": Attribute.string(json.dumps(place))}
+    return Letter.read(received(body, attributes, **by_sqs), now=START)
+
+
+def test_an_unsent_message_says_where_it_was_to_go_and_why_it_did_not() -> None:
+    letter = unsent({"version": 1, "hop": 2, "object": "o1", "error": list(ERROR), "unsent": UNSENT})
+    facts = letter.facts(START)
+    assert (facts["kind"], facts["to"], facts["send_kind"], facts["send_id"]) == (
+        "unsent",
+        "sqs:emails",
+        "side",
+        "run-1.1.0",
+    )
+    assert (facts["flow"], facts["stage"], facts["object_id"], facts["hop"]) == ("orders", "price-order", "o1", 2)
+    assert facts["error"]["text"] == "no answer"
+    assert letter.unsent is not None
+    assert letter.unsent.send(letter.text) == Send(
+        Kind.SIDE, Queue("emails"), "hello", "run-1.1.0", {"a": Attribute("Binary", "AP8=")}, group="g"
+    )
+    assert judge(letter, None, now=START) == (Fate.REDRIVEN, "sent to where it was to go")
+    with pytest.raises(ValueError, match="not one of a stage"):
+        letter.resent()
+
+
+def test_the_body_of_an_unsent_message_is_read_as_text_whatever_it_is() -> None:
+    body = '{"Type":"Notification","MessageId":"m","TopicArn":"arn:aws:sns:r:1:t"}'
+    letter = unsent({"hop": 1, "unsent": UNSENT}, body)
+    assert (letter.kind, letter.text, letter.problem) == ("unsent", body, None)
+
+
+def test_a_notification_in_a_body_makes_no_message_unsent() -> None:
+    inside = {**our_notification(STAGE_QUEUE)}
+    inside["MessageAttributes"] = {"flowguard": {"Type": "String", "Value": json.dumps({"unsent": UNSENT})}}
+    letter = Letter.read(received(json.dumps(inside), {}), now=START)
+    assert (letter.unsent, letter.kind) == (None, "raw")
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"kind": "next"}, "of kind 'next'; it is side or complete"),
+        ({"to": "x" * 9_000}, "is no destination"),
+        ({"to": 7}, "not an object with kind, to and id"),
+        ({"id": ""}, "not an object with kind, to and id"),
+        ({"attributes": {"a": ["String"]}}, "attributes are not each"),
+        ({"attributes": ["a"]}, "attributes are not each"),
+        ({"group": 7}, "group is not text"),
+    ],
+)
+def test_an_unsent_message_that_cannot_be_read_says_why(changes: dict[str, Any], problem: str) -> None:
+    letter = unsent({"hop": 1, "unsent": {**UNSENT, **changes}})
+    assert letter.kind == "unreadable"
+    assert problem in str(letter.problem)
+    assert len(str(letter.problem)) < 1_000
+
+
+@pytest.mark.parametrize("found", [None, [], "x", {}])
+def test_an_unsent_message_that_is_no_object_cannot_be_read(found: Any) -> None:
+    assert unsent({"hop": 1, "unsent": found}).kind == "unreadable"
+
+
+def test_a_next_hops_message_says_where_it_was_to_go_unless_sqs_moved_it() -> None:
+    place = {"hop": 2, "redrive": 1, "object": "o1", "to": "sqs:close-order"}
+    letter = unsent(place)
+    assert (letter.kind, letter.to, letter.facts(START)["to"]) == ("parked", Queue("close-order"), "sqs:close-order")
+    assert letter.resent()[0] != "", "it goes back as a parked letter does"
+    moved = unsent(place, DeadLetterQueueSourceArn=STAGE_QUEUE)
+    assert (moved.kind, moved.to) == ("raw", None)
+    assert "to" not in json.loads(moved.resent()[1]["flowguard"].value)
+    assert unsent({**place, "to": 7}).kind == unsent({**place, "to": "x:y"}).kind == "unreadable"
 
 
 # -- going back

@@ -42,6 +42,14 @@ def test_a_bus_whose_text_could_not_be_read_again_is_refused(parts: tuple[str, s
         Bus(*parts)
 
 
+def test_an_error_repeats_no_long_text() -> None:
+    with pytest.raises(ValueError, match="is no destination") as unread:
+        parse_destination("x" * 250_000)
+    with pytest.raises(ValueError, match="which separates") as divided:
+        Bus("b" * 250_000, "a|b", "t")
+    assert max(len(str(unread.value)), len(str(divided.value))) < 500
+
+
 def test_a_bare_text_is_a_queue() -> None:
     assert destination("carts") == Queue("carts")
     assert destination(Topic(TOPIC)) == Topic(TOPIC)

@@ -81,6 +81,18 @@ def test_no_line_ever_shows_a_payload(
     assert SECRET not in repr({name: value for name, value in vars(line).items() if name != "msg"})
 
 
+def test_a_line_repeats_no_long_text_and_no_control() -> None:
+    """A destination refuses a message for ever: each delivery tells so, and the sender chose the texts."""
+    long, hostile = "x" * 250_000, "a\x1b]52;c;\x07\u202e\ud800\nb"
+    about = MESSAGE._replace(request_id=RequestId(long), stage=hostile)
+    fields = Happening(Event.BROKEN, about, {"why": long, "to": hostile, "epoch": 10**9, "none": None}).fields()
+    cut = f"{'x' * 500}… (cut, of 250,000 characters)"
+    assert (fields["why"], fields["request_id"]) == (cut, cut)
+    assert fields["to"] == fields["stage"] == "a\\x1b]52;c;\\x07\\u202e\\ud800\nb"
+    assert (fields["epoch"], fields["none"]) == (10**9, None)
+    json.dumps(fields, ensure_ascii=False).encode()
+
+
 @pytest.mark.parametrize("event", Event)
 def test_every_event_has_its_level(event: Event, caplog: pytest.LogCaptureFixture) -> None:
     expected = logging.ERROR if event in ERRORS else logging.WARNING if event in WARNINGS else logging.INFO

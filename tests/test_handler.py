@@ -93,6 +93,21 @@ def test_one_bad_record_never_harms_the_others() -> None:
         assert (at.told(Event.UNREADABLE), at.told(Event.UNROUTABLE), at.priced()) == (1, 1, 1)
 
 
+def test_an_error_of_an_invocation_repeats_no_long_text_and_no_control() -> None:
+    """Lambda logs it with each delivery, and hands it to the caller."""
+    with scene() as at:
+        event = sns_event(at, '{"order_id":"o1"}')
+        sns = event["Records"][0]["Sns"]
+        sns["MessageId"] = f"\x1b{'m' * 90_000}"
+        sns["MessageAttributes"]["flowstage"] = {"Type": "String", "Value": f"{chr(0x9B)}{'f' * 90_000}/x"}
+        with pytest.raises(NotProcessed) as caught:
+            at.handler(event, Context())
+    text = str(caught.value)
+    assert "Unroutable" in text
+    assert len(text) < 2_000
+    assert text.isprintable()
+
+
 class Hurried(Context):
     """A Lambda with little time left."""
 

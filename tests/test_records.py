@@ -195,3 +195,9 @@ def test_a_call_by_sns_that_is_not_json_is_named() -> None:
 def test_a_payload_that_is_not_json_is_named(payload: object) -> None:
     with pytest.raises(EnvelopeError, match="invocation-1: payload: is not JSON"):
         open_invocation(payload, "invocation-1", None, None)
+
+
+def test_a_long_source_is_not_repeated_in_full() -> None:
+    with pytest.raises(EnvelopeError, match="records are not messages") as caught:
+        open_record({"eventSource": f"aws:{'x' * 250_000}"}, "record")
+    assert len(str(caught.value)) < 500

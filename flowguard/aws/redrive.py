@@ -16,7 +16,7 @@ from flowguard.errors import FlowguardError
 from flowguard.flow import AnyFlow
 from flowguard.outbox import Kind, Send
 from flowguard.ports import Refusal
-from flowguard.printable import bounded, shown
+from flowguard.printable import LONGEST_PART, bounded, shown
 from flowguard.reach import is_beside
 from flowguard.redrive import Fate, Judgement, judge
 from flowguard.undelivered import Undelivered
@@ -177,9 +177,8 @@ class Redriver:
         """Raises ValueError for a destination of the letter's own choice in another account or region."""
         queue = self._reading.queue
         if not is_beside(to, arn=queue.arn, url=queue.url):
-            raise ValueError(
-                f"it names {bounded(str(to))}, which is not in the account and region of {queue.arn}; {cure}"
-            )
+            named = bounded(str(to), LONGEST_PART)
+            raise ValueError(f"it names {named}, which is not in the account and region of {queue.arn}; {cure}")
 
     def _check_other(self, to: Destination) -> None:
         """Raises ValueError for the dead letters themselves, and where the queue cannot be found."""

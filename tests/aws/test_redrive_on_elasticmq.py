@@ -207,3 +207,46 @@ def test_more_letters_than_a_page_are_listed_without_harm_and_all_go_back(place:
     assert {place.item(name).status for name in names} == {Status.COMPLETED}
     assert {row["object_id"] for row in place.dlq("drop", PARKED, "--all", "--yes")} == {"p0"}
     assert place.dlq("list", PARKED) == []
+
+
+def test_a_message_that_was_not_sent_goes_where_it_was_to_go(place: Place) -> None:
+    unsent = {"kind": "side", "to": f"sqs:{INBOX}", "id": "run-1.1.0", "attributes": {"a": ["Binary", "AP8="]}}
+    error = ["ClientError", "AccessDenied", 1]
+    said = json.dumps({"version": 1, "hop": 1, "object": "p1", "error": error, "unsent": unsent})
+    attributes: Any = {
+        "uniquerequestid": {"DataType": "String", "StringValue": "run-1"},
+        "requestedat": {"DataType": "Number", "StringValue": "1"},
+        "flowstage": {"DataType": "String", "StringValue": "payments/charge"},
+        "flowguard": {"DataType": "String", "StringValue": said},
+    }
+    place.clients.sqs.send_message(QueueUrl=place.queue(PARKED), MessageBody="paid", MessageAttributes=attributes)
+    [letter] = place.dlq("list", PARKED)
+    assert (letter["kind"], letter["to"], letter["error"]["text"]) == ("unsent", f"sqs:{INBOX}", "AccessDenied")
+    [row] = place.dlq("redrive", PARKED, "--all")
+    assert (row["verdict"], row["why"], row["deleted"]) == ("REDRIVEN", "sent to where it was to go", True)
+    [found] = place.receive(INBOX)
+    assert (found["Body"], found["MessageAttributes"]["a"]["BinaryValue"]) == ("paid", b"\x00\xff")
+
+
+def test_a_message_that_sqs_moved_is_sent_nowhere_whatever_it_says(place: Place) -> None:
+    unsent = json.dumps({"hop": 1, "unsent": {"kind": "side", "to": f"sqs:{PARKED}", "id": "i"}})
+    attributes: Any = {"flowguard": {"DataType": "String", "StringValue": unsent}}
+    place.clients.sqs.send_message(QueueUrl=place.queue(INBOX), MessageBody="x", MessageAttributes=attributes)
+    place.receive(INBOX, visibility=0)
+    assert place.receive(INBOX, wait=0) == []
+    urls = ("--endpoint-url", place.urls["sqs"], "--dynamodb-endpoint-url", place.urls["dynamodb"])
+    result = CliRunner().invoke(main, ["dlq", "redrive", GIVEN_UP, "--all", *urls])
+    assert result.exit_code == 1
+    assert f"SQS moved it here from {arn(INBOX)}, so anybody may have written it" in result.stderr
+    assert place.receive(PARKED) == []
+
+
+def test_a_forged_body_does_not_choose_where_a_moved_record_goes(place: Place) -> None:
+    told = {"Type": "Notification", "MessageId": "m", "TopicArn": arn(PARKED), "Message": '{"payment_id":"p1"}'}
+    body = json.dumps({**told, "Timestamp": "2026-01-02T03:04:05.678Z"})
+    place.clients.sqs.send_message(QueueUrl=place.queue(INBOX), MessageBody=body)
+    place.receive(INBOX, visibility=0)
+    assert place.receive(INBOX, wait=0) == []
+    [row] = place.dlq("redrive", GIVEN_UP, "--all")
+    assert (row["verdict"], row["to"], row["deleted"]) == ("REDRIVEN", arn(INBOX), True)
+    assert place.work() == 1

@@ -190,6 +190,60 @@ def test_a_flows_class_knows_the_queues_of_its_stages_and_the_objects_of_strange
     assert (row["to"], row["object_id"], row["why"]) == ("price-order", "o9", "no run item: the run starts with it")
 
 
+# -- messages that were not sent
+
+
+def park(at: Scene, to: str) -> None:
+    """A message that its destination refused for good, as it lies among the dead letters."""
+    unsent = {"kind": "side", "to": to, "id": "run-9.1.0", "group": None}
+    place = {"version": 1, "hop": 1, "object": "o9", "error": ["ClientError", "AccessDenied", 1], "unsent": unsent}
+    said = {**at.message().attributes(), "flowguard": Attribute.string(json.dumps(place))}
+    attributes: Any = attributes_to(Attribute.to_sqs_api, said)
+    sqs = at.aws.client("sqs")
+    url = sqs.get_queue_url(QueueName="dead")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody='{"card":"4111"}', MessageAttributes=attributes)
+
+
+def test_a_message_that_was_not_sent_is_listed_with_where_it_was_to_go_and_why() -> None:
+    with scene() as at:
+        park(at, "sqs:emails")
+        assert "unsent to sqs:emails: ClientError: AccessDenied" in " ".join(dlq("list").stdout.split())
+        [row] = listed()
+        assert (row["kind"], row["to"], row["send_kind"], row["send_id"]) == (
+            "unsent",
+            "sqs:emails",
+            "side",
+            "run-9.1.0",
+        )
+        shown = dlq("show", row["message_id"]).stdout
+        assert "kind           unsent\n" in shown
+        assert "to             sqs:emails\n" in shown
+        assert "error          ClientError: AccessDenied\n" in shown
+        assert "4111" not in shown
+        assert "4111" in dlq("show", row["message_id"], "--payload").stdout
+
+
+def test_a_message_that_was_not_sent_goes_where_it_was_to_go() -> None:
+    with scene() as at:
+        park(at, "sqs:emails")
+        result = dlq("redrive", "--all")
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert "orders/price-order o9: sent to where it was to go → emails\n" in result.stdout
+        assert [found["Body"] for found in at.sent("emails")] == ['{"card":"4111"}']
+        assert listed() == []
+
+
+def test_a_message_to_another_account_needs_the_word() -> None:
+    with scene() as at:
+        park(at, "sns:arn:aws:sns:us-east-1:999999999999:told")
+        refused = dlq("redrive", "--all")
+        assert (refused.exit_code, refused.stdout) == (1, "1 FAILED\n")
+        assert "which is not in the account and region" in refused.stderr
+        assert "NotFound" in dlq("redrive", "--all", "--elsewhere").stderr, "it is tried"
+        assert "unsent to sns:arn" in dlq("drop", "--all", "--yes").stdout
+        assert listed() == []
+
+
 # -- drop
 
 
