@@ -17,15 +17,15 @@ except ModuleNotFoundError as missing:
 
 from flowguard.printable import bounded, one_line
 
-WIDTH: Final = 120
-"""Where it is not a terminal that says how wide it is: the same text everywhere."""
+WIDE: Final = 100_000
+"""Characters of a line in a file or a pipe: programs that read it are to find a row on its line."""
 
 
 def console() -> Console:
-    """Plain, and of one width, where nobody is looking."""
+    """Plain, and with lines of any width, where nobody is looking."""
     terminal = is_terminal()
     return Console(
-        file=sys.stdout, width=None if terminal else WIDTH, force_terminal=terminal, highlight=False, emoji=False
+        file=sys.stdout, width=None if terminal else WIDE, force_terminal=terminal, highlight=False, emoji=False
     )
 
 

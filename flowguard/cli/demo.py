@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 
 from flowguard.cli.console import console, line
-from flowguard.cli.timeline import timeline
+from flowguard.cli.timeline import show_timeline
 from flowguard.errors import SettingsError
 from flowguard.local.aftermath import Aftermath
 from flowguard.local.crash import Crashes
@@ -137,7 +137,7 @@ def _perform() -> list[str]:
             played = list(act(scene))
             rows.extend(played)
             out.print(f"\n{number}. {' '.join((act.__doc__ or '').split())}\n", style="bold")
-            out.print(timeline(played, scene.world.start))
+            show_timeline(out, played, scene.world.start)
         counts, end = Counts.of(scene.world.put_in, rows), happy_end(Aftermath.of(scene.world))
     wrong = differences({**asdict(EXPECTED), **HAPPY_END}, {**asdict(counts), **end})
     out.print("")

@@ -11,15 +11,20 @@ from typing import Any, Final, Self
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
 
 from flowguard.aws.redrive import Outcome
 from flowguard.cli.console import cell, console, line
 from flowguard.cli.printing import complain, say, say_json
+from flowguard.cli.tables import Column, show_table
 from flowguard.dead_letters import Letter
 from flowguard.notification import to_json
 from flowguard.printable import bounded
 
+_COLUMNS: Final = (
+    *map(Column, ("id", "stage", "object", "hop", "redrive")),
+    Column("error", folds=True),
+    *map(Column, ("age", "seen")),
+)
 _EXCERPT: Final = 80
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
@@ -74,9 +79,7 @@ def show_letters(letters: Sequence[Letter], now: int, *, as_json: bool, payload:
         for letter in letters:
             say_json(to_json(letter.facts(now) | ({"payload": letter.text[:_EXCERPT]} if payload else {})))
         return
-    table = Table(box=None, pad_edge=False)
-    for name in ("id", "stage", "object", "hop", "redrive", "error", "age", "seen", *(["payload"] if payload else [])):
-        table.add_column(name, no_wrap=name in ("id", "age"))
+    rows = []
     for letter in letters:
         facts = letter.facts(now)
         cells = [
@@ -90,9 +93,9 @@ def show_letters(letters: Sequence[Letter], now: int, *, as_json: bool, payload:
             f"{facts['receive_count']}×",
             *([letter.text[:_EXCERPT]] if payload else []),
         ]
-        table.add_row(*map(cell, cells))
+        rows.append([cell(text) for text in cells])
     if letters:
-        console().print(table)
+        show_table(console(), [*_COLUMNS, *([Column("payload", folds=True)] if payload else [])], rows)
     say(f"{len(letters)} dead letter{'' if len(letters) == 1 else 's'}")
 
 

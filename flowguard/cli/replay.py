@@ -13,7 +13,7 @@ import click
 from flowguard.cli.console import console
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.recordings import Unreadable, read_files
-from flowguard.cli.timeline import show_aftermath, summary, timeline
+from flowguard.cli.timeline import show_aftermath, show_timeline, summary
 from flowguard.envelope import BadRecord
 from flowguard.errors import DefinitionError, SettingsError
 from flowguard.local.aftermath import Aftermath
@@ -112,7 +112,7 @@ def _run(world: World, planned: list[Planned]) -> Iterator[Delivered]:
 
 def _print(world: World, rows: list[Delivered]) -> None:
     out = console()
-    out.print(timeline(rows, world.start))
+    show_timeline(out, rows, world.start)
     show_aftermath(out, Aftermath.of(world))
     out.print()
     out.print(summary(Counts.of(world.put_in, rows)), soft_wrap=True)

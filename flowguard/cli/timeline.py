@@ -4,53 +4,71 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from flowguard.cli.console import cell, line
-from flowguard.local.aftermath import Aftermath
+from flowguard.cli.tables import Column, show_table
+from flowguard.local.aftermath import Aftermath, RunLeft
 from flowguard.local.delivered import Counts, Delivered
 from flowguard.local.trace import Sent, Written
+
+_DELIVERIES: Final = (
+    Column("after", right=True),
+    *map(Column, ("record", "object", "stage")),
+    Column("hop", right=True),
+    Column("try", right=True),
+    Column("verdict", folds=True),
+    Column("what came of it", folds=True),
+)
+_RUNS: Final = (
+    *map(Column, ("flow", "object", "status", "stage")),
+    Column("hop", right=True),
+    Column("epoch", right=True),
+    Column("request id"),
+    Column("result", folds=True),
+)
 
 _STYLES = {"CLAIMED": "green", "DONE": "cyan", "UNROUTABLE": "red", "UNREADABLE": "red", "BUSY": "yellow"}
 
 
-def timeline(rows: Sequence[Delivered], start: int) -> Table:
+def show_timeline(out: Console, rows: Sequence[Delivered], start: int) -> None:
     """One delivery after another. ``start`` is the moment that times are counted from, ms since 1970."""
     flows = {row.flow for row in rows if row.flow}
-    table = _table("after", "record", "object", "stage", "hop", "try", "verdict", "what came of it")
-    for row in rows:
-        table.add_row(
-            f"{(row.at - start) / 1000:.3f} s",
+    cells = [
+        (
+            line(f"{(row.at - start) / 1000:.3f} s"),
             _short(row.record),
             cell(row.object_id or ""),
             cell("" if row.stage is None else f"{row.flow}/{row.stage}" if len(flows) > 1 else row.stage),
-            str(row.hop or ""),
-            str(row.attempt or ""),
+            line(str(row.hop or "")),
+            line(str(row.attempt or "")),
             _verdict(row),
             Text("\n").join(_consequences(row)),
         )
-    return table
+        for row in rows
+    ]
+    show_table(out, _DELIVERIES, cells)
 
 
 def show_aftermath(out: Console, left: Aftermath) -> None:
     """Run items, the user's tables, dead letters and the other queues."""
-    runs = _table("flow", "object", "status", "stage", "hop", "epoch", "request id", "result")
-    for run in left.runs:
-        ended = json.dumps(run.result, ensure_ascii=False) if run.result is not None else run.error or ""
-        cells = (run.flow, run.object_id, run.status, run.stage, str(run.hop), str(run.epoch), run.request_id, ended)
-        runs.add_row(*map(cell, cells))
-    _section(out, "runs", runs)
+    if left.runs:
+        _section(out, "runs")
+        show_table(out, _RUNS, [_run(run) for run in left.runs])
     for name, items in left.tables.items():
-        _section(out, f"table {name}", *(json.dumps(item, ensure_ascii=False) for item in items))
+        if items:
+            _section(out, f"table {name}", *(json.dumps(item, ensure_ascii=False) for item in items))
     letters = [
         f"{one.queue}: {one.stage or 'a message for no stage'} of {one.object_id or 'no object'}: {one.error}"
         for one in left.dead_letters
     ]
-    _section(out, "dead letters", *letters)
-    _section(out, "messages in other queues", *(f"{name}: {count}" for name, count in left.queues.items() if count))
+    if letters:
+        _section(out, "dead letters", *letters)
+    if waiting := [f"{name}: {count}" for name, count in left.queues.items() if count]:
+        _section(out, "messages in other queues", *waiting)
 
 
 def summary(counts: Counts) -> str:
@@ -70,21 +88,17 @@ def summary(counts: Counts) -> str:
     return ", ".join(parts)
 
 
-def _table(*names: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in names:
-        table.add_column(name, justify="right" if name in {"after", "hop", "try", "epoch"} else "left", overflow="fold")
-    return table
+def _run(run: RunLeft) -> tuple[Text, ...]:
+    ended = json.dumps(run.result, ensure_ascii=False) if run.result is not None else run.error or ""
+    cells = (run.flow, run.object_id, run.status, run.stage, str(run.hop), str(run.epoch), run.request_id, ended)
+    return tuple(map(cell, cells))
 
 
-def _section(out: Console, title: str, *lines: Table | str) -> None:
-    """Nothing at all where there is nothing to show."""
-    if not [one for one in lines if not isinstance(one, Table) or one.row_count]:
-        return
+def _section(out: Console, title: str, *lines: str) -> None:
     out.print()
     out.print(line(title, style="bold"))
     for one in lines:
-        out.print(one if isinstance(one, Table) else line(one), soft_wrap=isinstance(one, str))
+        out.print(line(one), soft_wrap=True)
 
 
 def _short(record: str) -> Text:
