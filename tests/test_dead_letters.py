@@ -183,6 +183,11 @@ def test_an_unsent_message_says_where_it_was_to_go_and_why_it_did_not() -> None:
         letter.resent()
 
 
+def test_an_unsent_message_is_never_taken_for_a_stages_own() -> None:
+    letter = unsent({"hop": 1, "redrive": 1, "to": "sqs:close-order", "unsent": UNSENT})
+    assert (letter.kind, letter.is_parked, letter.to) == ("unsent", False, Queue("emails"))
+
+
 def test_the_body_of_an_unsent_message_is_read_as_text_whatever_it_is() -> None:
     body = '{"Type":"Notification","MessageId":"m","TopicArn":"arn:aws:sns:r:1:t"}'
     letter = unsent({"hop": 1, "unsent": UNSENT}, body)

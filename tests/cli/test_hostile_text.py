@@ -187,7 +187,8 @@ def test_an_exploration_its_report_and_its_page(order: str, tmp_path: Path) -> N
     bounds = ("--bound", "0", "--walks", "0")
     page = tmp_path / "page.html"
     for options in (bounds, (*bounds, "--json"), ("--schedule", "a2"), ("--schedule", "a2", "--json")):
-        run(*about, *options, "--html", str(page), code=1)
+        shown = run(*about, *options, "--html", str(page), code=1).stdout
+        assert not re.search("^REDRIVEN", shown, re.MULTILINE)
         assert CONTROL.findall(page.read_text(encoding="utf-8")) == []
         assert r"\x1b]52" in page.read_text(encoding="utf-8")
 
