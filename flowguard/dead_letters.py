@@ -23,7 +23,7 @@ from flowguard.notification import UNKNOWN_QUEUE, arn_service, is_ours
 from flowguard.printable import LONGEST_PART, bounded
 from flowguard.records import open_record
 from flowguard.routing import Routes
-from flowguard.undelivered import TO, Undelivered, bound_for
+from flowguard.unsent import Unsent, bound_for
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Letter:
     message: Message | None = None
     problem: str | None = None
     flow: AnyFlow | None = None
-    unsent: Undelivered | None = None
+    unsent: Unsent | None = None
     bound_for: Destination | None = None
 
     @classmethod
@@ -72,7 +72,7 @@ class Letter:
     def _of_send(self, record: dict[str, Any]) -> Letter | None:
         """Its body is any text, so only the record's own attributes count. None where the letter is of another kind."""
         opened = open_record(record, "record")
-        unsent = Undelivered.of(opened.attributes)
+        unsent = Unsent.of(opened.attributes)
         if unsent is None:
             return None
         envelope = Envelope(opened.record, Source.SQS, self.text, opened.attributes, None)
@@ -145,7 +145,7 @@ class Letter:
             return resend(self.envelope, {})
         said = self.envelope.attributes.get(PLACE)
         place = json.loads(said.value) if said is not None else {}
-        place = {name: value for name, value in place.items() if name not in ("retry", TO)} | {"redrive": m.redrive}
+        place = {name: value for name, value in place.items() if name not in ("retry", "to")} | {"redrive": m.redrive}
         extras = {
             REQUEST_ID: Attribute.string(m.request_id),
             REQUESTED_AT: Attribute.number(m.requested_at),

@@ -117,7 +117,7 @@ def _result(endings: Sequence[Ending]) -> Any:
             "request_id": ending.arrival.message.request_id if ending.arrival else None,
             "verdict": ending.verdict.value if ending.verdict else None,
             "result": json.loads(ending.result) if ending.result is not None else None,
-            **({"problem": ending.why} if ending.why else {}),
+            **({"problem": _short(ending.why)} if ending.why else {}),
         }
         for ending in endings
     ]

@@ -44,12 +44,36 @@ class Unsent(NamedTuple):
     def parse(cls, found: object) -> Unsent:
         """Read what :meth:`as_json` wrote. Raises ValueError where it is anything else."""
         match found:
-            case {"kind": str(kind), "to": str(to), "id": str(own), "attributes": dict(attributes), **more}:
-                group = more.get("group")
+            case {"kind": str(kind), "to": str(to), "id": str(own), "attributes": dict(attributes), **more} if own:
                 read = {str(name): _attribute(pair) for name, pair in attributes.items()}
-                return cls(Kind(kind), parse_destination(to), own, read, group if isinstance(group, str) else None)
+                return cls(_kind(kind), parse_destination(to), own, read, _group(more.get("group")))
             case _:
                 raise ValueError("has an 'unsent' without kind, to, id and attributes")
+
+    @classmethod
+    def of(cls, attributes: Mapping[str, Attribute]) -> Unsent | None:
+        """Read it from a letter's own attributes; None where the letter is of another kind. Raises ValueError."""
+        said = _said(attributes)
+        return cls.parse(said["unsent"]) if "unsent" in said else None
+
+    def send(self, body: str, to: Destination | None = None) -> Send:
+        """The send itself, to where it was to go or to another place.
+
+        Raises :class:`flowguard.errors.RunFailed` or :class:`flowguard.errors.TooLarge` where no service takes it.
+        """
+        place = to if to is not None else self.to
+        return Send(self.kind, place, body, self.id, self.attributes, group=self.group).checked()
+
+
+def bound_for(attributes: Mapping[str, Attribute]) -> Destination | None:
+    """Where a next hop's message was to go, which its inbox refused; None where the letter does not say it.
+
+    Raises ValueError for what is no destination.
+    """
+    found = _said(attributes).get("to")
+    if found is not None and not isinstance(found, str):
+        raise ValueError("has a 'to' that is not text")
+    return None if found is None else parse_destination(found)
 
 
 def park(flow: AnyFlow, message: Message, send: Send, error: ErrorNote) -> Send:
@@ -100,3 +124,24 @@ def _attribute(pair: object) -> Attribute:
             return Attribute(kind, value)
         case _:
             raise ValueError("has an 'unsent' with an attribute that is not [type, value]")
+
+
+def _said(attributes: Mapping[str, Attribute]) -> dict[str, Any]:
+    """The ``flowguard`` attribute; nothing where it cannot be read, which its other readers say."""
+    try:
+        found = json.loads(attributes[PLACE].value) if PLACE in attributes else {}
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _kind(text: str) -> Kind:
+    if text not in (Kind.SIDE, Kind.COMPLETE):
+        raise ValueError(f"has an 'unsent' of kind {text[:40]!r}; it is side or complete")
+    return Kind(text)
+
+
+def _group(found: object) -> str | None:
+    if found is not None and not isinstance(found, str):
+        raise ValueError("has an 'unsent' whose group is not text")
+    return found

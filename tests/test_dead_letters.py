@@ -206,10 +206,10 @@ def test_a_notification_in_a_body_makes_no_message_unsent() -> None:
     [
         ({"kind": "next"}, "of kind 'next'; it is side or complete"),
         ({"to": "x" * 9_000}, "is no destination"),
-        ({"to": 7}, "not an object with kind, to and id"),
-        ({"id": ""}, "not an object with kind, to and id"),
-        ({"attributes": {"a": ["String"]}}, "attributes are not each"),
-        ({"attributes": ["a"]}, "attributes are not each"),
+        ({"to": 7}, "without kind, to, id and attributes"),
+        ({"id": ""}, "without kind, to, id and attributes"),
+        ({"attributes": {"a": ["String"]}}, "'unsent'"),
+        ({"attributes": ["a"]}, "'unsent'"),
         ({"group": 7}, "group is not text"),
     ],
 )

@@ -32,7 +32,7 @@ LAYERS = (
     {"payloads", "failure", "message", "outcome", "events", "notification", "records"},
     {"bodies"},
     {"outbox"},
-    {"step", "envelope", "undelivered", "reach"},
+    {"step", "envelope", "reach"},
     {"stage"},
     {"flow"},
     {"run", "routing"},

@@ -19,7 +19,7 @@ from flowguard.ports import Refusal
 from flowguard.printable import LONGEST_PART, bounded, shown
 from flowguard.reach import is_beside
 from flowguard.redrive import Fate, Judgement, judge
-from flowguard.undelivered import Undelivered
+from flowguard.unsent import Unsent
 
 if TYPE_CHECKING:
     from flowguard.aws.clients import Clients
@@ -120,9 +120,9 @@ class Redriver:
             f"{m.request_id}.{m.hop}.{m.redrive}.redrive",
             attributes,
             group=letter.group_id or m.object_id or m.request_id,
-        )
+        ).checked()
 
-    def _unsent(self, letter: Letter, unsent: Undelivered) -> Send:
+    def _unsent(self, letter: Letter, unsent: Unsent) -> Send:
         """The send as it was, under its own id. Raises ValueError for one that flowguard may not have parked."""
         if letter.source_arn is not None:
             raise ValueError(

@@ -229,7 +229,7 @@ def test_a_message_that_was_not_sent_goes_where_it_was_to_go(place: Place) -> No
 
 
 def test_a_message_that_sqs_moved_is_sent_nowhere_whatever_it_says(place: Place) -> None:
-    unsent = json.dumps({"hop": 1, "unsent": {"kind": "side", "to": f"sqs:{PARKED}", "id": "i"}})
+    unsent = json.dumps({"hop": 1, "unsent": {"kind": "side", "to": f"sqs:{PARKED}", "id": "i", "attributes": {}}})
     attributes: Any = {"flowguard": {"DataType": "String", "StringValue": unsent}}
     place.clients.sqs.send_message(QueueUrl=place.queue(INBOX), MessageBody="x", MessageAttributes=attributes)
     place.receive(INBOX, visibility=0)

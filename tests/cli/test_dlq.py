@@ -21,6 +21,7 @@ from flowguard.step import Step
 from tests.scene import OrderState, Scene, scene
 
 TARIFF = "no such tariff"
+NONE: dict[str, list[str]] = {}
 
 
 @pytest.fixture
@@ -195,7 +196,7 @@ def test_a_flows_class_knows_the_queues_of_its_stages_and_the_objects_of_strange
 
 def park(at: Scene, to: str) -> None:
     """A message that its destination refused for good, as it lies among the dead letters."""
-    unsent = {"kind": "side", "to": to, "id": "run-9.1.0", "group": None}
+    unsent = {"kind": "side", "to": to, "id": "run-9.1.0", "attributes": NONE}
     place = {"version": 1, "hop": 1, "object": "o9", "error": ["ClientError", "AccessDenied", 1], "unsent": unsent}
     said = {**at.message().attributes(), "flowguard": Attribute.string(json.dumps(place))}
     attributes: Any = attributes_to(Attribute.to_sqs_api, said)
