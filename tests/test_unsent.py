@@ -94,7 +94,8 @@ GOOD = Unsent(Kind.SIDE, Queue("q"), "r-1.2.0", {"a": Attribute.string("x")}).as
 def test_a_group_is_said_only_where_there_is_one() -> None:
     assert "group" not in GOOD
     assert Unsent.parse(GOOD).group is None
-    assert Unsent.parse({**GOOD, "group": 5}).group is None
+    with pytest.raises(ValueError, match="group"):
+        Unsent.parse({**GOOD, "group": 5})
 
 
 @pytest.mark.parametrize(
