@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from flowguard.errors import EnvelopeError
+from flowguard.errors import EnvelopeError, shown
 from flowguard.printable import LONGEST_PART, bounded
 
 
@@ -168,7 +168,7 @@ def _text_of(value: object, base: str, record: str, field: str) -> str:
 def _type_problem(kind: object) -> str:
     if kind is None or kind == "":
         return "missing: an attribute has a data type, String, Number or Binary"
-    return f"{_shown(kind)} is no data type: it is String, Number or Binary, with a label after a dot at most"
+    return f"{shown(kind)} is no data type: it is String, Number or Binary, with a label after a dot at most"
 
 
 # The grammar of SQS: no spaces, no infinity. Its 38 digits of precision are the sender's business.
@@ -176,14 +176,14 @@ _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]
 
 
 def _not_a_number(value: str) -> str | None:
-    return None if _NUMBER.fullmatch(value) else f"{_shown(value)} is not a number"
+    return None if _NUMBER.fullmatch(value) else f"{shown(value)} is not a number"
 
 
 def _not_base64(value: str) -> str | None:
     try:
         a2b_base64(value, strict_mode=True)
     except ValueError:
-        return f"{_shown(value)} is not base64"
+        return f"{shown(value)} is not base64"
     return None
 
 
@@ -192,7 +192,7 @@ def _not_an_array(value: str) -> str | None:
         found = json.loads(value)
     except (ValueError, RecursionError):
         found = None
-    return None if isinstance(found, list) else f"{_shown(value)} is not a JSON array"
+    return None if isinstance(found, list) else f"{shown(value)} is not a JSON array"
 
 
 _BASES: Final = frozenset({"String", "Number", "Binary"})
@@ -201,12 +201,3 @@ _CHECKS: Final[dict[str, Callable[[str], str | None]]] = {
     "Number": _not_a_number,
     "Binary": _not_base64,
 }
-
-
-def _shown(value: object) -> str:
-    """Enough of it to be recognised: an attribute may hold a megabyte."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
-
-
-_SHOWN: Final = 40

@@ -9,12 +9,13 @@ from datetime import timedelta
 from flowguard.dispatch import dispatch
 from flowguard.ending import Ending
 from flowguard.envelope import Envelope
-from flowguard.errors import EnvelopeError, RunFailed
+from flowguard.errors import EnvelopeError, RunFailed, Untrusted
 from flowguard.events import Event
 from flowguard.ports import Budget, Services
 from flowguard.routing import Arrival, Routes, Unroutable
 from flowguard.runtime import Runtime
 from flowguard.telling import Teller
+from flowguard.trust import Trust
 
 DISPATCH_RESERVE_MS = 1_000
 """Kept of an invocation for sending what was committed: no further record is begun when less is left."""
@@ -27,13 +28,23 @@ class Batch:
     """Takes the envelopes of one invocation through the flows of one function.
 
     ``given_up`` is for the function of a dead-letter queue: SQS gave these records up, so their runs are ended.
+    ``function_arn`` is the function's own, where Lambda says it.
     """
 
-    def __init__(self, routes: Routes, services: Services, budget: Budget, *, given_up: bool = False) -> None:
+    def __init__(
+        self,
+        routes: Routes,
+        services: Services,
+        budget: Budget,
+        *,
+        given_up: bool = False,
+        function_arn: str | None = None,
+    ) -> None:
         self._routes = routes
         self._services = services
         self._budget = budget
         self._given_up = given_up
+        self._trust = Trust(services.signer, function_arn)
         self._teller = Teller(services.observer)
         self._runtime = Runtime(services, self._teller)
         self._now_at: Arrival | None = None
@@ -70,11 +81,11 @@ class Batch:
             return self._runtime.work(arrival, self._budget)
         except Exception as error:  # a service, the network, a setting: kept, told, delivered again by the queue
             why = f"{type(error).__name__}: {error}"
-            self._teller.tell(_event_of(error), arrival, record=envelope.message_id, why=why)
+            self._teller.tell(_event_of(error), arrival, record=envelope.message_id, **_field(error), why=why)
             return Ending(envelope=envelope, ack=False, why=why)
 
     def _arrival(self, envelope: Envelope) -> Arrival:
-        arrival = self._routes.resolve(envelope, self._services.clock.now())
+        arrival = self._routes.resolve(envelope, self._services.clock.now(), self._trust)
         if arrival.weak_id:
             self._teller.tell(Event.WEAK_ID, arrival)
         if self._given_up and arrival.problem is None:
@@ -109,7 +120,13 @@ class Batch:
             call_off()
 
 
+def _field(error: Exception) -> dict[str, str]:
+    return {"field": error.field} if isinstance(error, Untrusted) else {}
+
+
 def _event_of(error: Exception) -> Event:
     if isinstance(error, Unroutable):
         return Event.UNROUTABLE
+    if isinstance(error, Untrusted):
+        return Event.UNTRUSTED
     return Event.UNREADABLE if isinstance(error, EnvelopeError) else Event.BROKEN

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flowguard.attributes import Attribute
 from flowguard.aws.clients import Clients
 from flowguard.aws.sender import AWSSender
+from flowguard.aws.signing_keys import aws_signer
 from flowguard.clock import Clock, SystemClock
 from flowguard.destinations import Destination, destination
 from flowguard.errors import SendFailed
@@ -16,6 +18,8 @@ from flowguard.ids import Ids, ObjectId, RandomIds, RequestId
 from flowguard.outbox import Kind, Send
 from flowguard.payloads import Payload
 from flowguard.ports import Sender
+from flowguard.settings import Settings
+from flowguard.signing import UNSIGNED, Signer, signed_attributes
 
 
 @dataclass(frozen=True)
@@ -28,17 +32,26 @@ class Started:
 
 
 class FlowClient:
-    """Sends requests: to a queue, a topic or a function, whichever the flow's first stage reads from."""
+    """Sends requests: to a queue, a topic or a function, whichever the flow's first stage reads from.
 
-    def __init__(self, sender: Sender, *, clock: Clock | None = None, ids: Ids | None = None) -> None:
+    ``signer`` is the functions' own where messages are signed (``services.signer``).
+    """
+
+    def __init__(
+        self, sender: Sender, *, clock: Clock | None = None, ids: Ids | None = None, signer: Signer = UNSIGNED
+    ) -> None:
         self._sender = sender
+        self._signer = signer
         self._clock = clock if clock is not None else SystemClock()
         self._ids = ids if ids is not None else RandomIds()
 
     @classmethod
     def from_environment(cls) -> FlowClient:
-        """A client on AWS, with boto3's own configuration."""
-        return cls(AWSSender(Clients()))
+        """A client on AWS, with boto3's own configuration and, where it is set, ``FLOWGUARD_SIGNING_KEYS``."""
+        clients, clock = Clients(), SystemClock()
+        return cls(
+            AWSSender(clients), clock=clock, signer=aws_signer(Settings.from_environment(os.environ), clients, clock)
+        )
 
     def start(
         self,
@@ -55,9 +68,10 @@ class FlowClient:
         """Ask for a run of the flow.
 
         ``request_id`` and ``requested_at`` (ms) are new and now, unless a caller repeats a request of its own: the
-        same id twice is one run. ``reply_to`` is told when the run ends. ``to`` sends elsewhere than to the first
-        stage's inbox: to a topic, or a function. ``attributes`` go along beside flowguard's own four. Raises
-        :class:`SendFailed` where the service did not take it; then nothing was started.
+        same id twice is one run. ``object_id`` is for a payload that does not name its object. ``reply_to`` is told
+        when the run ends. ``to`` sends elsewhere than to the first stage's inbox: to a topic, or a function.
+        ``attributes`` go along beside flowguard's own four. Raises :class:`SendFailed` where the service did not take
+        it, and :class:`flowguard.errors.RunFailed` for what the flow would refuse; then nothing was started.
         """
         message, inbox = flow.request(
             payload,
@@ -65,13 +79,14 @@ class FlowClient:
             requested_at=self._clock.now() if requested_at is None else requested_at,
             object_id=object_id,
             reply_to=None if reply_to is None else destination(reply_to),
+            signed=self._signer.is_on,
         )
         send = Send(
             Kind.SIDE,
             inbox if to is None else destination(to),
             message.body,
             message.request_id,
-            {**(attributes or {}), **message.attributes()},
+            {**(attributes or {}), **signed_attributes(message, self._signer)},
             group=message.object_id,
         ).checked()
         if refusals := self._sender.send([send]):

@@ -18,11 +18,12 @@ from flowguard.envelope import Envelope, Source, normalize_record, resend
 from flowguard.errors import EnvelopeError
 from flowguard.flow import AnyFlow
 from flowguard.ids import ObjectId, RequestId
-from flowguard.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
+from flowguard.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, SIGNATURE, ErrorNote, Message, Place
 from flowguard.notification import UNKNOWN_QUEUE, arn_service, is_ours
 from flowguard.printable import LONGEST_PART, bounded
 from flowguard.records import open_record
 from flowguard.routing import Routes
+from flowguard.signing import UNSIGNED, Signer, is_claim, statement
 from flowguard.unsent import Unsent, bound_for
 
 
@@ -82,7 +83,7 @@ class Letter:
         envelope = normalize_record(record)
         message = _message(envelope)
         if flow is not None and message.flow in ("", flow.name):
-            message = Routes((flow,)).resolve(envelope, now).message
+            message = Routes((flow,)).resolve(envelope, now, trust=None).message
         else:
             flow = None
         own = {name: envelope.attributes[name] for name in envelope.received["messageAttributes"]}
@@ -132,20 +133,24 @@ class Letter:
             raise ValueError(self.problem or "it cannot be read")
         return self.message if self.is_parked else self.message._replace(redrive=self.message.redrive + 1, retry=0)
 
-    def resent(self) -> tuple[str, dict[str, Attribute]]:
+    def resent(self, signer: Signer = UNSIGNED) -> tuple[str, dict[str, Attribute]]:
         """Body and attributes with which it is sent back: a parked one as it is, a raw one as the next redrive.
 
-        Raises ValueError where it cannot be read, and for an unsent one, which is for no stage.
+        Raises ValueError where it cannot be read, for an unsent one, which is for no stage, and for one whose own
+        signature is not good where messages are signed: the new one would make a forged message a true one.
         """
         m = self.returning()
         if self.unsent is not None:
             raise ValueError(f"it is a message to {bounded(str(self.unsent.to), LONGEST_PART)}, not one of a stage")
         assert self.envelope is not None  # noqa: S101 - a message was read from it
+        text = self._place_text
+        self._check_signature(Place.parse(text), signer)
         if self.is_parked:
             return resend(self.envelope, {})
-        said = self.envelope.attributes.get(PLACE)
-        place = json.loads(said.value) if said is not None else {}
-        place = {name: value for name, value in place.items() if name not in ("retry", "to")} | {"redrive": m.redrive}
+        place = {name: value for name, value in json.loads(text).items() if name not in ("retry", "to", SIGNATURE)}
+        place["redrive"] = m.redrive
+        if signer.is_on:
+            place[SIGNATURE] = signer.sign(_statement(m, Place.parse(text)))
         extras = {
             REQUEST_ID: Attribute.string(m.request_id),
             REQUESTED_AT: Attribute.number(m.requested_at),
@@ -154,6 +159,35 @@ class Letter:
         if m.flow:
             extras[FLOW_STAGE] = Attribute.string(f"{m.flow}/{m.stage}")
         return resend(self.envelope, extras)
+
+    @property
+    def _place_text(self) -> str:
+        said = self.envelope.attributes.get(PLACE) if self.envelope is not None else None
+        return said.value if said is not None else "{}"
+
+    def check_unsent(self, unsent: Unsent, signer: Signer) -> None:
+        """Raises ValueError where messages are signed and flowguard did not park the letter as it lies there."""
+        if self.message is None or not signer.is_required:
+            return
+        place = Place.parse(self._place_text)
+        parked = self.message._replace(body=unsent.covered(self.text))
+        if problem := signer.problem(_statement(parked, place), place.signature):
+            raise ValueError(f"{problem}, so anybody may have written it; send it by hand, or drop it")
+
+    def _check_signature(self, place: Place, signer: Signer) -> None:
+        """Of the letter as it lies there."""
+        if self.message is None:
+            return
+        if not signer.is_required:
+            if place.signature is not None and not self.is_parked:
+                raise ValueError("it is signed; set FLOWGUARD_SIGNING_KEYS, so that it can be signed anew")
+            return
+        if not self.message.flow:
+            raise ValueError("it names no flow, so it cannot be signed; give --flow-class")
+        if place.signature is None and not is_claim(self.message):
+            return
+        if problem := signer.problem(_statement(self.message, place), place.signature):
+            raise ValueError(f"{problem}; its stage would refuse it, too")
 
     def facts(self, now: int) -> dict[str, Any]:
         """What is shown of it: ids, place, error, age in seconds. Never the payload, which is ``text``."""
@@ -171,6 +205,11 @@ class Letter:
             "receive_count": self.receive_count,
             "bytes": len(self.text.encode("utf-8", "surrogatepass")),
         }
+
+
+def _statement(message: Message, place: Place) -> str:
+    """What the letter's attributes say, whatever was read from its payload."""
+    return statement(message, version=place.version, object_id=place.object_id or "")
 
 
 def _place(message: Message | None) -> dict[str, Any]:

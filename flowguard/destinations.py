@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flowguard.printable import shown
+from flowguard.errors import shown
 
 
 @dataclass(frozen=True)

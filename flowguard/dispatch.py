@@ -76,7 +76,7 @@ def _letter(services: Services, one: Due, refusal: Refusal) -> Send:
     if one.send.kind is Kind.DEAD:
         raise Reject("it is a dead letter itself")
     note = ErrorNote.storable("NotSent", f"{one.send.to} refuses it for good: {refusal.why}", services.clock.now())
-    return park(one.flow, one.message, one.send, note)
+    return park(one.flow, one.message, one.send, note, services.signer)
 
 
 def _park(

@@ -9,6 +9,18 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+LONGEST_SHOWN = 40
+"""Characters of a value that an error shows: an attribute may hold a megabyte, and may be hostile."""
+
+
+def shown(value: object) -> str:
+    """A value as an error quotes it: enough of it to be recognised."""
+    try:
+        text = repr(value[: LONGEST_SHOWN + 1] if isinstance(value, str) else value)
+    except (RecursionError, ValueError):  # nested too deeply, or a number of thousands of digits
+        text = type(value).__name__
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]} …"
+
 
 class FlowguardError(Exception):
     """Base of all errors of this package."""
@@ -91,6 +103,10 @@ class EnvelopeError(FlowguardError):
 
     def __str__(self) -> str:
         return f"{self.record}: {self.field}: {self.problem}"
+
+
+class Untrusted(EnvelopeError):
+    """A message claims what its flow does not allow. Nothing was claimed or sent; it stays in its queue."""
 
 
 # -- work that cannot be done as asked: trying again would not help, so each is a Reject -----------------------------

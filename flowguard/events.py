@@ -46,6 +46,8 @@ class Event(StrEnum):
     """A message that a replaced run had committed cannot be sent any more, nor parked. The new run goes on."""
     UNREADABLE = "unreadable"
     UNROUTABLE = "unroutable"
+    UNTRUSTED = "untrusted"
+    """A message claims what its flow does not allow: it stays queued, and nothing was claimed."""
     WEAK_ID = "weak_id"
     """The request id is the SQS message id, which changes when the message is redriven."""
     ABANDONED = "abandoned"
@@ -70,7 +72,17 @@ _WARNINGS = frozenset(
         Event.TIME_SHORT,
     }
 )
-_ERRORS = frozenset({Event.FAILED, Event.PARKED, Event.LOST, Event.UNREADABLE, Event.UNROUTABLE, Event.BROKEN})
+_ERRORS = frozenset(
+    {
+        Event.FAILED,
+        Event.PARKED,
+        Event.LOST,
+        Event.UNREADABLE,
+        Event.UNROUTABLE,
+        Event.UNTRUSTED,
+        Event.BROKEN,
+    }
+)
 
 
 class Happening(NamedTuple):

@@ -11,9 +11,9 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from flowguard.destinations import Destination, Queue, Topic, destination
-from flowguard.errors import DefinitionError, RunFailed
-from flowguard.ids import ObjectId, RequestId
-from flowguard.message import MOST_CARRIED, OWN_ATTRIBUTES, Message
+from flowguard.errors import DefinitionError, RunFailed, shown
+from flowguard.ids import LONGEST_NAME, ObjectId, RequestId, id_problem
+from flowguard.message import HIGHEST_VERSION, MOST_CARRIED, MOST_HOPS, OWN_ATTRIBUTES, Message
 from flowguard.payloads import Payload, encode
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage, Stage, is_good_name
@@ -39,8 +39,7 @@ SUPERSEDE: Final = OnConflict.SUPERSEDE
 IGNORE: Final = OnConflict.IGNORE
 
 
-LONGEST_OBJECT_ID: Final = 1_024
-"""In bytes of UTF-8. It is part of a key, which DynamoDB limits, and of every message."""
+LONGEST_OBJECT_ID: Final = LONGEST_NAME
 
 
 class Flow:
@@ -49,10 +48,13 @@ class Flow:
     ``object_id``     the field of the first stage's payload that names the business object (dots reach inside:
                       ``"cart.id"``), or ``PER_REQUEST``
     ``on_conflict``   SUPERSEDE (default) or IGNORE
+    ``entries``       names of further stages where requests may enter; a first hop at any other is refused
     ``version``       of the flow's messages; ``accepts`` are older ones that its stages can still read
     ``inbox``         the queue of every stage that names none; the flow's name by default
     ``dead_letters``  where messages go that can never work; ``<name>-dead-letters`` by default
     ``complete_to``   who is told of every ended run, beside the ``reply_to`` of whoever asked
+    ``reply_to``      the destinations (or names of queues) that a request may ask to be told at, exactly as it names
+                      them; by default all of the function's own account and region
     ``carry``         names of message attributes that go along with everything the flow sends (at most six)
     ``max_hops``      stops a chain that runs in circles; retries are no hops
     ``retention``     how long a message can live in a queue and its dead-letter queue together; run items are kept for
@@ -66,11 +68,13 @@ class Flow:
     name: ClassVar[str]
     object_id: ClassVar[str | Literal[_PerRequest.PER_REQUEST]]
     on_conflict: ClassVar[OnConflict]
+    entries: ClassVar[tuple[str, ...]]
     version: ClassVar[int]
     accepts: ClassVar[frozenset[int]]
     inbox: ClassVar[Destination]
     dead_letters: ClassVar[Destination]
     complete_to: ClassVar[Destination | None]
+    reply_to: ClassVar[tuple[Destination, ...] | None]
     carry: ClassVar[tuple[str, ...]]
     max_hops: ClassVar[int]
     retention: ClassVar[timedelta]
@@ -83,11 +87,13 @@ class Flow:
         name: str = "",
         object_id: str | Literal[_PerRequest.PER_REQUEST] = "",
         on_conflict: OnConflict = OnConflict.SUPERSEDE,
+        entries: tuple[str, ...] = (),
         version: int = 1,
         accepts: Iterable[int] = (),
         inbox: Destination | str | None = None,
         dead_letters: Destination | str | None = None,
         complete_to: Destination | str | None = None,
+        reply_to: tuple[Destination | str, ...] | None = None,
         carry: tuple[str, ...] = (),
         max_hops: int = 50,
         retention: timedelta = timedelta(days=14),
@@ -100,10 +106,13 @@ class Flow:
         cls.inbox = Queue(name) if inbox is None else destination(inbox)
         cls.dead_letters = Queue(f"{name}-dead-letters") if dead_letters is None else destination(dead_letters)
         cls.complete_to = None if complete_to is None else destination(complete_to)
+        cls.entries = entries if _are_names(entries) else ()
         cls.carry, cls.max_hops = carry, max_hops
         cls.retention, cls.abandoned_after, cls.long_delays = retention, abandoned_after, long_delays
-        if problems := [*_option_problems(cls), *_stage_problems(cls)]:
+        if problems := [*_trust_problems(entries, reply_to), *_option_problems(cls), *_stage_problems(cls)]:
             raise DefinitionError(f"flow {cls.__qualname__}", tuple(dict.fromkeys(problems)))
+        cls.entries = tuple(dict.fromkeys((cls.stages[0].name, *entries)))
+        cls.reply_to = None if reply_to is None else tuple(map(destination, reply_to))
 
     @classmethod
     def entry(cls) -> AnyStage:
@@ -116,7 +125,9 @@ class Flow:
         for stage in cls.stages:
             if stage.name == name:
                 return stage
-        raise RunFailed(f"{cls.name} has no stage {name!r}; it has {', '.join(stage.name for stage in cls.stages)}")
+        raise RunFailed(
+            f"{cls.name} has no stage {shown(name)}; it has {', '.join(stage.name for stage in cls.stages)}"
+        )
 
     @classmethod
     def inbox_of(cls, stage: AnyStage) -> Destination:
@@ -133,8 +144,8 @@ class Flow:
             value = value.get(part) if isinstance(value, dict) else getattr(value, part, None)
         if isinstance(value, bool) or not isinstance(value, str | int | UUID) or value == "":
             raise RunFailed(f"the payload has no usable {cls.object_id!r} to name the object by")
-        if (size := len(str(value).encode())) > LONGEST_OBJECT_ID:
-            raise RunFailed(f"the payload's {cls.object_id!r} has {size:,} bytes of at most {LONGEST_OBJECT_ID:,}")
+        if problem := id_problem(str(value)):
+            raise RunFailed(f"the payload's {cls.object_id!r} {problem}")
         return ObjectId(str(value))
 
     @classmethod
@@ -146,25 +157,51 @@ class Flow:
         requested_at: int,
         object_id: str | None = None,
         reply_to: Destination | None = None,
+        signed: bool = False,
     ) -> tuple[Message, Destination]:
-        """The message that starts a run, and where it goes. ``requested_at`` is ms since 1970."""
+        """The message that starts a run, and where it goes. ``requested_at`` is ms since 1970.
+
+        ``object_id`` is for a payload that does not name its object. Raises :class:`RunFailed` for what the flow's
+        own functions would refuse: another object than the payload's, an id that cannot travel, and unless the message
+        will be ``signed``, a ``reply_to`` that the flow does not list.
+        """
         entry = cls.entry()
         if not isinstance(payload, entry.payload):
             raise TypeError(
                 f"{cls.name} starts with {entry.name!r}, which takes {entry.payload.__name__}, "
                 f"not {type(payload).__name__}"
             )
+        if problem := "is empty" if not request_id else id_problem(request_id):
+            raise RunFailed(f"the request id {shown(request_id)} {problem}")
+        if reply_to is not None and not signed and cls.reply_to is not None and reply_to not in cls.reply_to:
+            raise RunFailed(f"{cls.name} tells nobody at {shown(str(reply_to))}; add it to the flow's reply_to=(…)")
         message = Message(
             flow=cls.name,
             stage=entry.name,
             version=cls.version,
-            object_id=cls.object_of(payload, request_id) if object_id is None else ObjectId(object_id),
+            object_id=cls._object(payload, request_id, object_id),
             request_id=request_id,
             requested_at=requested_at,
             body=encode(payload),
             reply_to=None if reply_to is None else str(reply_to),
         )
         return message, cls.inbox_of(entry)
+
+    @classmethod
+    def _object(cls, payload: Any, request_id: RequestId, given: str | None) -> ObjectId:
+        """What the run is for: the payload's word, and the caller's only where the payload has none."""
+        if given is None:
+            return cls.object_of(payload, request_id)
+        if problem := "is empty" if not given else id_problem(given):
+            raise RunFailed(f"object_id={shown(given)} {problem}")
+        try:
+            named = cls.object_of(payload, request_id)
+        except RunFailed:
+            return ObjectId(given)
+        if named != given:
+            whose = f"the payload's {cls.object_id!r}" if isinstance(cls.object_id, str) else "the request id"
+            raise RunFailed(f"object_id={shown(given)} contradicts {whose}; leave object_id out")
+        return named
 
 
 AnyFlow = type[Flow]
@@ -182,13 +219,30 @@ def _option_problems(flow: AnyFlow) -> list[str]:
         found.append(f"its name {flow.name!r} must be 1 to 64 of: a-z, A-Z, 0-9, '-', '_'")
     if not isinstance(flow.inbox, Queue | Topic):
         found.append(f"its inbox {flow.inbox} is no queue or topic; its stages read from SQS, SNS→SQS or an invocation")
-    if flow.version < 1 or any(version < 1 for version in flow.accepts):
-        found.append(f"versions {sorted(flow.accepts)} must be whole numbers from 1")
-    if flow.max_hops < 1:
-        found.append(f"max_hops is {flow.max_hops}; a run has at least one hop")
+    if any(not 1 <= version <= HIGHEST_VERSION for version in flow.accepts):
+        found.append(f"versions {sorted(flow.accepts)} must be whole numbers from 1 to {HIGHEST_VERSION:,}")
+    if not 1 <= flow.max_hops <= MOST_HOPS:
+        found.append(f"max_hops is {flow.max_hops}; a run has at least one hop, and at most {MOST_HOPS:,}")
     if flow.retention <= timedelta(0) or flow.abandoned_after <= timedelta(0):
         found.append("retention and abandoned_after must be positive")
     return [*found, *_carry_problems(flow.carry)]
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(name, str) for name in value)
+
+
+def _are_destinations(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(one, Destination | str) and one != "" for one in value)
+
+
+def _trust_problems(entries: object, reply_to: object) -> list[str]:
+    found = []
+    if not _are_names(entries):
+        found.append(f"entries is {entries!r}; write a tuple of the names of stages: entries=('confirm-cart',)")
+    if reply_to is not None and not _are_destinations(reply_to):
+        found.append(f"reply_to is {reply_to!r}; write a tuple of destinations or names: reply_to=('replies',)")
+    return found
 
 
 def _carry_problems(carry: object) -> list[str]:
@@ -213,7 +267,8 @@ def _stage_problems(flow: AnyFlow) -> list[str]:
     return [
         *_duplicate_problems(stages),
         *_route_problems(stages),
-        *_reach_problems(stages),
+        *_entry_problems(flow.entries, stages),
+        *_reach_problems(flow.entries, stages),
         *_state_problems(stages),
         *_delay_problems(flow, stages),
         *_object_problems(flow, stages[0]),
@@ -248,10 +303,19 @@ def _route_problems(stages: tuple[AnyStage, ...]) -> list[str]:
     ]
 
 
-def _reach_problems(stages: tuple[AnyStage, ...]) -> list[str]:
+def _entry_problems(entries: tuple[str, ...], stages: tuple[AnyStage, ...]) -> list[str]:
+    known = [stage.name for stage in stages]
+    return [
+        f"requests enter at {name!r}, which is not among its stages: {', '.join(known)}"
+        for name in entries
+        if name not in known
+    ]
+
+
+def _reach_problems(entries: tuple[str, ...], stages: tuple[AnyStage, ...]) -> list[str]:
     by_name = {stage.name: stage for stage in stages}
     reached: set[str] = set()
-    ahead = [stages[0].name]
+    ahead = [stages[0].name, *entries]
     while ahead:
         name = ahead.pop()
         if name in by_name and name not in reached:

@@ -57,18 +57,19 @@ class LambdaHandler:
 
         Raises :class:`NotProcessed` where the invoker has no partial answers (SNS, direct) and something is left over.
         """
+        function_arn = getattr(context, "invoked_function_arn", None)
         records = normalize(
             event,
             invocation_id=getattr(context, "aws_request_id", None),
-            function_arn=getattr(context, "invoked_function_arn", None),
+            function_arn=function_arn,
         )
         budget: Budget = LambdaBudget(context) if hasattr(context, "get_remaining_time_in_millis") else Unlimited()
         bad = [record for record in records if isinstance(record, BadRecord)]
         for record in bad:
             self._tell_unreadable(record)
         good = [record for record in records if isinstance(record, Envelope)]
-        endings = Batch(self.routes, self._services, budget, given_up=self._given_up).run(good)
-        return _answer(endings, bad)
+        batch = Batch(self.routes, self._services, budget, given_up=self._given_up, function_arn=function_arn)
+        return _answer(batch.run(good), bad)
 
     def _tell_unreadable(self, bad: BadRecord) -> None:
         facts = {"record": bad.record_id or f"[{bad.index}]", "field": bad.error.field, "why": bad.error.problem}

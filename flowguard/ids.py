@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from typing import NewType, Protocol
 
 RequestId = NewType("RequestId", str)
@@ -14,6 +15,22 @@ ObjectId = NewType("ObjectId", str)
 
 Owner = NewType("Owner", str)
 """A nonce of one claim: how a worker recognises its own write when the answer to it was lost."""
+
+
+LONGEST_NAME = 1_024
+"""Of the name of an object or a request, in bytes of UTF-8. It is part of a key, which DynamoDB limits, and of every message."""
+
+_REFUSED = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What no message of SQS may hold."""
+
+
+def id_problem(text: str) -> str | None:
+    """Why the text cannot be an id that travels with messages; None where it can."""
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    if size > LONGEST_NAME:
+        return f"has {size:,} bytes of at most {LONGEST_NAME:,}"
+    found = _REFUSED.search(text)
+    return None if found is None else f"has the character U+{ord(found[0]):04X}, which SQS refuses"
 
 
 class Ids(Protocol):

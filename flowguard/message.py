@@ -5,7 +5,7 @@ What travels with every message is four attributes, so that a sender's own six s
 ``uniquerequestid``   the request id, the same in every hop, retry and redrive of a run
 ``requestedat``       ms since 1970, set by whoever asked first
 ``flowstage``         ``<flow>/<stage>``: what subscriptions can filter on
-``flowguard``         JSON: object id, version, hop, retry, redrive, and where set reply_to and the first error
+``flowguard``         JSON: object id, version, hop, retry, redrive, and where set reply_to, the first error and sig
 """
 
 from __future__ import annotations
@@ -17,15 +17,26 @@ from typing import Any, NamedTuple, TypeVar
 
 from flowguard.attributes import Attribute
 from flowguard.destinations import parse_destination
-from flowguard.ids import ObjectId, RequestId
+from flowguard.errors import shown
+from flowguard.ids import ObjectId, RequestId, id_problem
 
 REQUEST_ID = "uniquerequestid"
 REQUESTED_AT = "requestedat"
 FLOW_STAGE = "flowstage"
 PLACE = "flowguard"
+SIGNATURE = "sig"
+"""The key of the place that says who sent it: see ``flowguard.signing``."""
+
 OWN_ATTRIBUTES = frozenset({REQUEST_ID, REQUESTED_AT, FLOW_STAGE, PLACE})
 MOST_CARRIED = 10 - len(OWN_ATTRIBUTES)
 """SQS allows ten attributes a message."""
+
+MOST_HOPS = 1_000_000
+"""What a place may say of hop, retry, redrive and attempts: more than any run has, less than a number's limit."""
+
+HIGHEST_VERSION = 10**15 - 1
+
+_LONGEST_SIGNATURE = 128
 
 _LONGEST_ERROR = 500
 _LONGEST_TYPE = 100
@@ -145,7 +156,7 @@ class Message(NamedTuple):
         """What travels with a new message: flowguard's own attributes, then what the flow carries."""
         return {**self.own_attributes(), **self.carried}
 
-    def own_attributes(self) -> dict[str, Attribute]:
+    def own_attributes(self, signature: str | None = None) -> dict[str, Attribute]:
         """The four of the module's table, in its order."""
         place: dict[str, Any] = {"version": self.version, "hop": self.hop}
         if self.object_id:
@@ -162,6 +173,8 @@ class Message(NamedTuple):
             place["last_error"] = self.last_error.as_json()
         if self.attempts is not None:
             place["attempts"] = self.attempts
+        if signature is not None:
+            place[SIGNATURE] = signature
         return {
             REQUEST_ID: Attribute.string(self.request_id),
             REQUESTED_AT: Attribute.number(self.requested_at),
@@ -184,6 +197,7 @@ class Place(NamedTuple):
     attempts: int | None = None
     is_unsent: bool = False
     """The message is a dead letter of something that could not be sent (see ``unsent``)."""
+    signature: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Place:
@@ -194,16 +208,12 @@ class Place(NamedTuple):
             raise ValueError(f"is not JSON: {error}") from None
         if not isinstance(found, dict):
             raise ValueError("is not a JSON object")
-        object_id = found.get("object")
-        reply_to = found.get("reply_to")
-        for name, value in (("object", object_id), ("reply_to", reply_to)):
-            if value is not None and not isinstance(value, str):
-                raise ValueError(f"has a {name!r} that is not text")
+        object_id, reply_to = _text(found, "object"), _text(found, "reply_to")
         if reply_to is not None:
             parse_destination(reply_to)
         return cls(
-            object_id=object_id,
-            version=_whole(found, "version", None, 1),
+            object_id=None if object_id is None else ObjectId(object_id),
+            version=_whole(found, "version", None, 1, HIGHEST_VERSION),
             hop=_whole(found, "hop", 1, 1),
             retry=_whole(found, "retry", 0, 0),
             redrive=_whole(found, "redrive", 0, 0),
@@ -212,16 +222,38 @@ class Place(NamedTuple):
             last_error=_error_note(found, "last_error"),
             attempts=_whole(found, "attempts", None, 1),
             is_unsent="unsent" in found,
+            signature=_signature(found),
         )
 
 
-def _whole(found: dict[str, Any], name: str, default: _Default, least: int) -> int | _Default:
+def _text(found: dict[str, Any], name: str) -> str | None:
+    """A text that may be an id or be sent to."""
+    value = found.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ValueError(f"has a {name!r} that is not text")
+    if problem := id_problem(value):
+        raise ValueError(f"has a {name!r} that {problem}")
+    return value
+
+
+def _signature(found: dict[str, Any]) -> str | None:
+    value = found.get(SIGNATURE)
+    if value is not None and not (isinstance(value, str) and len(value) <= _LONGEST_SIGNATURE):
+        raise ValueError(f"has a {SIGNATURE!r} that is not text of at most {_LONGEST_SIGNATURE} characters")
+    return value
+
+
+def _whole(found: dict[str, Any], name: str, default: _Default, least: int, most: int = MOST_HOPS) -> int | _Default:
     """``null`` is as good as nothing: both are the default."""
     value = found.get(name)
     if value is None:
         return default
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"has {name!r} {value!r}; it is a whole number of at least {least}")
+        raise ValueError(f"has {name!r} {shown(value)}; it is a whole number of at least {least}")
+    if value > most:
+        raise ValueError(f"has {name!r} {shown(value)}; it is at most {most:,}")
     return value
 
 

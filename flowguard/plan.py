@@ -16,6 +16,7 @@ from flowguard.outcome import Done, Next, Outcome
 from flowguard.payloads import encode, encode_json
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.run import Commit, Status
+from flowguard.signing import UNSIGNED, Signer, signed_attributes
 from flowguard.step import AnyStep, NoState
 
 
@@ -25,6 +26,7 @@ class Planner(NamedTuple):
     flow: AnyFlow
     message: Message
     moment: int
+    signer: Signer = UNSIGNED
 
     def ended(self, outcome: Outcome, step: AnyStep) -> Commit:
         """What a handler's outcome writes. Raises :class:`RunFailed` for an outcome that the flow does not allow."""
@@ -45,7 +47,7 @@ class Planner(NamedTuple):
             status=Status.FAILED,
             committed_at=self.moment,
             expires_at=self.expires_at,
-            outbox=self._outbox([*told, dead_letter(self.flow, self.message, error, envelope)]),
+            outbox=self._outbox([*told, dead_letter(self.flow, self.message, error, envelope, self.signer)]),
             state=None,
             error=error,
         )
@@ -94,7 +96,7 @@ class Planner(NamedTuple):
             self.flow.inbox_of(stage),
             onward.body,
             onward.hop_id,
-            onward.attributes(),
+            {**signed_attributes(onward, self.signer), **onward.carried},
             group=onward.object_id,
         ).checked()
 
@@ -121,9 +123,9 @@ class Planner(NamedTuple):
         return Send(Kind.COMPLETE, to, body, own, attributes, group=self.message.object_id).checked()
 
 
-def retried(again: Message, envelope: Envelope, delay: int) -> Send:
+def retried(again: Message, envelope: Envelope, delay: int, signer: Signer = UNSIGNED) -> Send:
     """The same request, hop and original, one attempt later. A long delay goes by a way that takes no attributes."""
-    extras, queue = again.own_attributes(), Queue(envelope.queue_arn or "")
+    extras, queue = signed_attributes(again, signer), Queue(envelope.queue_arn or "")
     own = f"{again.hop_id}.retry{again.retry}"
     if delay > LONGEST_SQS_DELAY.total_seconds():
         return Send(Kind.SIDE, queue, resend_alone(envelope, extras), own, delay=delay).checked()
@@ -131,9 +133,11 @@ def retried(again: Message, envelope: Envelope, delay: int) -> Send:
     return Send(Kind.SIDE, queue, body, own, attributes, delay).checked()
 
 
-def dead_letter(flow: AnyFlow, message: Message, error: ErrorNote, envelope: Envelope) -> Send:
+def dead_letter(
+    flow: AnyFlow, message: Message, error: ErrorNote, envelope: Envelope, signer: Signer = UNSIGNED
+) -> Send:
     """The original, untouched, with what is needed to send it again as it is: the next redrive, retry 0, the error."""
-    body, attributes = _resent(envelope, message.redriven(error).own_attributes())
+    body, attributes = _resent(envelope, signed_attributes(message.redriven(error), signer))
     return Send(
         Kind.DEAD,
         flow.dead_letters,

@@ -14,6 +14,7 @@ from flowguard.events import Observer, log
 from flowguard.ids import Ids, RandomIds
 from flowguard.outbox import Send
 from flowguard.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
+from flowguard.signing import UNSIGNED, Signer
 
 
 class Store(Protocol):
@@ -68,6 +69,7 @@ class Services:
     draw: random.Random = field(default_factory=random.Random)
     """For jitter; seeded where a run is to be repeatable."""
     alarm: Alarm = field(default_factory=ThreadAlarm)
+    signer: Signer = UNSIGNED
 
 
 class Budget(Protocol):

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 from flowguard.attributes import Attribute
 from flowguard.destinations import Queue
 from flowguard.envelope import Envelope
-from flowguard.errors import EnvelopeError, FlowguardError, RunFailed, SettingsError
+from flowguard.errors import EnvelopeError, FlowguardError, RunFailed, SettingsError, shown
 from flowguard.flow import AnyFlow, Flow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.ids import ObjectId, RequestId, id_problem
 from flowguard.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message, Place
 from flowguard.outbox import attributes_problem
 from flowguard.payloads import decode
 from flowguard.stage import AnyStage
+from flowguard.trust import STRICT, Trust
 
 CLOCKS_DIFFER_BY = timedelta(minutes=15)
 """How far ahead a sender's clock may be. A request from the far future would shut out every later one."""
@@ -85,8 +86,9 @@ class Routes:
         """The flow's stages that this function handles."""
         return tuple(self._stages.get(flow.name, {}).values())
 
-    def resolve(self, envelope: Envelope, now: int) -> Arrival:
-        """Raises :class:`Unroutable`, or :class:`EnvelopeError` for attributes that cannot be read."""
+    def resolve(self, envelope: Envelope, now: int, trust: Trust | None = STRICT) -> Arrival:
+        """Raises :class:`Unroutable`, :class:`EnvelopeError` for attributes that cannot be read, or
+        :class:`Untrusted` for what they may not say. Without ``trust`` nothing is judged: for tools that only look."""
         flow, stage_name = self._address(envelope)
         place = self._place(envelope)
         request_id, weak_id = self._request_id(envelope)
@@ -106,12 +108,12 @@ class Routes:
             first_error=place.first_error if place.retry else None,
             carried=self._carried(envelope, flow),
         )
-        return self._arrival(envelope, flow, message, weak_id)
+        payload = None if trust is None else trust.judge(envelope, flow, message, place)
+        return self._arrival(envelope, flow, message, weak_id, payload)
 
-    def _arrival(self, envelope: Envelope, flow: AnyFlow, message: Message, weak_id: bool) -> Arrival:
+    def _arrival(self, envelope: Envelope, flow: AnyFlow, message: Message, weak_id: bool, payload: Any) -> Arrival:
         """Settles the object; a message that can never work keeps its place, so that its run can be ended."""
         stage: AnyStage | None = None
-        payload: Any = None
         problem: RunFailed | None = None
         try:
             if message.version not in flow.accepts:
@@ -134,7 +136,7 @@ class Routes:
         flow_name, _, stage_name = named.value.partition("/")
         found = self._flows.get(flow_name)
         if found is None:
-            raise Unroutable(f"{named.value!r} is not served here; {self._served()} is")
+            raise Unroutable(f"{shown(named.value)} is not served here; {self._served()} is")
         return found, stage_name
 
     def _by_queue(self, envelope: Envelope) -> AnyFlow:
@@ -180,6 +182,8 @@ class Routes:
         if (given := envelope.attributes.get(REQUEST_ID)) is not None:
             if not given.value:
                 raise EnvelopeError(envelope.message_id, f"attributes.{REQUEST_ID}", "is empty")
+            if problem := id_problem(given.value):
+                raise EnvelopeError(envelope.message_id, f"attributes.{REQUEST_ID}", problem)
             return RequestId(given.value), False
         if envelope.sns_message_id is not None:
             return RequestId(envelope.sns_message_id), False

@@ -134,7 +134,8 @@ class Runtime:
         if payload is None:
             payload = decode(stage.payload, message.body, what=f"the payload of {stage.name}")
         state = stage.state() if claim.item.state is None else decode(stage.state, claim.item.state, what="the state")
-        step: Step[Any] = Step(message, state=state, clock=self.services.clock, committed_at=planner.moment)
+        clock, signer = self.services.clock, self.services.signer
+        step: Step[Any] = Step(message, state=state, clock=clock, committed_at=planner.moment, signer=signer)
         return planner.ended(stage().handle(payload, step), step)
 
     # -- what each answer leads to
@@ -220,7 +221,7 @@ class Runtime:
 
     def _again(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> Ending:
         """Send a new message for the same hop, one attempt later. One that its queue refuses for good ends the run."""
-        again = retried(arrival.message.again(note), arrival.envelope, delay)
+        again = retried(arrival.message.again(note), arrival.envelope, delay, self.services.signer)
         refusal = self.services.sender.send([again]).get(0)
         self._teller.sent(arrival.message, again, refusal)
         if refusal is None:
@@ -241,7 +242,8 @@ class Runtime:
         """A message that has no run to end: straight to the dead letters."""
         note = ErrorNote.of(error, self.services.clock.now())
         self._teller.tell(Event.FAILED, arrival, error=note.type, why=note.text)
-        return acked(arrival, verdict, (dead_letter(arrival.flow, arrival.message, note, arrival.envelope),))
+        letter = dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self.services.signer)
+        return acked(arrival, verdict, (letter,))
 
     def _planner(self, arrival: Arrival, claim: Claim) -> Planner:
         """Within a run the time of a hop lies after that of the hop before, whatever the clocks say.
@@ -251,7 +253,7 @@ class Runtime:
         now, m, before = self.services.clock.now(), arrival.message, claim.before
         goes_on = before is not None and before.request_id == m.request_id and (m.hop > 1 or m.redrive > 0)
         moment = max(now, claim.item.committed_at + 1) if goes_on else now
-        return Planner(flow=arrival.flow, message=m, moment=moment)
+        return Planner(flow=arrival.flow, message=m, moment=moment, signer=self.services.signer)
 
 
 def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from flowguard.errors import SettingsError
 
@@ -12,7 +12,7 @@ from flowguard.errors import SettingsError
 class Settings(BaseModel):
     """What differs from one deployment to the next. Each field is ``FLOWGUARD_<FIELD>`` in the environment."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     table: str = Field("flowguard", min_length=3, description="The table of the run items.")
     bucket: str | None = Field(None, description="An S3 bucket for texts too long for an item; none: they are refused.")
@@ -24,6 +24,10 @@ class Settings(BaseModel):
         None, description="The ARN of the role by which EventBridge Scheduler sends to SQS: for flows with long_delays."
     )
     scheduler_group: str = Field("default", description="The schedule group of long delays.")
+    signing_keys: SecretStr | None = Field(
+        None,
+        description="Signs messages: id:secret[,id:secret…], or ssm:<parameter> or secretsmanager:<secret> with that.",
+    )
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:

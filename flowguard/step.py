@@ -19,6 +19,7 @@ from flowguard.message import REQUEST_ID, REQUESTED_AT, Message
 from flowguard.outbox import Kind, Send
 from flowguard.payloads import Payload, encode
 from flowguard.retry import LONGEST_SQS_DELAY
+from flowguard.signing import UNSIGNED, Signer, signed_attributes
 from flowguard.writes import MOST_WRITES, Condition, Delete, Put, Update, Write
 
 _stage_logger = logging.getLogger("flowguard.stage")
@@ -44,6 +45,7 @@ class Startable(Protocol):
         requested_at: int,
         object_id: str | None = None,
         reply_to: Destination | None = None,
+        signed: bool = False,
     ) -> tuple[Message, Destination]: ...
 
 
@@ -54,7 +56,9 @@ class Step(Generic[StateT]):
     a new value; nobody else can change it meanwhile.
     """
 
-    def __init__(self, message: Message, *, state: StateT, clock: Clock, committed_at: int) -> None:
+    def __init__(
+        self, message: Message, *, state: StateT, clock: Clock, committed_at: int, signer: Signer = UNSIGNED
+    ) -> None:
         self.state = state
         self.writes: list[Write] = []
         self.sends: list[Send] = []
@@ -64,6 +68,7 @@ class Step(Generic[StateT]):
         )
         self._message = message
         self._clock = clock
+        self._signer = signer
         self._committed_at = committed_at
 
     @property
@@ -190,15 +195,19 @@ class Step(Generic[StateT]):
         object_id: str | None = None,
         reply_to: Destination | str | None = None,
     ) -> None:
-        """Record the request that starts another flow. Its request id is the same however often it is sent."""
+        """Record the request that starts another flow. Its request id is the same however often it is sent.
+
+        ``object_id`` is for a payload that does not name its object.
+        """
         message, inbox = flow.request(
             payload,
             request_id=self._next_id(),
             requested_at=self._committed_at,
             object_id=object_id,
             reply_to=None if reply_to is None else destination(reply_to),
+            signed=self._signer.is_on,
         )
-        attributes = {**self._message.carried, **message.attributes()}
+        attributes = {**self._message.carried, **signed_attributes(message, self._signer)}
         self._send(inbox, message.body, lambda _: attributes, group=message.object_id)
 
     def _next_id(self) -> RequestId:

@@ -18,6 +18,7 @@ from flowguard.flow import AnyFlow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.message import FLOW_STAGE, OWN_ATTRIBUTES, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
 from flowguard.outbox import Kind, Send
+from flowguard.signing import UNSIGNED, Signer, signed_attributes
 
 
 class Unsent(NamedTuple):
@@ -56,6 +57,10 @@ class Unsent(NamedTuple):
         said = _said(attributes)
         return cls.parse(said["unsent"]) if "unsent" in said else None
 
+    def covered(self, body: str) -> str:
+        """What a signature of the letter covers beside its place: where its body is to go, and under which id."""
+        return json.dumps([body, self.as_json()], sort_keys=True, separators=(",", ":"))
+
     def send(self, body: str, to: Destination | None = None) -> Send:
         """The send itself, to where it was to go or to another place.
 
@@ -76,24 +81,26 @@ def bound_for(attributes: Mapping[str, Attribute]) -> Destination | None:
     return None if found is None else parse_destination(found)
 
 
-def park(flow: AnyFlow, message: Message, send: Send, error: ErrorNote) -> Send:
+def park(flow: AnyFlow, message: Message, send: Send, error: ErrorNote, signer: Signer = UNSIGNED) -> Send:
     """The dead letter of a send that was refused for good. ``message`` is of the hop that sent it.
 
     Raises :class:`flowguard.errors.RunFailed` or :class:`flowguard.errors.TooLarge` where it fits into no queue.
     """
-    attributes = _next_hop(send, error) if send.kind is Kind.NEXT else _side(message, send, error)
+    attributes = _next_hop(send, error, signer) if send.kind is Kind.NEXT else _side(message, send, error, signer)
     group = message.object_id or message.request_id
     return Send(Kind.DEAD, flow.dead_letters, send.body, f"{send.id}.unsent", attributes, group=group).checked()
 
 
-def _side(message: Message, send: Send, error: ErrorNote) -> dict[str, Attribute]:
-    about = message._replace(retry=0, reply_to=None, first_error=error, last_error=None, attempts=None)
-    attributes = about.own_attributes()
-    unsent = Unsent(send.kind, send.to, send.id, send.attributes, send.group).as_json()
-    return {**attributes, PLACE: _with(attributes[PLACE], unsent=unsent)}
+def _side(message: Message, send: Send, error: ErrorNote, signer: Signer) -> dict[str, Attribute]:
+    unsent = Unsent(send.kind, send.to, send.id, send.attributes, send.group)
+    about = message._replace(
+        body=unsent.covered(send.body), retry=0, reply_to=None, first_error=error, last_error=None, attempts=None
+    )
+    attributes = signed_attributes(about, signer)
+    return {**attributes, PLACE: _with(attributes[PLACE], unsent=unsent.as_json())}
 
 
-def _next_hop(send: Send, error: ErrorNote) -> dict[str, Attribute]:
+def _next_hop(send: Send, error: ErrorNote, signer: Signer) -> dict[str, Attribute]:
     """The message of the hop that was not reached, ready to be sent there: its claim waits for it."""
     said = {name: attribute.value for name, attribute in send.attributes.items()}
     place = Place.parse(said[PLACE])
@@ -110,7 +117,8 @@ def _next_hop(send: Send, error: ErrorNote) -> dict[str, Attribute]:
         reply_to=place.reply_to,
         carried={name: a for name, a in send.attributes.items() if name not in OWN_ATTRIBUTES},
     )
-    attributes = onward.redriven(error)._replace(attempts=None).attributes()
+    again = onward.redriven(error)._replace(attempts=None)
+    attributes = {**signed_attributes(again, signer), **again.carried}
     return {**attributes, PLACE: _with(attributes[PLACE], to=str(send.to))}
 
 

@@ -111,6 +111,10 @@ class Scene:
         )
         return first._replace(**changes)
 
+    def order(self, object_id: str, **changes: Any) -> Message:
+        """The first message of a run for another order."""
+        return self.message(object_id=ObjectId(object_id), body=f'{{"order_id":"{object_id}"}}', **changes)
+
     def newer(self, **changes: Any) -> Message:
         """A newer request for the same object."""
         return self.message(**{"request_id": RequestId("run-2"), "requested_at": START - 500, **changes})
@@ -171,7 +175,7 @@ def record(message: Message, place: int = 0) -> dict[str, Any]:
 
 
 @contextmanager
-def scene(*targets: Any) -> Iterator[Scene]:
+def scene(*targets: Any, settings: Settings | None = None) -> Iterator[Scene]:
     """An empty AWS with the flow's queues and tables, and one function that serves the targets."""
     with EmbeddedAWS() as aws:
         aws.create_table("flowguard")
@@ -185,7 +189,7 @@ def scene(*targets: Any) -> Iterator[Scene]:
             aws.create_queue(queue)
         clock, tally = ManualClock(START), Tally()
         services = aws_services(
-            Settings(), Clients(), clock=clock, ids=SeededIds(), observer=tally, draw=random.Random(0)
+            settings or Settings(), Clients(), clock=clock, ids=SeededIds(), observer=tally, draw=random.Random(0)
         )
         fresh = Script()
         SCRIPT.pricing, SCRIPT.closing, SCRIPT.handled = fresh.pricing, fresh.closing, fresh.handled

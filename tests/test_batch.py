@@ -120,9 +120,11 @@ class Left:
         return self.ms
 
 
-def record(name: str, queue: str = "orders", *, group: str | None = None, stage: str | None = None) -> Envelope:
+def record(
+    name: str, queue: str = "orders", *, group: str | None = None, stage: str | None = None, hop: int = 1
+) -> Envelope:
     """What a queue hands out. A ``stage`` is named by the message, and then its object too."""
-    said = {} if stage is None else {FLOW_STAGE: stage, PLACE: f'{{"object":"{name}"}}'}
+    said = {} if stage is None else {FLOW_STAGE: stage, PLACE: f'{{"object":"{name}","hop":{hop}}}'}
     (found,) = normalize(sqs_event(queue, Order(order_id=name), message_id=name, group=group, attributes=said))
     assert isinstance(found, Envelope)
     return found
@@ -225,7 +227,7 @@ def test_the_first_record_is_begun_however_little_time_there_is_or_no_work_would
 
 
 def test_a_message_that_can_never_work_needs_no_time_of_a_stage() -> None:
-    assert kept(run(Others(), record("o1"), record("o2", stage="orders/pay"), budget=Left(1_001))) == []
+    assert kept(run(Others(), record("o1"), record("o2", stage="orders/pay", hop=2), budget=Left(1_001))) == []
 
 
 def test_an_invocation_warns_before_it_is_cut_off_naming_the_message_it_is_in() -> None:

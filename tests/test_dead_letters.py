@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from flowguard.attributes import Attribute, attributes_to
+from flowguard.clock import ManualClock
 from flowguard.dead_letters import Letter
 from flowguard.destinations import Queue
 from flowguard.envelope import Envelope, normalize_record
@@ -17,7 +18,10 @@ from flowguard.message import ErrorNote, Message
 from flowguard.outbox import Kind, Send
 from flowguard.plan import dead_letter
 from flowguard.redrive import Fate, judge
+from flowguard.routing import Routes
 from flowguard.run import RunItem, Status
+from flowguard.signing import Keys, KeySigner, signed_attributes
+from flowguard.trust import Trust
 from tests.scene import START, Orders, PriceOrder
 
 STAGE_QUEUE = "arn:aws:sqs:us-east-1:123456789012:price-order"
@@ -282,6 +286,68 @@ def test_a_notification_of_sns_keeps_its_own_id_and_body() -> None:
     assert (body, letter.home_arn) == (json.dumps(notification), None)
     assert attributes["uniquerequestid"].value == "sns-1"
     assert attributes["requestedat"].value == "1767323045678"
+
+
+# -- where messages are signed
+
+KEYS = KeySigner(lambda: Keys.parse("k1:" + "x" * 32), ManualClock())
+OTHERS = KeySigner(lambda: Keys.parse("k1:" + "y" * 32), ManualClock())
+TRUST = Trust(KEYS)
+
+
+def signed(m: Message, signer: KeySigner = KEYS, flow: type[Flow] | None = None) -> Letter:
+    """A record that SQS moved."""
+    by_sqs = {"DeadLetterQueueSourceArn": STAGE_QUEUE}
+    return Letter.read(received(m.body, signed_attributes(m, signer), **by_sqs), now=START, flow=flow)
+
+
+def taken(sent: tuple[str, dict[str, Attribute]]) -> Message:
+    """What the stage reads of what is sent back, where it believes only what is signed."""
+    body, attributes = sent
+    return Routes([Orders]).resolve(normalize_record(received(body, attributes)), START, TRUST).message
+
+
+@pytest.mark.parametrize("flow", [None, Orders])
+@pytest.mark.parametrize(
+    "changes", [{}, {"reply_to": "sqs:replies"}, {"retry": 2}, {"stage": "close-order", "hop": 2}, {"object_id": ""}]
+)
+def test_a_raw_letter_that_was_signed_is_signed_anew(changes: dict[str, Any], flow: type[Flow] | None) -> None:
+    m = message(**changes)
+    assert taken(signed(m, flow=flow).resent(KEYS)).attempt == (1, 0)
+
+
+def test_a_parked_letter_is_signed_already_and_any_tool_may_send_it_back() -> None:
+    record = {**received('{"order_id":"o1"}', signed_attributes(message(), KEYS)), "EventSourceARN": STAGE_QUEUE}
+    send = dead_letter(Orders, message(), ERROR, normalize_record(record), KEYS)
+    letter = Letter.read(received(send.body, dict(send.attributes)), now=START)
+    for back in (letter.resent(KEYS), letter.resent(), (send.body, dict(send.attributes))):
+        assert taken(back).attempt == (1, 0)
+
+
+def test_a_plain_request_is_signed_when_it_is_sent_back() -> None:
+    assert taken(raw(message()).resent(KEYS)).attempt == (1, 0)
+    stranger = Letter.read(received('{"order_id":"o9"}', {}), now=START, flow=Orders)
+    assert taken(stranger.resent(KEYS)).attempt == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("letter", "told"),
+    [
+        (raw(message(hop=2)), "it carries no signature; its stage would refuse it, too"),
+        (raw(message(reply_to="sqs:replies")), "it carries no signature; its stage would refuse it, too"),
+        (parked(message()), "it carries no signature; its stage would refuse it, too"),
+        (signed(message(), OTHERS), "of another message or another secret; its stage would refuse it, too"),
+        (Letter.read(received("{}", {}), now=START), "it names no flow, so it cannot be signed; give --flow-class"),
+    ],
+)
+def test_a_redrive_makes_no_forged_message_a_true_one(letter: Letter, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        letter.resent(KEYS)
+
+
+def test_a_signed_letter_is_not_sent_back_without_the_keys() -> None:
+    with pytest.raises(ValueError, match="it is signed; set FLOWGUARD_SIGNING_KEYS, so that it can be signed anew"):
+        signed(message()).resent()
 
 
 # -- what becomes of it

@@ -25,7 +25,9 @@ from flowguard.errors import (
     TextGone,
     TooLarge,
     TooManyWrites,
+    Untrusted,
     WriteInvalid,
+    shown,
 )
 from flowguard.routing import Unroutable
 
@@ -40,6 +42,7 @@ SENTENCES: list[tuple[FlowguardError, str]] = [
     ),
     (SettingsError("FLOWGUARD_TABLE", "is too short"), "FLOWGUARD_TABLE: is too short"),
     (EnvelopeError("m-1", "body", "missing"), "m-1: body: missing"),
+    (Untrusted("m-1", "attributes.flowguard.sig", "it carries none"), "m-1: attributes.flowguard.sig: it carries none"),
     (RunFailed("no stage 'pay'"), "no stage 'pay'"),
     (
         TooLarge("a message to sqs:q", {"body": 1_048_000, "attributes": 1_000}, 1_048_576),
@@ -113,3 +116,31 @@ def test_a_retry_that_no_one_could_keep_is_refused_where_it_is_raised(after: tim
 @pytest.mark.parametrize("after", [None, timedelta(0), timedelta(days=14)])
 def test_a_retry_says_how_long_to_wait(after: timedelta | None) -> None:
     assert Retry("later", after=after).after == after
+
+
+def nested(depth: int) -> list[object]:
+    found: list[object] = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("pay", "'pay'"),
+        (7, "7"),
+        ("x" * 38, f"'{'x' * 38}'"),
+        ("x" * 39, f"'{'x' * 39} …"),
+        ("x" * 1_000_000, f"'{'x' * 39} …"),
+        ("a\nb\x00\ud800", r"'a\nb\x00\ud800'"),
+    ],
+    ids=range(6),
+)
+def test_an_error_shows_the_beginning_of_what_it_was_given(value: object, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_what_has_no_text_of_its_own_is_shown_by_its_type() -> None:
+    assert shown(10**5_000) == "int"
+    assert shown(nested(100_000)) == "list"

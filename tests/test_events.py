@@ -36,7 +36,7 @@ PLACE = {
 }
 
 WARNINGS = {"gone", "early", "retried", "not_sent", "weak_id", "abandoned", "returned", "time_short"}
-ERRORS = {"parked", "lost", "failed", "unreadable", "unroutable", "broken"}
+ERRORS = {"parked", "lost", "failed", "unreadable", "unroutable", "untrusted", "broken"}
 
 
 def lines(caplog: pytest.LogCaptureFixture, happening: Happening, level: int = logging.INFO) -> list[logging.LogRecord]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from datetime import timedelta
 from typing import Any
@@ -315,10 +316,85 @@ def test_a_request_is_the_first_hop_of_a_run() -> None:
     assert Cart.model_validate_json(message.body) == Cart(cart_id="c-1", number=3)
 
 
-def test_a_request_may_name_its_object_and_who_is_to_be_told() -> None:
+def test_a_request_may_name_its_object_where_the_payload_does_not_and_who_is_to_be_told() -> None:
     topic = Topic("arn:aws:sns:eu-west-1:123456789012:ended")
-    message, _ = request(define(), Cart(cart_id="c-1"), object_id="other", reply_to=topic)
+    message, _ = request(define(stage("read", dict[str, Any])), {}, object_id="other", reply_to=topic)
     assert (message.object_id, message.reply_to) == (ObjectId("other"), f"sns:{topic.arn}")
+
+
+@pytest.mark.parametrize(
+    ("object_id", "given", "told"),
+    [
+        ("cart_id", "other", "object_id='other' contradicts the payload's 'cart_id'; leave object_id out"),
+        (PER_REQUEST, "other", "object_id='other' contradicts the request id; leave object_id out"),
+        ("cart_id", "", "object_id='' is empty"),
+        ("cart_id", "x" * 1_025, f"object_id={'x' * 39!r:.40} … has 1,025 bytes of at most 1,024"),
+        ("cart_id", "a\0", "object_id='a\\x00' has the character U+0000, which SQS refuses"),
+    ],
+)
+def test_a_request_for_another_object_than_the_payloads_is_refused(object_id: Any, given: str, told: str) -> None:
+    flow = define(object_id=object_id)
+    assert request(flow, Cart(cart_id="c-1"), object_id="c-1" if object_id == "cart_id" else "r-1")
+    with pytest.raises(RunFailed) as caught:
+        request(flow, Cart(cart_id="c-1"), object_id=given)
+    assert str(caught.value) == told
+
+
+@pytest.mark.parametrize(
+    ("request_id", "told"),
+    [
+        ("", "the request id '' is empty"),
+        ("é" * 513, "has 1,026 bytes of at most 1,024"),
+        ("\ud800", "has the character U+D800, which SQS refuses"),
+    ],
+)
+def test_a_request_id_that_cannot_travel_is_refused(request_id: str, told: str) -> None:
+    with pytest.raises(RunFailed, match=re.escape(told)):
+        define().request(Cart(cart_id="c-1"), request_id=RequestId(request_id), requested_at=1)
+
+
+def test_a_request_that_is_told_where_the_flow_tells_nobody_is_refused_unless_it_is_signed() -> None:
+    flow = define(reply_to=("replies", Topic("arn:aws:sns:eu-west-1:123456789012:ended")))
+    assert request(flow, Cart(cart_id="c-1"), reply_to=Queue("replies"))
+    assert request(flow, Cart(cart_id="c-1"), reply_to=Queue("others"), signed=True)
+    with pytest.raises(RunFailed, match=r"made tells nobody at 'sqs:others'; add it to the flow's reply_to=\(…\)"):
+        request(flow, Cart(cart_id="c-1"), reply_to=Queue("others"))
+
+
+# -- what messages may say --------------------------------------------------------------------------------------------
+
+
+def test_a_flow_is_entered_at_its_first_stage_and_where_it_says_so() -> None:
+    first, second = stage("price", Cart), stage("confirm", Cart)
+    flow = define(first, second, entries=("confirm", "price"))
+    assert flow.entries == ("price", "confirm")
+    assert define().entries == ("price",)
+
+
+def test_a_flow_tells_whom_it_lists() -> None:
+    assert define(reply_to=("replies", Queue("others"))).reply_to == (Queue("replies"), Queue("others"))
+    assert define(reply_to=()).reply_to == ()
+    assert define().reply_to is None
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"entries": "price"}, "entries is 'price'; write a tuple of the names of stages: entries=('confirm-cart',)"),
+        ({"entries": (3,)}, "entries is (3,); write a tuple of the names of stages: entries=('confirm-cart',)"),
+        ({"entries": ("pay",)}, "requests enter at 'pay', which is not among its stages: price, confirm"),
+        (
+            {"reply_to": "replies"},
+            "reply_to is 'replies'; write a tuple of destinations or names: reply_to=('replies',)",
+        ),
+        ({"reply_to": ("",)}, "reply_to is ('',); write a tuple of destinations or names: reply_to=('replies',)"),
+        ({"reply_to": (3,)}, "reply_to is (3,); write a tuple of destinations or names: reply_to=('replies',)"),
+        ({"max_hops": 1_000_001}, "max_hops is 1000001; a run has at least one hop, and at most 1,000,000"),
+        ({"version": 10**15}, "versions [1000000000000000] must be whole numbers from 1 to 999,999,999,999,999"),
+    ],
+)
+def test_what_messages_may_say_is_checked_when_the_flow_is_defined(options: dict[str, Any], told: str) -> None:
+    assert problems(**options) == (told,)
 
 
 def test_a_request_for_each_is_a_run_of_its_own() -> None:

@@ -13,7 +13,9 @@ from flowguard.attributes import Attribute
 from flowguard.ids import ObjectId, RequestId
 from flowguard.message import (
     FLOW_STAGE,
+    HIGHEST_VERSION,
     MOST_CARRIED,
+    MOST_HOPS,
     OWN_ATTRIBUTES,
     PLACE,
     REQUEST_ID,
@@ -63,11 +65,11 @@ def test_what_the_flow_carries_goes_along() -> None:
 
 places = st.builds(
     message,
-    object_id=st.text(),
-    version=st.integers(1),
-    hop=st.integers(1),
-    retry=st.integers(0),
-    redrive=st.integers(0),
+    object_id=st.text(st.characters(min_codepoint=0x20, max_codepoint=0xD7FF), max_size=300),
+    version=st.integers(1, HIGHEST_VERSION),
+    hop=st.integers(1, MOST_HOPS),
+    retry=st.integers(0, MOST_HOPS),
+    redrive=st.integers(0, MOST_HOPS),
     reply_to=st.none() | st.just("sqs:replies"),
     first_error=st.none() | st.builds(ErrorNote, st.text(), st.text(), st.integers()),
 )
@@ -170,10 +172,27 @@ def test_null_is_as_good_as_nothing() -> None:
         ('{"version":0}', "has 'version' 0; it is a whole number of at least 1"),
         ('{"retry":-1}', "has 'retry' -1; it is a whole number of at least 0"),
         ('{"redrive":1.5}', "has 'redrive' 1.5; it is a whole number of at least 0"),
+        ('{"hop":1000001}', "has 'hop' 1000001; it is at most 1,000,000"),
+        ('{"retry":1000001}', "has 'retry' 1000001; it is at most 1,000,000"),
+        ('{"redrive":1000001}', "has 'redrive' 1000001; it is at most 1,000,000"),
+        ('{"attempts":1000001}', "has 'attempts' 1000001; it is at most 1,000,000"),
+        ('{"version":1000000000000000}', "has 'version' 1000000000000000; it is at most 999,999,999,999,999"),
+        (f'{{"hop":{"9" * 400}}}', f"has 'hop' {'9' * 40} …; it is at most 1,000,000"),
+        (f'{{"hop":{"[" * 500}{"]" * 500}}}', "; it is a whole number of at least 1"),
+        (f'{{"object":"{"x" * 1025}"}}', "has a 'object' that has 1,025 bytes of at most 1,024"),
+        (f'{{"object":"{"é" * 513}"}}', "has a 'object' that has 1,026 bytes of at most 1,024"),
+        ('{"object":"a\\u0000"}', "has a 'object' that has the character U+0000, which SQS refuses"),
+        ('{"object":"\\ud800"}', "has a 'object' that has the character U+D800, which SQS refuses"),
+        ('{"object":"\\uffff"}', "has a 'object' that has the character U+FFFF, which SQS refuses"),
+        (f'{{"reply_to":"sqs:{"x" * 1025}"}}', "has a 'reply_to' that has 1,029 bytes of at most 1,024"),
+        (f'{{"reply_to":"{"x" * 1000}"}}', f"'{'x' * 39} … is no destination"),
+        ('{"sig":7}', "has a 'sig' that is not text of at most 128 characters"),
+        (f'{{"sig":"{"x" * 129}"}}', "has a 'sig' that is not text of at most 128 characters"),
         ('{"error":"boom"}', "has an 'error' that is not [type, text, ms]"),
         ('{"error":["a","b","c"]}', "has an 'error' that is not [type, text, ms]"),
     ],
 )
 def test_a_place_that_cannot_be_read_says_why(text: str, told: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(told)):
+    with pytest.raises(ValueError, match=re.escape(told)) as caught:
         Place.parse(text)
+    assert len(str(caught.value)) < 200

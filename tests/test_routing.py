@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from typing import Any
 
@@ -145,9 +146,15 @@ def test_a_message_of_a_flow_that_is_not_served_stays_where_it_is(named: str) ->
     assert repr(named) in str(caught.value)
 
 
+def test_what_a_message_names_is_shown_as_far_as_it_is_needed() -> None:
+    with pytest.raises(Unroutable) as caught:
+        arrive(addressed("x" * 200_000))
+    assert len(str(caught.value)) < 200
+
+
 def test_a_message_of_a_stage_that_is_not_served_stays_where_it_is() -> None:
     with pytest.raises(Unroutable, match="price-cart/confirm is not served here; price-cart/price is"):
-        arrive(addressed("price-cart/confirm"), routes=Routes([PriceCart, Price]))
+        arrive(addressed("price-cart/confirm", '{"hop":2,"object":"c-1"}'), routes=Routes([PriceCart, Price]))
 
 
 # -- what can never work keeps its place, so that its run can be ended ------------------------------------------------
@@ -191,9 +198,17 @@ def test_a_message_that_says_no_version_is_of_the_flows_own() -> None:
     assert arrive(sqs_event("carts", CART)).message.version == 2
 
 
-def test_a_payload_is_not_read_where_the_message_says_its_object() -> None:
+def test_a_payload_that_cannot_be_read_leaves_the_object_as_it_is_named() -> None:
     arrival = arrive(addressed("price-cart/price", '{"object":"c-9"}', "no json"))
-    assert (arrival.payload, arrival.problem) == (None, None)
+    assert (arrival.payload, arrival.problem, arrival.message.object_id) == (None, None, "c-9")
+
+
+def test_a_payload_is_decoded_once_where_its_object_is_compared() -> None:
+    assert arrive(addressed("price-cart/price", '{"object":"c-1"}')).payload == CART
+
+
+def test_a_later_hops_payload_is_not_read() -> None:
+    assert arrive(addressed("price-cart/confirm", '{"object":"c-9","hop":2}', {"cart_id": "c-1"})).payload is None
 
 
 def test_the_flow_carries_the_attributes_it_names_and_no_other() -> None:
@@ -251,6 +266,16 @@ def test_a_direct_call_is_named_by_its_invocation() -> None:
 def test_an_empty_request_id_is_no_id() -> None:
     with pytest.raises(EnvelopeError, match=r"m-1: attributes.uniquerequestid: is empty"):
         arrive(sqs_event("carts", CART, attributes={REQUEST_ID: ""}, message_id="m-1"))
+
+
+@pytest.mark.parametrize(
+    ("request_id", "told"),
+    [("x" * 1_025, "has 1,025 bytes of at most 1,024"), ("a\x01", "has the character U+0001, which SQS refuses")],
+)
+def test_a_request_id_that_could_not_travel_on_is_refused(request_id: str, told: str) -> None:
+    with pytest.raises(EnvelopeError, match=f"m-1: attributes.uniquerequestid: {re.escape(told)}"):
+        arrive(sqs_event("carts", CART, attributes={REQUEST_ID: request_id}, message_id="m-1"))
+    assert arrive(sqs_event("carts", CART, attributes={REQUEST_ID: "x" * 1_024})).message.request_id
 
 
 # -- requested_at, first found ----------------------------------------------------------------------------------------

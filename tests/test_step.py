@@ -222,9 +222,11 @@ def test_a_started_flow_gets_a_request_of_its_own() -> None:
     assert send.attributes[PLACE].value == '{"version":1,"hop":1,"object":"c-2","reply_to":"sqs:told"}'
 
 
-def test_a_started_flow_may_be_given_its_object(step: Step[CartState]) -> None:
-    step.start(PriceCart, Cart(cart_id="c-2"), object_id="c-3")
-    assert '"object":"c-3"' in step.sends[0].attributes[PLACE].value
+def test_a_started_flow_may_be_given_its_object_and_no_other_than_its_payloads(step: Step[CartState]) -> None:
+    step.start(PriceCart, Cart(cart_id="c-2"), object_id="c-2")
+    assert '"object":"c-2"' in step.sends[0].attributes[PLACE].value
+    with pytest.raises(RunFailed, match="object_id='c-3' contradicts the payload's 'cart_id'"):
+        step.start(PriceCart, Cart(cart_id="c-2"), object_id="c-3")
 
 
 def test_a_flow_is_not_started_with_what_it_does_not_take(step: Step[CartState]) -> None:

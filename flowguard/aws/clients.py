@@ -77,6 +77,14 @@ class Clients:
         return client
 
     @cached_property
+    def ssm(self) -> Any:
+        return self._client("ssm")
+
+    @cached_property
+    def secretsmanager(self) -> Any:
+        return self._client("secretsmanager")
+
+    @cached_property
     def s3(self) -> S3Client:
         client: S3Client = self._client("s3")
         return client

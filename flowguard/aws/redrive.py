@@ -19,6 +19,7 @@ from flowguard.ports import Refusal
 from flowguard.printable import LONGEST_PART, bounded, shown
 from flowguard.reach import is_beside
 from flowguard.redrive import Fate, Judgement, judge
+from flowguard.signing import UNSIGNED, Signer
 from flowguard.unsent import Unsent
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Redriver:
         drop_obsolete: bool = False,
         elsewhere: bool = False,
         clock: Clock | None = None,
+        signer: Signer = UNSIGNED,
     ) -> None:
         self._clients = clients
         self._table = table
@@ -65,6 +67,7 @@ class Redriver:
         self._drop_obsolete = drop_obsolete
         self._elsewhere = elsewhere
         self._clock = clock if clock is not None else SystemClock()
+        self._signer = signer
         self._sender = AWSSender(clients)
         self._homes: dict[str, str] = {}
         if to is not None:
@@ -112,7 +115,7 @@ class Redriver:
         if letter.unsent is not None:
             return self._unsent(letter, letter.unsent)
         m = letter.returning()
-        body, attributes = letter.resent()
+        body, attributes = letter.resent(self._signer)
         return Send(
             Kind.SIDE,
             Queue(self._home(letter)),
@@ -129,6 +132,7 @@ class Redriver:
                 f"SQS moved it here from {letter.source_arn}, so anybody may have written it; look at it with "
                 "dlq show --payload, then send it by hand, or drop it"
             )
+        letter.check_unsent(unsent, self._signer)
         if self._to is not None:
             return unsent.send(letter.text, Queue(self._to))
         if not self._elsewhere:

@@ -14,6 +14,7 @@ import click
 from flowguard.aws.clients import Clients
 from flowguard.aws.dead_letters import DeadLetterQueue, Reading, Unusable, explained
 from flowguard.aws.redrive import Redriver
+from flowguard.aws.signing_keys import aws_signer
 from flowguard.cli.letters import Filters, Seconds, Telling, show_letter, show_letters
 from flowguard.cli.printing import complain
 from flowguard.clock import SystemClock
@@ -114,10 +115,15 @@ def redrive(
     deleted after that, so whatever stops this loses nothing, and it can be run again.
     """
     _check_choice(ids, every)
-    table = options["table"] or _settings().table
+    settings = _settings()
+    table = options["table"] or settings.table
     done: list[Letter] = []
     with _reading(options) as reading, Telling(reading.queue.count, as_json=as_json) as telling:
-        redriver = Redriver(_clients(options), table, reading, to=to, drop_obsolete=drop_obsolete, elsewhere=elsewhere)
+        clients = _clients(options)
+        signer = aws_signer(settings, clients, SystemClock())
+        redriver = Redriver(
+            clients, table, reading, to=to, drop_obsolete=drop_obsolete, elsewhere=elsewhere, signer=signer
+        )
         for page in _pages(reading, Filters.of(options), ids, limit):
             telling.redriven(redriver.redrive(page))
             done += page

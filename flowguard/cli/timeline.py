@@ -31,7 +31,14 @@ _RUNS: Final = (
     Column("result", folds=True),
 )
 
-_STYLES = {"CLAIMED": "green", "DONE": "cyan", "UNROUTABLE": "red", "UNREADABLE": "red", "BUSY": "yellow"}
+_STYLES = {
+    "CLAIMED": "green",
+    "DONE": "cyan",
+    "UNROUTABLE": "red",
+    "UNREADABLE": "red",
+    "UNTRUSTED": "red",
+    "BUSY": "yellow",
+}
 
 
 def show_timeline(out: Console, rows: Sequence[Delivered], start: int) -> None:

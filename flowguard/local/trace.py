@@ -18,6 +18,7 @@ from flowguard.verdicts import Verdict
 VERDICTS = {Event(verdict.value.lower()): verdict.value for verdict in Verdict} | {
     Event.UNREADABLE: "UNREADABLE",
     Event.UNROUTABLE: "UNROUTABLE",
+    Event.UNTRUSTED: "UNTRUSTED",
     Event.RETURNED: "RETURNED",
 }
 OUTCOMES = {

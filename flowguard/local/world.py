@@ -18,6 +18,7 @@ import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
@@ -48,8 +49,20 @@ STEP: Final = 20
 """What an invocation takes, ms."""
 
 MOST_RECEIVES: Final = 3
-LEFT_THERE: Final = frozenset({"UNROUTABLE", "UNREADABLE"})
+LEFT_THERE: Final = frozenset({"UNROUTABLE", "UNREADABLE", "UNTRUSTED"})
 """These verdicts would be the same each time; the record is shown once."""
+
+
+class Believing:
+    """A signer for recorded messages: their keys are elsewhere, and nothing that they ask for leaves the process."""
+
+    is_on, is_required = True, False
+
+    def sign(self, statement: str) -> str | None:
+        return "recorded"
+
+    def problem(self, statement: str, signature: str | None) -> str | None:
+        return None if signature is not None else "it carries no signature"
 
 
 class Passed(Protocol):
@@ -123,6 +136,7 @@ class World:
             observer=self._watch.tell,
             draw=random.Random(self._seed),  # noqa: S311 - repeatable on purpose
         )
+        services = replace(services, signer=Believing())
         self.functions = Functions(self.flows, with_points(services, self._pass))
         self.aws.create_table(self.settings.table)
         for table in sorted(self.keys):

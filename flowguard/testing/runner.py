@@ -142,7 +142,8 @@ class FlowRunner:
         check_flows("send", [flow])
         check_request(flow, payload, **about)
         self.serve(flow)
-        client = FlowClient(self._world.services.sender, clock=self._world.clock, ids=self._ids)
+        services = self._world.services
+        client = FlowClient(services.sender, clock=services.clock, ids=self._ids, signer=services.signer)
         return client.start(flow, payload, **about)
 
     def deliver(self, *events: Any) -> Self:

@@ -91,7 +91,7 @@ def work(at: Scene, queue: str) -> Any:
 
 
 def test_looking_at_the_letters_consumes_none_and_leaves_none_hidden(at: Scene) -> None:
-    die(at, *(at.message(object_id=f"o{i}", request_id=f"r{i}") for i in range(23)))
+    die(at, *(at.order(f"o{i}", request_id=f"r{i}") for i in range(23)))
     for count in (1, 2):
         with reading() as open_:
             letters = [letter for page in open_.pages() for letter in page]

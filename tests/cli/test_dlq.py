@@ -29,7 +29,7 @@ def at() -> Iterator[Scene]:
     """Three letters of three objects."""
     with scene() as found:
         found.script.pricing = reject
-        found.deliver(*(found.message(object_id=f"o{i}", request_id=f"run-{i}") for i in range(1, 4)))
+        found.deliver(*(found.order(f"o{i}", request_id=f"run-{i}") for i in range(1, 4)))
         found.script.pricing = lambda step: None
         yield found
 
@@ -109,7 +109,7 @@ def test_one_letter_is_shown_whole_its_payload_only_if_asked_for(at: Scene) -> N
     assert f"error          Reject: {TARIFF}\n" in shown.stdout
     assert "payload" not in shown.stdout
     [row] = rows(dlq("show", name, "--payload", "--json"))
-    assert row["payload"] == '{"order_id":"o1"}'
+    assert row["payload"] == '{"order_id":"o2"}'
 
 
 def test_a_letter_that_is_not_there_is_named(at: Scene) -> None:
@@ -135,6 +135,22 @@ def test_all_letters_go_back_and_it_is_said_of_each(at: Scene) -> None:
     assert summary == "3 REDRIVEN"
     assert all(line.startswith("REDRIVEN    ") and "→ arn:aws:sqs:" in line for line in lines)
     assert (len(at.sent("price-order")), at.sent("dead")) == (3, [])
+
+
+def test_where_messages_are_signed_letters_are_signed_anew_and_forged_ones_stay(
+    at: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOWGUARD_SIGNING_KEYS", "k1:" + "x" * 32)
+    assert dlq("redrive", "--all").exit_code == 1
+    result = dlq("redrive", "--all", "--json")
+    assert [json.loads(line)["failed"] for line in result.stdout.splitlines()] == [
+        "it carries no signature; its stage would refuse it, too"
+    ] * 3
+    monkeypatch.setenv("FLOWGUARD_SIGNING_KEYS", "short")
+    refused = dlq("redrive", "--all")
+    assert refused.exit_code == 1
+    assert "FLOWGUARD_SIGNING_KEYS: key 1 is not id:secret" in refused.output
+    assert "short" not in refused.output
 
 
 def test_only_those_named_go_and_one_that_is_missing_is_a_failure(at: Scene) -> None:

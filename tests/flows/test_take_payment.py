@@ -309,7 +309,6 @@ def test_a_function_that_dies_at_its_commit_has_charged_and_booked_once(shop: Sh
         ("03-declined.json", [], "Reject", "the card was declined: insufficient funds", ""),
         ("04-attempts-used-up.json", [20, 20], "GatewayTimeout", "no answer within 2 s", "attempt 3 of 3"),
         ("05-given-up.json", [30, 60, 120, 240], "GatewayDown", "connection refused", "later than 0:10:00 after"),
-        ("07-unknown-stage.json", [], "RunFailed", "take-payment has no stage 'refund-card'; it has charge-card", ""),
         ("08-unknown-version.json", [], "RunFailed", "take-payment does not read version 9, only [1]", ""),
         ("10-pause-too-long.json", [], "Retry", "the gateway asks for a pause", "its queue delays by at most 900"),
     ],
@@ -360,6 +359,16 @@ def test_a_request_from_the_far_future_stays_with_its_queue(shop: Shop) -> None:
     assert told.event is Event.UNREADABLE
     assert "attributes.requestedat" in told.facts["why"]
     assert "is the sender's clock right?" in told.facts["why"]
+    assert shop.take(DEAD) == []
+
+
+def test_a_request_at_a_stage_that_the_flow_does_not_have_stays_with_its_queue_and_claims_nothing(shop: Shop) -> None:
+    (record,) = sample("07-unknown-stage.json")["Records"]
+    answer = shop.world.deliver("failures/07-unknown-stage.json")
+    assert answer == {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
+    (told,) = shop.world.tally.happenings
+    assert (told.event, told.facts["field"]) == (Event.UNTRUSTED, "attributes.flowstage")
+    assert "a first hop at 'refund-card', where no request enters take-payment" in told.facts["why"]
     assert shop.take(DEAD) == []
 
 

@@ -192,6 +192,21 @@ def test_a_record_whose_place_cannot_be_read_is_shown_once() -> None:
     assert verdicts(play(sqs_event("orders", "?", attributes={"flowguard": "no JSON"}))[0]) == ["UNREADABLE"]
 
 
+def test_a_record_that_claims_what_its_flow_does_not_allow_is_shown_once() -> None:
+    rows, left = play(sqs_event("orders", {"order_id": "order-1"}, attributes={"flowstage": "shop/nowhere"}))
+    assert verdicts(rows) == ["UNTRUSTED"]
+    assert (rows[0].acked, left.runs) == (False, ())
+
+
+def test_a_recorded_signature_is_believed_for_its_keys_are_elsewhere() -> None:
+    there = '"reply_to":"sqs:arn:aws:sqs:eu-west-1:999999999999:theirs"'
+    signed = {"flowstage": "shop/take", "flowguard": f'{{"object":"order-1",{there},"sig":"k.00"}}'}
+    unsigned = {"flowstage": "shop/take", "flowguard": f'{{"object":"order-1",{there}}}'}
+    body = {"order_id": "order-1", "n": 1}
+    assert verdicts(play(sqs_event("orders", body, attributes=signed))[0])[0] == "CLAIMED"
+    assert verdicts(play(sqs_event("orders", body, attributes=unsigned))[0]) == ["UNTRUSTED"]
+
+
 def test_records_of_one_group_come_one_after_another() -> None:
     class Line(Flow, name="line", object_id=PER_REQUEST, inbox="line.fifo"):
         stages = (Note,)

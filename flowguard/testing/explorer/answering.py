@@ -16,7 +16,7 @@ from flowguard.testing.explorer.history import History, Worked
 from flowguard.testing.explorer.problem import UNDISTURBED, Problem
 
 _MUST_STAY: Final = frozenset({Event.NOT_SENT, Event.BROKEN, Event.BUSY, Event.EARLY, Event.RETURNED})
-_MAY_STAY: Final = _MUST_STAY | {Event.FENCED, Event.RETRIED, Event.UNROUTABLE, Event.UNREADABLE}
+_MAY_STAY: Final = _MUST_STAY | {Event.FENCED, Event.RETRIED, Event.UNROUTABLE, Event.UNREADABLE, Event.UNTRUSTED}
 
 
 def messages_stay_as_they_were(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:

@@ -1,0 +1,75 @@
+"""The account and region that a function lives in, and which destinations are there."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple, assert_never
+
+from flowguard.destinations import Bus, Destination, Function, Queue, Topic
+
+
+class Home(NamedTuple):
+    """A partition (``aws``, ``aws-cn``), region and account."""
+
+    partition: str
+    region: str
+    account: str
+
+    @classmethod
+    def of(cls, *arns: str | None) -> Home | None:
+        """Read from the first that is an ARN with all three; None where none is."""
+        for arn in arns:
+            if arn is not None and (found := _ARN.fullmatch(arn)):
+                return cls(found["partition"], found["region"], found["account"])
+        return None
+
+
+def is_local(to: Destination, home: Home | None) -> bool:
+    """Whether the destination is in this account and region: named barely, or by an ARN or URL that says so.
+
+    A topic has no bare name. Anything that is not wholly of a known form is elsewhere.
+    """
+    match to:
+        case Queue():
+            return bool(_NAME.fullmatch(to.name)) or _by_arn(to.name, "sqs", home) or _by_url(to.name, home)
+        case Topic():
+            return _by_arn(to.arn, "sns", home)
+        case Function():
+            return bool(_FUNCTION.fullmatch(to.name)) or _by_arn(to.name, "lambda", home)
+        case Bus():
+            return bool(_BUS.fullmatch(to.name)) or _by_arn(to.name, "events", home)
+        case _:
+            assert_never(to)
+
+
+def _by_arn(name: str, service: str, home: Home | None) -> bool:
+    found = _ARN.fullmatch(name)
+    if found is None or home is None or found["service"] != service:
+        return False
+    here = home == (found["partition"], found["region"], found["account"])
+    return here and _RESOURCES[service].fullmatch(found["resource"]) is not None
+
+
+def _by_url(url: str, home: Home | None) -> bool:
+    found = _URL.fullmatch(url)
+    if found is None or home is None:
+        return False
+    return (found["region"] or found["legacy"], found["account"]) == (home.region, home.account)
+
+
+_ARN: Final = re.compile(
+    "arn:(?P<partition>aws[a-z-]*):(?P<service>[a-z]+):(?P<region>[a-z0-9-]+):(?P<account>[0-9]{12}):(?P<resource>.+)"
+)
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,256}(?:\.fifo)?")
+_FUNCTION: Final = re.compile("[A-Za-z0-9_-]{1,64}")  # with a colon it could be of another account: 123456789012:name
+_BUS: Final = re.compile("[A-Za-z0-9_./-]{1,256}")
+_RESOURCES: Final = {
+    "sqs": _NAME,
+    "sns": _NAME,
+    "lambda": re.compile(r"function:[A-Za-z0-9_-]{1,64}(?::(?:\$LATEST|[A-Za-z0-9_-]{1,128}))?"),
+    "events": re.compile("event-bus/[A-Za-z0-9_./-]{1,256}"),
+}
+_URL: Final = re.compile(
+    r"https://(?:sqs\.(?P<region>[a-z0-9-]+)|(?P<legacy>[a-z0-9-]+)\.queue)\.amazonaws\.com(?:\.cn)?"
+    r"/(?P<account>[0-9]{12})/[A-Za-z0-9_-]{1,80}(?:\.fifo)?"
+)
