@@ -44,7 +44,7 @@ def is_local(to: Destination, home: Home | None) -> bool:
 
 def _by_arn(name: str, service: str, home: Home | None) -> bool:
     found = _ARN.fullmatch(name)
-    if found is None or home is None or found["service"] != service:
+    if found is None or found["service"] != service:
         return False
     here = home == (found["partition"], found["region"], found["account"])
     return here and _RESOURCES[service].fullmatch(found["resource"]) is not None

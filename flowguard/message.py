@@ -212,7 +212,7 @@ class Place(NamedTuple):
         if reply_to is not None:
             parse_destination(reply_to)
         return cls(
-            object_id=None if object_id is None else ObjectId(object_id),
+            object_id=object_id,
             version=_whole(found, "version", None, 1, HIGHEST_VERSION),
             hop=_whole(found, "hop", 1, 1),
             retry=_whole(found, "retry", 0, 0),
@@ -226,8 +226,8 @@ class Place(NamedTuple):
         )
 
 
-def _text(found: dict[str, Any], name: str) -> str | None:
-    """A text that may be an id or be sent to."""
+def _text(found: dict[str, Any], name: str) -> Any:
+    """A text that may be an id or be sent to; None where there is none."""
     value = found.get(name)
     if value is None:
         return None

@@ -152,6 +152,11 @@ def test_a_key_of_a_newer_version_is_passed_over() -> None:
     assert Place.parse('{"hop":2,"colour":"red"}') == Place(hop=2)
 
 
+@pytest.mark.parametrize("signature", ["k1.00", "x" * 128])
+def test_a_signature_is_a_short_text(signature: str) -> None:
+    assert Place.parse(message().own_attributes(signature)[PLACE].value).signature == signature
+
+
 def test_null_is_as_good_as_nothing() -> None:
     assert Place.parse(json.dumps(dict.fromkeys([*Place._fields, "object", "error"]))) == Place()
 

@@ -13,7 +13,7 @@ from flowguard.attributes import Attribute
 from flowguard.clock import ManualClock
 from flowguard.destinations import Topic
 from flowguard.envelope import Envelope, normalize
-from flowguard.errors import EnvelopeError, SettingsError
+from flowguard.errors import EnvelopeError, SettingsError, Untrusted
 from flowguard.flow import PER_REQUEST, Flow
 from flowguard.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT
 from flowguard.outcome import Done, Outcome
@@ -205,6 +205,13 @@ def test_a_payload_that_cannot_be_read_leaves_the_object_as_it_is_named() -> Non
 
 def test_a_payload_is_decoded_once_where_its_object_is_compared() -> None:
     assert arrive(addressed("price-cart/price", '{"object":"c-1"}')).payload == CART
+
+
+def test_who_only_looks_reads_what_a_stage_would_refuse() -> None:
+    forged = envelope(addressed("price-cart/nowhere", '{"object":"c-9"}'))
+    assert ROUTES.resolve(forged, START, trust=None).message.object_id == "c-9"
+    with pytest.raises(Untrusted):
+        ROUTES.resolve(forged, START)
 
 
 def test_a_later_hops_payload_is_not_read() -> None:

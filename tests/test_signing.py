@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -50,7 +51,7 @@ def test_a_signature_names_its_key_and_is_good_for_its_message() -> None:
     assert signer(f"new:{NEW}").problem(said(MESSAGE), signature(MESSAGE)) is None
 
 
-CHANGES = {
+CHANGES: dict[str, Any] = {
     "flow": "other",
     "stage": "confirm",
     "version": 2,
@@ -157,10 +158,11 @@ class Stored:
 
 
 def test_keys_are_loaded_when_first_needed_and_then_kept() -> None:
-    stored = Stored(f"old:{OLD}")
-    lazy = KeySigner(stored.load, ManualClock())
+    stored, clock = Stored(f"old:{OLD}"), ManualClock()
+    lazy = KeySigner(stored.load, clock)
     assert stored.loads == 0
     for _ in range(3):
+        clock.advance(ms=LOADED_AGAIN_AFTER)
         lazy.sign("it")
         lazy.problem("it", "old.00")
     assert stored.loads == 1
@@ -202,6 +204,7 @@ def test_a_store_that_refuses_is_not_asked_for_each_bad_message_and_the_known_ke
     [
         ("", "key 1 is not id:secret with an id of 1 to 32 of: a-z, A-Z, 0-9, '-', '_'"),
         (NEW, "key 1 is not id:secret"),
+        ("id", "key 1 is not id:secret"),
         (f":{NEW}", "key 1 is not id:secret"),
         (f"a.b:{NEW}", "key 1 is not id:secret"),
         (f"{NEW}:new", "key 1 is not id:secret"),

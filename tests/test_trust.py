@@ -133,6 +133,10 @@ def test_a_later_hop_may_be_at_any_stage() -> None:
     assert judged(named(stage="nowhere", hop=2, object="c-1")).problem is not None, "its run fails, as it always did"
 
 
+def test_a_later_hops_payload_is_its_own_and_says_nothing_of_the_object() -> None:
+    assert judged(named(stage="confirm", hop=2, object="c-9", body={"cart_id": "c-1"})).message.object_id == "c-9"
+
+
 # -- which object it is for -------------------------------------------------------------------------------------------
 
 
@@ -180,12 +184,16 @@ def test_where_each_request_is_a_run_of_its_own_the_object_is_the_request(hop: i
     "to", [Queue(ATTACKERS), Topic("arn:aws:sns:us-east-1:123456789012:told"), Function("999999999999:f"), Topic("t")]
 )
 def test_nobody_in_another_account_or_region_is_told(to: Destination, hop: int) -> None:
-    place = {"hop": hop, "object": "c-1", "reply_to": str(to)}
+    place: dict[str, Any] = {"hop": hop, "object": "c-1", "reply_to": str(to)}
     for trust in (Trust(), Trust(function_arn=OWN)):
         field, problem = refused(named(stage="price" if hop == 1 else "confirm", **place), trust)
         assert field == "flowguard.reply_to"
         assert problem.startswith(f"'{str(to)[:30]}"[:30])
         assert problem.endswith("add it to the reply_to=(…) of price-cart, or sign messages")
+
+
+def test_a_signature_proves_nothing_where_no_keys_are_set() -> None:
+    assert refused(named(reply_to="sqs:" + ATTACKERS, sig="k1.00"))[0] == "flowguard.reply_to"
 
 
 @pytest.mark.parametrize("to", ["sqs:replies", "sqs:arn:aws:sqs:eu-west-1:123456789012:replies"])

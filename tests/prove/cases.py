@@ -136,7 +136,7 @@ OWN: Final = (
     Case("guarded", [Guards], [order()], TABLES, free=_TOLD_ALREADY),
     Case("guarded-in-vain", [Guards], [order(amount=-5)], TABLES, free=_TOLD_ALREADY),
     Case("patient", [Patient], [order("patiently:1:error")], TABLES),
-    Case("no-such-stage", [Lone], [request(Lone, "to-alone", order(), stage="no-such")], TABLES, invariants=_NAMED),
+    Case("no-such-version-alone", [Lone], [request(Lone, "to-alone", order(), version=9)], TABLES, invariants=_NAMED),
     Case("no-such-version", [Pair], [request(Pair, "to-open", order(), version=9)], TABLES, free=_TOLD_ALREADY),
     Case(
         "no-payload", [Lone], [request(Lone, "to-alone", order(), body="{}", object_id="")], TABLES, invariants=_NAMED

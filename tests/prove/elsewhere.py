@@ -41,7 +41,7 @@ TESTED: Final = (
         "the explorer's batches have one record, and each can be read",
     ),
     Elsewhere(
-        r"^message\.(Place\.parse|_whole|_error_note)",
+        r"^message\.(Place\.parse|_whole|_text|_signature|_error_note)",
         ("tests/test_message.py",),
         "an attribute that flowguard has not written",
     ),
@@ -50,6 +50,12 @@ TESTED: Final = (
         ("tests/test_routing.py",),
         "a message that flowguard has not written, or a function set up wrongly",
     ),
+    Elsewhere(r"^trust\.", ("tests/test_trust.py",), "messages that are forged, or changed on their way"),
+    Elsewhere(r"^home\.", ("tests/test_home.py",), "destinations that no explored flow has"),
+    Elsewhere(
+        r"^signing\.", ("tests/test_signing.py", "tests/test_trust.py"), "the explorer's messages are not signed"
+    ),
+    Elsewhere(r"^outbox\.Send\.(__post_init__|size)", ("tests/test_outbox.py",), "messages as large as can be"),
     Elsewhere(
         r"^(outbox\.|bodies\.)",
         ("tests/test_outbox.py", "tests/aws/test_sender.py"),

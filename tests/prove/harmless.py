@@ -119,6 +119,15 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.sender._detail: except (ValueError, RecursionError) → catches every Exception",
         "message.Place.parse: except (ValueError, RecursionError) → catches every Exception",
         "routing.Routes._place: except ValueError → catches every Exception",
+        "trust._named: except (ValueError, RecursionError) → catches every Exception",
+        "trust._named: except RunFailed → catches every Exception",
+    ),
+    "what proves nothing is not believed either: this saves the digest of what nobody signed": (
+        "trust.Trust._is_signed: required → forced true",
+        "signing.signed_attributes: not signer.is_on → forced false",
+    ),
+    "a first hop without its stage was refused before: this is for the type checker": (
+        "trust._checked_payload: stage is not None → forced true",
     ),
     "the same number, counted the slower way": ("outbox.Send.size: self.body.isascii() → forced false",),
 }
