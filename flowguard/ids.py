@@ -18,7 +18,7 @@ Owner = NewType("Owner", str)
 
 
 LONGEST_NAME = 1_024
-"""Of the name of an object or a request, in bytes of UTF-8. It is part of a key, which DynamoDB limits, and of every message."""
+"""In bytes of UTF-8, of an object or a request. It is in a key, which DynamoDB limits, and in every message."""
 
 _REFUSED = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What no message of SQS may hold."""

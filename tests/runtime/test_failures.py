@@ -57,9 +57,7 @@ def test_a_retry_is_claimed_at_once_although_the_failed_attempts_lease_is_alive(
     assert at.priced() == 1
 
 
-@pytest.mark.parametrize(
-    "case", ["rejected", "attempts used up", "unstorable", "invalid payload", "unknown stage", "wrong version"]
-)
+@pytest.mark.parametrize("case", ["rejected", "attempts used up", "unstorable", "invalid payload", "wrong version"])
 def test_what_can_never_work_ends_the_run_with_a_dead_letter_in_the_same_commit(at: Scene, case: str) -> None:
     def reject(step: Step[OrderState]) -> None:
         raise Reject("no such product")
@@ -72,7 +70,6 @@ def test_what_can_never_work_ends_the_run_with_a_dead_letter_in_the_same_commit(
         "unstorable": (at.message(), unstorable),
         "attempts used up": (at.message(retry=2), boom),
         "invalid payload": (at.message(body='{"order":"o1"}'), None),
-        "unknown stage": (at.message(stage="pay-order"), None),
         "wrong version": (at.message(version=9), None),
     }[case]
     at.script.pricing = script or at.script.pricing
