@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -479,9 +480,20 @@ def test_what_could_not_be_sent_is_parked_with_a_signature(signed: Scene) -> Non
     letters = [Letter.read(found, now=START) for found in signed.sent("dead")]
     assert sorted(letter.message.stage for letter in letters if letter.message) == ["close-order", "price-order"]
     for letter in letters:
-        assert letter.resent(signer())
+        good(letter, signer())
         with pytest.raises(ValueError, match="another secret"):
-            letter.resent(signer(f"k1:other-{SECRET}"))
+            good(letter, signer(f"k1:other-{SECRET}"))
+        if letter.unsent is not None:
+            with pytest.raises(ValueError, match="so anybody may have written it"):
+                good(replace(letter, unsent=letter.unsent._replace(to=Queue(ATTACKERS))), signer())
+
+
+def good(letter: Letter, by: KeySigner) -> None:
+    """Raises ValueError where the signature is not."""
+    if letter.unsent is not None:
+        letter.check_unsent(letter.unsent, by)
+    else:
+        assert letter.resent(by)
 
 
 def test_the_functions_own_arn_comes_from_lambda(at: Scene) -> None:

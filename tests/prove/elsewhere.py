@@ -55,7 +55,6 @@ TESTED: Final = (
     Elsewhere(
         r"^signing\.", ("tests/test_signing.py", "tests/test_trust.py"), "the explorer's messages are not signed"
     ),
-    Elsewhere(r"^outbox\.Send\.(__post_init__|size)", ("tests/test_outbox.py",), "messages as large as can be"),
     Elsewhere(
         r"^(outbox\.|bodies\.)",
         ("tests/test_outbox.py", "tests/aws/test_sender.py"),
@@ -63,7 +62,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^unsent\.",
-        ("tests/test_unsent.py", "tests/runtime/test_refused_for_good.py"),
+        ("tests/test_unsent.py", "tests/runtime/test_refused_for_good.py", "tests/test_trust.py"),
         "a parked message of every form, and one that nobody parked",
     ),
     Elsewhere(
