@@ -24,14 +24,16 @@ class Home(NamedTuple):
         return None
 
 
-def is_local(to: Destination, home: Home | None) -> bool:
+def is_local(to: Destination, home: Home | None, *, beside: str | None = None) -> bool:
     """Whether the destination is in this account and region: named barely, or by an ARN or URL that says so.
 
-    A topic has no bare name. Anything that is not wholly of a known form is elsewhere.
+    A topic has no bare name. Anything that is not wholly of a known form is elsewhere. ``beside`` is the URL of a queue
+    that is known to be here: one with the same host, port and account is here too, an emulator's for one.
     """
     match to:
         case Queue():
-            return bool(_NAME.fullmatch(to.name)) or _by_arn(to.name, "sqs", home) or _by_url(to.name, home)
+            by_url = _by_url(to.name, home) or (beside is not None and _is_beside(to.name, beside))
+            return bool(_NAME.fullmatch(to.name)) or _by_arn(to.name, "sqs", home) or by_url
         case Topic():
             return _by_arn(to.arn, "sns", home)
         case Function():
@@ -55,6 +57,11 @@ def _by_url(url: str, home: Home | None) -> bool:
     if found is None or home is None:
         return False
     return (found["region"] or found["legacy"], found["account"]) == (home.region, home.account)
+
+
+def _is_beside(url: str, known: str) -> bool:
+    place, _, queue = url.rpartition("/")
+    return place == known.rpartition("/")[0] and _NAME.fullmatch(queue) is not None
 
 
 _ARN: Final = re.compile(

@@ -42,8 +42,3 @@ def printable_json(text: str) -> str:
 def bounded(text: str, most: int = LONGEST) -> str:
     """Cut a long text, and say how long it was."""
     return text if len(text) <= most else f"{text[:most]}… (cut, of {len(text):,} characters)"
-
-
-def shown(value: object) -> str:
-    """Write a value as Python does, cut where it is long: what an error says of it has to stand beside it."""
-    return bounded(repr(value), LONGEST_PART)

@@ -87,3 +87,66 @@ def test_where_the_account_is_not_known_only_bare_names_are_here(to: Destination
 )
 def test_the_first_arn_that_says_where_it_is_is_believed(arns: tuple[str | None, ...], home: Home | None) -> None:
     assert Home.of(*arns) == home
+
+
+# -- beside a queue whose URL is known ---------------------------------------------------------------------------------
+
+DEAD_ARN = "arn:aws:sqs:eu-west-1:123456789012:dead"
+DEAD_URL = "https://sqs.eu-west-1.amazonaws.com/123456789012/dead"
+HERE = "eu-west-1:123456789012"
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        Queue("emails"),
+        Queue("emails.fifo"),
+        Queue(f"arn:aws:sqs:{HERE}:emails"),
+        Queue("https://sqs.eu-west-1.amazonaws.com/123456789012/emails.fifo"),
+        Topic(f"arn:aws:sns:{HERE}:told"),
+        Function("tell"),
+        Function(f"arn:aws:lambda:{HERE}:function:tell"),
+        Function(f"arn:aws:lambda:{HERE}:function:tell:live"),
+        Bus("default", "shop", "told"),
+        Bus(f"arn:aws:events:{HERE}:event-bus/default", "shop", "told"),
+    ],
+    ids=str,
+)
+def test_a_letter_may_go_to_what_is_beside_its_queue(to: Destination) -> None:
+    assert is_local(to, Home.of(DEAD_ARN), beside=DEAD_URL)
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        Queue("arn:aws:sqs:eu-west-1:999999999999:emails"),
+        Queue("arn:aws:sqs:us-east-1:123456789012:emails"),
+        Queue("arn:aws-cn:sqs:eu-west-1:123456789012:emails"),
+        Queue(f"arn:aws:sns:{HERE}:emails"),
+        Queue(f"arn:aws:sqs:{HERE}:999999999999:emails"),
+        Queue(f"arn:aws:sqs:{HERE}"),
+        Queue("https://sqs.eu-west-1.amazonaws.com/999999999999/emails"),
+        Queue("https://sqs.us-east-1.amazonaws.com/123456789012/emails"),
+        Queue("http://sqs.eu-west-1.amazonaws.com/123456789012/emails"),
+        Queue("https://evil.example/123456789012/emails"),
+        Queue("https://sqs.eu-west-1.amazonaws.com/123456789012/emails?x"),
+        Queue("https://sqs.eu-west-1.amazonaws.com/123456789012/"),
+        Queue("HTTPS://sqs.eu-west-1.amazonaws.com/123456789012/emails"),
+        Topic("arn:aws:sns:eu-west-1:999999999999:told"),
+        Topic(f"arn:aws:sns:{HERE}:told:more"),
+        Function("999999999999:function:tell"),
+        Function("us-east-1:999999999999:function:tell"),
+        Function("arn:aws:lambda:eu-west-1:999999999999:function:tell"),
+        Bus("arn:aws:events:eu-west-1:999999999999:event-bus/default", "shop", "told"),
+    ],
+    ids=str,
+)
+def test_and_to_nothing_else(to: Destination) -> None:
+    assert not is_local(to, Home.of(DEAD_ARN), beside=DEAD_URL)
+
+
+def test_an_emulators_queues_are_beside_each_other() -> None:
+    home, beside = Home.of("arn:aws:sqs:elasticmq:000000000000:dead"), "http://localhost:9324/000000000000/dead"
+    assert is_local(Queue("http://localhost:9324/000000000000/emails"), home, beside=beside)
+    assert not is_local(Queue("http://localhost:9325/000000000000/emails"), home, beside=beside)
+    assert not is_local(Queue("http://localhost:9324/000000000000/emails"), home)

@@ -32,7 +32,7 @@ LAYERS = (
     {"payloads", "failure", "message", "outcome", "events", "notification", "records", "home", "signing"},
     {"bodies"},
     {"outbox"},
-    {"step", "envelope", "reach"},
+    {"step", "envelope"},
     {"stage"},
     {"flow"},
     {"run", "routing", "trust"},

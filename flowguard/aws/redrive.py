@@ -12,12 +12,12 @@ from flowguard.aws.sender import AWSSender
 from flowguard.clock import Clock, SystemClock
 from flowguard.dead_letters import Letter
 from flowguard.destinations import Destination, Queue
-from flowguard.errors import FlowguardError
+from flowguard.errors import FlowguardError, shown
 from flowguard.flow import AnyFlow
+from flowguard.home import Home, is_local
 from flowguard.outbox import Kind, Send
 from flowguard.ports import Refusal
-from flowguard.printable import LONGEST_PART, bounded, shown
-from flowguard.reach import is_beside
+from flowguard.printable import LONGEST_PART, bounded
 from flowguard.redrive import Fate, Judgement, judge
 from flowguard.signing import UNSIGNED, Signer
 from flowguard.unsent import Unsent
@@ -180,7 +180,7 @@ class Redriver:
     def _check_reach(self, to: Destination, cure: str) -> None:
         """Raises ValueError for a destination of the letter's own choice in another account or region."""
         queue = self._reading.queue
-        if not is_beside(to, arn=queue.arn, url=queue.url):
+        if not is_local(to, Home.of(queue.arn), beside=queue.url):
             named = bounded(str(to), LONGEST_PART)
             raise ValueError(f"it names {named}, which is not in the account and region of {queue.arn}; {cure}")
 
@@ -188,7 +188,7 @@ class Redriver:
         """Raises ValueError for the dead letters themselves, and where the queue cannot be found."""
         if not isinstance(to, Queue):
             return
-        with explained(f"queue {shown(to.name)}"):
+        with explained(f"queue {bounded(repr(to.name), LONGEST_PART)}"):
             url = self._sender.queue_url(to.name)
         if url == self._reading.queue.url:
             raise ValueError("it names the queue of dead letters itself; give --to")

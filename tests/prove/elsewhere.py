@@ -67,7 +67,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^dispatch\.",
-        ("tests/runtime/test_refused_for_good.py", "tests/runtime/test_dispatch.py"),
+        ("tests/runtime/test_refused_for_good.py", "tests/runtime/test_dispatch.py", "tests/runtime/test_outages.py"),
         "several messages of which some are refused, some for good",
     ),
     Elsewhere(r"^aws\.sender\.", ("tests/aws/test_sender.py",), "names and sizes that no explored flow has"),

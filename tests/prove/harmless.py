@@ -121,10 +121,14 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "routing.Routes._place: except ValueError → catches every Exception",
         "trust._named: except (ValueError, RecursionError) → catches every Exception",
         "trust._named: except RunFailed → catches every Exception",
+        "dispatch.send_or_park: except Reject → catches every Exception",
     ),
     "what proves nothing is not believed either: this saves the digest of what nobody signed": (
         "trust.Trust._is_signed: required → forced true",
         "signing.signed_attributes: not signer.is_on → forced false",
+    ),
+    "what is acked has found its stage: this is for the type checker": (
+        "dispatch._send: ending.arrival is not None → forced true",
     ),
     "a first hop without its stage was refused before: this is for the type checker": (
         "trust._checked_payload: stage is not None → forced true",

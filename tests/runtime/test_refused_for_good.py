@@ -72,6 +72,7 @@ def test_a_letter_that_the_dead_letters_refuse_keeps_the_record(at: Scene) -> No
     drop_queue(at, "dead")
     assert at.deliver(at.message()) == [False]
     assert at.sent("close-order") == [], "nothing says yet that the side messages are safe"
+    assert at.told(Event.PARKED) == 0
     at.aws.create_queue("dead")
     assert at.deliver(at.message()) == [True]
     assert (len(at.sent("dead")), len(at.sent("close-order")), len(at.script.handled)) == (1, 1, 1)
