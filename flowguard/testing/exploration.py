@@ -67,15 +67,22 @@ def _problems(flows: tuple[Any, ...], arguments: Mapping[str, Any]) -> Iterator[
         if name not in _ARGUMENTS:
             yield f"it takes no {name!r}; there are {', '.join(_ARGUMENTS)}"
     yield from _unfit_messages(arguments.get("messages"))
+    yield from _wrong_numbers(arguments)
+    if not callable(engine := arguments.get("engine", in_memory)):
+        yield f"engine is {engine!r}; give in_memory or on_moto of flowguard.testing"
+    yield from _wrong_kinds(arguments)
+
+
+def _wrong_numbers(arguments: Mapping[str, Any]) -> Iterator[str]:
     for name in _COUNTS:
         count = arguments.get(name, 1)
         if isinstance(count, bool) or not isinstance(count, int) or count < (name == "most"):
             yield f"{name} is {count!r}; give a whole number from {int(name == 'most')}"
     if not isinstance(seed := arguments.get("seed", 0), int):
         yield f"seed is {seed!r}; give a whole number"
-    if not callable(engine := arguments.get("engine", in_memory)):
-        yield f"engine is {engine!r}; give in_memory or on_moto of flowguard.testing"
-    yield from _wrong_kinds(arguments)
+    above = arguments.get("offload_above")
+    if above is not None and (isinstance(above, bool) or not isinstance(above, int)):
+        yield f"offload_above is {above!r}; give a number of bytes, as in Settings"
 
 
 def _unfit_messages(messages: Any) -> Iterator[str]:

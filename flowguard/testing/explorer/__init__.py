@@ -56,6 +56,7 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     most: int = MOST,
     seed: int = 0,
     engine: EngineFor = in_memory,
+    offload_above: int | None = None,
 ) -> Report:
     """Every single fault at every AWS call, then ``bound`` schedules of two faults, then ``walks`` of more.
 
@@ -65,11 +66,12 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     ``tables`` are those that the flows write to, each with the name of its hash key; what a flow's module says in
     ``TABLES`` goes without saying. ``items`` lie in them at the beginning of each schedule:
     ``{"prices": [{"sku": "tea", "price": 4}]}``. ``free`` says what may differ from the undisturbed end:
-    ``{"orders": ["updated_at"]}``.
+    ``{"orders": ["updated_at"]}``. Texts above ``offload_above`` bytes, as in :class:`flowguard.Settings`, go to S3;
+    none where it is not given.
 
     Equal arguments give equal reports. The search ends at ``most`` different violations. One at a time in a process.
     """
-    ground = Ground(_several(flows), messages, tables or {}, engine, seed, items)
+    ground = Ground(_several(flows), messages, tables or {}, engine, seed, items, offload_above)
     began = time.perf_counter()
     with ground:
         report = Search(ground, invariants, free or {}).all(Budget(bound, walks, seed, most))
@@ -87,13 +89,14 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     free: Free | None = None,
     seed: int = 0,
     engine: EngineFor = in_memory,
+    offload_above: int | None = None,
 ) -> Trace:
     """Exactly one schedule, by its id: its time line, as text and as data, and what is wrong after it.
 
     Raises :class:`NoSuchSchedule`. Everything else is as for :func:`explore`.
     """
     wanted = Schedule.parse(schedule)
-    with Ground(_several(flows), messages, tables or {}, engine, seed, items) as ground:
+    with Ground(_several(flows), messages, tables or {}, engine, seed, items, offload_above) as ground:
         search = Search(ground, invariants, free or {})
         search.references()
         history, found = search.check(wanted)

@@ -9,11 +9,12 @@ from typing import Final
 
 from flowguard.attributes import Attribute
 from flowguard.envelope import Envelope, normalize
-from flowguard.events import Event
+from flowguard.events import Event, Happening
 from flowguard.flow import AnyFlow
 from flowguard.message import OWN_ATTRIBUTES
 from flowguard.testing.explorer.history import History, Worked
 from flowguard.testing.explorer.problem import UNDISTURBED, Problem
+from flowguard.testing.explorer.standing import LOST, PARKED
 
 _MUST_STAY: Final = frozenset({Event.NOT_SENT, Event.BROKEN, Event.BUSY, Event.EARLY, Event.RETURNED})
 _MAY_STAY: Final = _MUST_STAY | {Event.FENCED, Event.RETRIED, Event.UNROUTABLE, Event.UNREADABLE, Event.UNTRUSTED}
@@ -22,7 +23,7 @@ _MAY_STAY: Final = _MUST_STAY | {Event.FENCED, Event.RETRIED, Event.UNROUTABLE, 
 def messages_stay_as_they_were(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
     """I11: whichever way a message came, by a retry, a redrive, a copy, it says what its first delivery said; and
     normalising a normalised record changes nothing."""
-    first: dict[tuple[str, str, int], tuple[str, Mapping[str, Attribute]]] = {}
+    first: dict[tuple[object, ...], tuple[str, Mapping[str, Attribute]]] = {}
     for one in history.deliveries:
         if one.envelope is None:
             continue
@@ -31,7 +32,8 @@ def messages_stay_as_they_were(history: History, flows: Sequence[AnyFlow]) -> It
         message = next((told.message for told in one.told if told.message is not None), None)
         if message is None:
             continue
-        key, said = (message.flow, message.request_id, message.hop), _said(one.envelope)
+        key = message.flow, message.object_id, message.request_id, message.requested_at, message.hop
+        said = _said(one.envelope)
         if said != first.setdefault(key, said):
             text = f"hop {message.hop} of {message.request_id} comes with another payload or other attributes"
             yield Problem("I11", f"{message.flow}/{message.stage}", text, first[key], said)
@@ -61,13 +63,19 @@ def answers_name_what_is_left(history: History, flows: Sequence[AnyFlow]) -> Ite
     for one in history.deliveries:
         if one.died or not one.told:
             continue
-        where, events = one.queue or "a function", {told.event for told in one.told}
+        where, events = one.queue or "a function", {told.event for told in one.told if not _is_given_up(one, told)}
         if others := [name for name in one.failures if name != one.message_id]:
             yield Problem("I12", where, "a record that it was not given is listed", one.message_id, ", ".join(others))
         if one.acked and (unsettled := events & _MUST_STAY):
             yield Problem("I12", where, f"a record was acked, though {_words(unsettled)}")
         if one.failures and not events & _MAY_STAY:
             yield Problem("I12", where, f"a record is to be delivered again, though {_last(one)}")
+
+
+def _is_given_up(one: Worked, told: Happening) -> bool:
+    """Whether a message that was not sent is parked, or lost for good as a later word says: it, or its letter."""
+    given_up = [str(after.facts.get("id")) for after in one.told if after.event.value in (PARKED, LOST)]
+    return told.event is Event.NOT_SENT and any(str(told.facts.get("id")).startswith(own) for own in given_up)
 
 
 def _words(events: frozenset[Event] | set[Event]) -> str:

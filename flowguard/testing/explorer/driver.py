@@ -15,6 +15,7 @@ from flowguard.testing.explorer.faults import Killed
 from flowguard.testing.explorer.ground import Ground
 from flowguard.testing.explorer.history import History, Noted, Worked
 from flowguard.testing.explorer.inbox import Inbox
+from flowguard.testing.explorer.next_requests import moment_of_next, next_requests
 from flowguard.testing.explorer.redrives import Redrives
 from flowguard.testing.explorer.schedule import AS_LATE_AS_CAN_BE, HOLDS, OF_DELIVERIES, Choice, Kind, Schedule
 from flowguard.testing.explorer.strikes import Strikes
@@ -31,11 +32,14 @@ LONGEST_INVOCATION: Final = 900_000
 
 
 def run(ground: Ground, schedule: Schedule) -> History:
-    """From the first message until nothing is left to be delivered."""
+    """From the first message until nothing is left to be delivered. Where something is refused for good, each object is
+    asked for once more then."""
     driver = _Driver(ground, schedule)
     with ground.fresh(driver.strikes):
-        driver.run()
-    return driver.history
+        history = driver.run()
+        if history.refusals and history.at_rest:
+            history.after = driver.ask_again()
+    return history
 
 
 class _Driver:
@@ -54,16 +58,35 @@ class _Driver:
         self._held: list[Worker] = []
         self.strikes = Strikes(ground, schedule, self.history, self._queues, self._before)
 
-    def run(self) -> None:
+    def run(self) -> History:
         self._functions = self._ground.functions(self._tell)
         self.history.inner = frozenset(f"sqs:{one.queue}" for one in self._ground.plain)
         self.strikes.inbox = Inbox(self._queues, self._functions.by_queue, self._ground.topics)
+        return self._to_the_end()
+
+    def ask_again(self) -> History | None:
+        """What a next request for each object leads to; None where there is none."""
+        before, ground = self.history, self._ground
+        ground.time.move_to(moment_of_next(ground))
+        asked = list(next_requests(before, ground))
+        if not asked:
+            return None
+        before.asked = {one.key: one.request_id for one in asked}
+        self.history = History(before.schedule, before.start, inner=before.inner, refusals=before.refusals)
+        self._schedule, self._expires = Schedule(), False
+        self.strikes.go_on_undisturbed(self.history)
+        for one in asked:
+            self._queues.add(one.recorded.envelope, one.recorded.raw, one.recorded.envelope.queue, ground.now())
+        return self._to_the_end()
+
+    def _to_the_end(self) -> History:
         try:
             while (delivery := self._next()) is not None and self.history.at_rest:
                 self._deliver(delivery)
         finally:
             self._end()
         self.history.tables = self._ground.items()
+        return self.history
 
     def _end(self) -> None:
         """Nobody is left waiting, not even after an error."""
@@ -263,8 +286,9 @@ class _Driver:
         if self.strikes.worker is None:
             return
         entry = self.strikes.worker.entry
+        is_first = all(one.message is None for one in entry.told)  # later ones may be about the run taken over
         entry.told.append(happening)
-        if (message := happening.message) is not None:
+        if (message := happening.message) is not None and is_first:
             entry.stage, entry.hop = message.stage, message.hop
             if message.hop == 1 and message.object_id:
                 self.history.requests.append((f"run#{message.flow}#{message.object_id}", message.request_id))

@@ -19,6 +19,7 @@ from flowguard.message import FLOW_STAGE
 from flowguard.run import Status
 from flowguard.testing.explorer.failures import Failures, last_of_runs
 from flowguard.testing.explorer.history import History
+from flowguard.testing.explorer.parked import parked
 from flowguard.testing.explorer.posted import Posted
 from flowguard.testing.explorer.problem import EQUIVALENCE, Problem
 from flowguard.testing.explorer.view import body_of
@@ -46,17 +47,20 @@ def end_of(history: History, keys: Mapping[str, str], free: Free) -> End:
     }
     last = last_of_runs(history)
     failures = Failures.of(history, last)
-    sent = [one for one in history.posted if not _is_inner(one, history) and not failures.is_overcome(one)]
-    named: dict[tuple[str, str], str] = {}
+    sent = [
+        one for one in map(_as_sent, history.posted) if not _is_inner(one, history) and not failures.is_overcome(one)
+    ]
+    named: dict[tuple[str, str], set[str]] = {}
     for one in sent:
         if (name := failures.id_of(one)) is not None:
             own = (one.to, name)
             body = _body(one, free, without=("error",) if failures.is_told(one) else ())
-            named[own] = body if named.get(own, body) == body else f"{named[own]} | {body}"
+            named.setdefault(own, set()).add(body)
     anonymous = Counter((one.to, _body(one, free)) for one in sent if one.id is None)
+    messages = {own: " | ".join(sorted(bodies)) for own, bodies in named.items()}
     failed = frozenset(run for run, item in last.items() if item.status is Status.FAILED)
-    digest = repr((tables, sorted(named.items()), sorted(anonymous.items()), sorted(failed)))
-    return End(tables, named, dict(anonymous), failed, digest)
+    digest = repr((tables, sorted(messages.items()), sorted(anonymous.items()), sorted(failed)))
+    return End(tables, messages, dict(anonymous), failed, digest)
 
 
 def differences(end: End, expected: End) -> list[Problem]:
@@ -111,6 +115,12 @@ def _by_key(
         name = f"{key} {kept[key]}" if key in kept else f"with {_short(json.dumps(kept, sort_keys=True, default=str))}"
         found.setdefault(name, []).append(kept)
     return found
+
+
+def _as_sent(message: Posted) -> Posted:
+    """What its destination refuses for good counts as if it had been sent: it is there, and can be."""
+    found = parked(message)
+    return message if found is None else found.as_sent()
 
 
 def _is_inner(message: Posted, history: History) -> bool:

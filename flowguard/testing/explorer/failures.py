@@ -20,11 +20,9 @@ from typing import TypeAlias
 from flowguard.outbox import Kind
 from flowguard.run import RunItem, Status
 from flowguard.testing.explorer.history import History
+from flowguard.testing.explorer.naming import Names
 from flowguard.testing.explorer.posted import Posted
 from flowguard.testing.explorer.schedule import RAISED
-
-_MARK = re.compile(r"\.(\d+)r(\d+)(?=\.|$)")
-"""A hop and its redrive in the id of what it sends: ``run-1.2r1.0``."""
 
 Runs: TypeAlias = Mapping[tuple[str, str], RunItem]
 """The item of each run, by key and request id, as it stood at last."""
@@ -43,14 +41,14 @@ def last_of_runs(history: History) -> Runs:
 @dataclass(frozen=True)
 class Failures:
     """``told`` are the Complete messages of failed commits: which error they name depends on what went wrong.
-    ``overcome`` are those of runs that went on, ``letters_overcome`` their dead letters. ``commits`` is the redrive of
-    each hop's last commit. ``returned`` is the last redrive of what was sent back, by key, request id and hop."""
+    ``overcome`` are those of runs that went on, ``letters_overcome`` their dead letters. ``returned`` is the last
+    redrive of what was sent back, by key, request id and hop."""
 
     told: frozenset[_Sent]
     overcome: frozenset[_Sent]
     letters: frozenset[_Letter]
     letters_overcome: frozenset[_Letter]
-    commits: frozenset[tuple[str, int, int]]
+    names: Names
     returned: Mapping[tuple[str, str, int], int]
 
     @classmethod
@@ -63,7 +61,7 @@ class Failures:
             overcome=_told(item for _, item in over),
             letters=letters - letters_overcome,
             letters_overcome=letters_overcome,
-            commits=_commits(history),
+            names=Names.of(history),
             returned=_returned(history),
         )
 
@@ -79,20 +77,16 @@ class Failures:
         return letter in self.letters_overcome or (letter not in self.letters and letter[3] <= self._last(letter))
 
     def id_of(self, message: Posted) -> str | None:
-        """By what a message is compared: its id without the marks of redrives, where they are those of the commits that
+        """By what a message is compared: its id without what depends on time and without the marks of redrives that
         counted. None for a message without one."""
         if message.id is None:
             return None
-        own = _MARK.sub(self._unmarked, message.id)
+        own = self.names.plain(message.id)
         if not message.is_letter:
             return own
         letter = _letter_of(message)
         is_next = letter in self.letters or letter[3] == self._last(letter) + 1
         return f"{own} (dead letter of hop {letter[2]}{'' if is_next else f', redrive {letter[3]}'})"
-
-    def _unmarked(self, mark: re.Match[str]) -> str:
-        counted = (mark.string[: mark.start()], int(mark[1]), int(mark[2])) in self.commits
-        return f".{mark[1]}" if counted else mark[0]
 
     def _last(self, letter: _Letter) -> int:
         """Of a letter with no commit behind it, as of a message that names no object: the last redrive before it."""
@@ -136,13 +130,6 @@ def _own(message: Posted) -> _Sent:
 def _bare(address: str) -> str:
     """Of a queue, a topic, a function or a bus, however it was named."""
     return re.split(r"[/:|]", address)[-1]
-
-
-def _commits(history: History) -> frozenset[tuple[str, int, int]]:
-    """Request id, hop, and the redrive at which that hop was committed last."""
-    done = [(one.key, one.item) for one in history.versions if one.item is not None and one.item.done]
-    last = {(key, item.request_id, item.hop): item.redrive for key, item in done}
-    return frozenset((str(request), hop, redrive) for (_, request, hop), redrive in last.items())
 
 
 def _returned(history: History) -> dict[tuple[str, str, int], int]:

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Final, Self, cast
+
+from pydantic import ValidationError
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services, aws_store
@@ -36,6 +38,9 @@ from flowguard.testing.explorer.history import Items
 from flowguard.testing.explorer.inbox import Given, read_given
 from flowguard.testing.explorer.plain import PlainFunction
 
+BUCKET: Final = "flowguard-texts"
+"""Where long texts go, if any do."""
+
 
 class Ground:
     """Open it as a block; ``fresh`` gives each schedule the same beginning: ``items`` in the user's tables, and nothing
@@ -49,6 +54,7 @@ class Ground:
         engine: EngineFor,
         seed: int,
         items: GivenItems | None = None,
+        offload_above: int | None = None,
     ) -> None:
         explored = tuple(explored)
         flows = tuple(one for one in explored if not isinstance(one, PlainFunction))
@@ -58,7 +64,7 @@ class Ground:
         self.keys = keys_of(flows, self.plain, tables)
         self._given = read_items(items if items is not None else {}, self.keys)
         self.topics = {**topics(flows), **{one.queue: one.topic for one in self.plain if one.topic is not None}}
-        self.settings = Settings.model_validate({"scheduler_role": f"arn:aws:iam::{ACCOUNT_ID}:role/scheduler"})
+        self.settings = _settings(offload_above)
         self.coming = read_given(flows, given, START, [one.queue for one in self.plain])
         sent = [one.recorded.sent_at for one in self.coming if not one.after]
         self.start = min((at for at in sent if at is not None), default=START)
@@ -93,6 +99,8 @@ class Ground:
         self.dynamodb = self._engine.client("dynamodb")
         self.supply = Supply(cast("EmbeddedAWS", self._engine), self.keys, self.settings.table)
         self._engine.create_table(self.settings.table)
+        if self.settings.bucket is not None:
+            self._engine.client("s3").create_bucket(Bucket=self.settings.bucket)
         for table in sorted(self.keys):
             self.supply.table(table)
         for queue in sorted(self.functions_for(self._services(lambda _: None)).by_queue):
@@ -195,6 +203,17 @@ class Ground:
             return self._fast.items(table)
         pages = self.dynamodb.get_paginator("scan").paginate(TableName=table)
         return [item for page in pages for item in page["Items"]]
+
+
+def _settings(offload_above: int | None) -> Settings:
+    """With a bucket only where something is to go there."""
+    said: dict[str, Any] = {"scheduler_role": f"arn:aws:iam::{ACCOUNT_ID}:role/scheduler"}
+    if offload_above is not None:
+        said |= {"bucket": BUCKET, "offload_above": offload_above}
+    try:
+        return Settings.model_validate(said)
+    except ValidationError as error:
+        raise SettingsError("offload_above", error.errors(include_url=False)[0]["msg"]) from None
 
 
 def _made(engine: EngineFor, clock: Clock) -> Engine:

@@ -12,6 +12,7 @@ from flowguard.message import Message
 from flowguard.redrive import Fate
 from flowguard.run import RunItem
 from flowguard.testing.explorer.posted import Posted
+from flowguard.testing.explorer.refusal import Refusal
 from flowguard.testing.explorer.schedule import Kind, Schedule
 from flowguard.testing.explorer.site import Site
 
@@ -22,7 +23,7 @@ READS: Final = ("Get", "Query", "Scan", "BatchGet", "List", "Describe", "Receive
 class Made:
     """A call. ``applied`` says how often the service carried it out, ``error`` the code of its last refusal, ``held``
     how its worker was held up before it. ``entries`` counts those of a batch send, ``refused`` are the numbers of those
-    that were not taken."""
+    that were not taken. ``key`` is that of an object in S3."""
 
     number: int
     at: int
@@ -37,6 +38,7 @@ class Made:
     held: tuple[Kind, ...] = ()
     entries: int = 0
     refused: tuple[int, ...] = ()
+    key: str = ""
 
     @property
     def is_read(self) -> bool:
@@ -98,6 +100,14 @@ class Redriven:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """A refusal that never ends, and the call from which on it holds."""
+
+    since: int
+    refusal: Refusal
+
+
+@dataclass(frozen=True, slots=True)
 class Noted:
     """A line for the time line that is no call: a worker held up, going on, a record delivered twice."""
 
@@ -117,6 +127,8 @@ class History:
 
     ``inner`` are the queues whose messages are the business of plain functions that are explored, too.
     ``senders`` maps a record to the call that sent it, ``copies`` a record to the one that it is a copy of.
+    ``refusals`` are those that never end. Where there are any, ``after`` is what a next request for each object led to
+    while they lasted; ``asked`` are its ids by the objects' keys.
     """
 
     schedule: Schedule
@@ -130,6 +142,9 @@ class History:
     requests: list[tuple[str, str]] = field(default_factory=list)
     senders: dict[int, int] = field(default_factory=dict)
     copies: dict[int, int] = field(default_factory=dict)
+    refusals: list[Refused] = field(default_factory=list)
+    asked: dict[str, str] = field(default_factory=dict)
+    after: History | None = None
     inner: frozenset[str] = frozenset()
     tables: Items = field(default_factory=dict)
     at_rest: bool = True

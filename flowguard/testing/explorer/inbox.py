@@ -14,7 +14,7 @@ from flowguard.errors import SettingsError
 from flowguard.flow import AnyFlow
 from flowguard.ids import RequestId
 from flowguard.local.account import ACCOUNT_ID, REGION
-from flowguard.local.functions import queue_of
+from flowguard.local.functions import queue_of, topics
 from flowguard.local.queues import Delivery, Queues
 from flowguard.local.recording import Recorded, read_recording
 from flowguard.testing.explorer.posted import Posted
@@ -59,7 +59,30 @@ def read_given(flows: Sequence[AnyFlow], given: Sequence[Given], now: int, queue
             records = _in_queues(message, queues, at)
         else:
             records = _records(_request(flows, message, number, at) if isinstance(message, BaseModel) else message)
-        found += [Coming(record, after) for record in records]
+        behind = topics(flows)
+        found += [Coming(one, after) for record in records for one in _fanned_out(record, behind)]
+    return found
+
+
+def _fanned_out(record: Recorded, behind: Mapping[str, str]) -> list[Recorded]:
+    """What SNS hands to a function comes to each queue that subscribes to its topic, where stages read any: the same
+    message, under the same id."""
+    envelope = record.envelope
+    notification = envelope.notification if envelope.source is Source.SNS_LAMBDA else None
+    queues = [
+        queue
+        for queue, topic in behind.items()
+        if notification is not None and notification["TopicArn"].rpartition(":")[2] == topic
+    ]
+    if notification is None or not queues:
+        return [record]
+    found: list[Recorded] = []
+    for queue in queues:
+        event = sns_to_sqs_event(
+            arn_of(queue), envelope.message, topic=notification["TopicArn"], attributes=envelope.attributes,
+            message_id=envelope.sns_message_id, published_at=record.sent_at or 0,
+        )  # fmt: skip
+        found += _records(event)
     return found
 
 
@@ -116,6 +139,7 @@ class Inbox:
         self._functions = functions
         self._topics = topics
         self._taken: dict[tuple[str, str], int] = {}
+        self._published = 0
 
     def receive(self, message: Posted, now: int) -> list[Delivery]:
         """One for each queue that it comes to. A copy of what a FIFO queue has taken within 5 minutes comes to none."""
@@ -126,6 +150,7 @@ class Inbox:
             )
         if service != "sns":
             return []
+        self._published += 1
         return [self._add(queue, message, now, topic) for queue, topic in self._topics.items() if topic == name]
 
     def _is_new(self, queue: str, message: Posted, now: int) -> bool:
@@ -143,7 +168,7 @@ class Inbox:
         if topic is not None:
             event = sns_to_sqs_event(
                 arn, message.body, topic=f"arn:aws:sns:{REGION}:{ACCOUNT_ID}:{topic}", attributes=message.attributes,
-                message_id=own, published_at=now,
+                message_id=str(uuid.uuid5(uuid.NAMESPACE_URL, f"sns/{topic}/{self._published}")), published_at=now,
             )  # fmt: skip
         else:
             event = sqs_event(

@@ -13,9 +13,11 @@ from flowguard.testing.explorer.answering import (
 )
 from flowguard.testing.explorer.fencing import only_owners_commit
 from flowguard.testing.explorer.history import History
+from flowguard.testing.explorer.identity import ids_are_of_one_message
 from flowguard.testing.explorer.problem import EXPLODED, Problem
 from flowguard.testing.explorer.retrying import redrives_are_judged_right, retries_keep_to_their_policy
 from flowguard.testing.explorer.settling import outboxes_are_sent, requests_are_settled, success_stays
+from flowguard.testing.explorer.standing import refusals_are_settled
 from flowguard.testing.explorer.view import View
 
 Invariant: TypeAlias = Callable[[View], object]
@@ -29,6 +31,8 @@ PROMISES: Final[tuple[Promise, ...]] = (
     only_owners_commit,
     requests_are_settled,
     outboxes_are_sent,
+    ids_are_of_one_message,
+    refusals_are_settled,
     retries_keep_to_their_policy,
     messages_stay_as_they_were,
     answers_name_what_is_left,
@@ -51,10 +55,11 @@ def is_invariant(value: object) -> bool:
 
 def broken(history: History, flows: Sequence[AnyFlow], users: Iterable[Invariant]) -> Iterator[Problem]:
     """Everything that does not hold."""
-    if not history.at_rest:
-        yield Problem(EXPLODED, "queues", "messages still come after hundreds of deliveries")
-    for promise in PROMISES:
-        yield from promise(history, flows)
+    for one in [history] if history.after is None else [history, history.after]:
+        if not one.at_rest:
+            yield Problem(EXPLODED, "queues", "messages still come after hundreds of deliveries")
+        for promise in PROMISES:
+            yield from promise(one, flows)
     view = View(history)
     for function in users:
         if (why := _verdict(function, view)) is not None:

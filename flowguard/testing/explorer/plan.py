@@ -11,6 +11,7 @@ from flowguard.flow import AnyFlow
 from flowguard.testing.explorer.expiry import MOST_LATE
 from flowguard.testing.explorer.faults import LAST_RECEIVE, kinds_at, variants
 from flowguard.testing.explorer.history import History
+from flowguard.testing.explorer.lasting import lasting, lasting_for_letters
 from flowguard.testing.explorer.letters import letters
 from flowguard.testing.explorer.schedule import AS_LATE_AS_CAN_BE, DEATHS, OF_DELIVERIES, TWICE, Choice, Kind, Schedule
 
@@ -18,7 +19,7 @@ TO_THE_END: Final = 999
 """Calls that others make before a worker which is held up goes on: all there are."""
 
 INTERLEAVED: Final = (0, 1, 2, 3, 4, TO_THE_END)
-WALKED: Final = tuple(kind for kind in Kind if kind not in {Kind.REORDERED, Kind.REDRIVEN})
+WALKED: Final = tuple(kind for kind in Kind if kind not in {Kind.REORDERED, Kind.REDRIVEN, Kind.REFUSED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ def planned(first: History, seconds: Sequence[Schedule], budget: Budget) -> Iter
     """``seconds`` may grow while the single faults are tried."""
     yield Schedule()
     yield from (Schedule((choice,)) for choice in choices_in(first))
+    yield from (Schedule((choice,)) for choice in lasting(first))
     yield from _spread(seconds, budget.bound)
     yield from _walks(first, budget)
 
@@ -68,8 +70,8 @@ def _beyond(history: History, after: Choice | None) -> int:
 
 def follow_ups(history: History, flows: Sequence[AnyFlow]) -> Iterator[Choice]:
     """What is always tried after a schedule, beyond the bound too: that each dead letter is sent back (where nothing
-    else went wrong than that SQS gave a record up also twice, at once and once more later), and that a copy of what
-    came late comes as late again."""
+    else went wrong than that SQS gave a record up also twice, at once and once more later), that a copy of what came
+    late comes as late again, and that where something is refused for good the dead letters' queue refuses, too."""
     choices = history.schedule.choices
     redrives = [choice for choice in choices if choice.kind is Kind.REDRIVEN]
     is_plain = all(choice in redrives or _gives_up(choice) for choice in choices)
@@ -78,6 +80,8 @@ def follow_ups(history: History, flows: Sequence[AnyFlow]) -> Iterator[Choice]:
             yield from (Choice(number, Kind.REDRIVEN, more) for more in ((0, TWICE) if is_plain else (0,)))
     elif is_plain and len(redrives) == 1 and not redrives[0].more:
         yield redrives[0]
+    if len(choices) == 1 and choices[0].kind is Kind.REFUSED:
+        yield from lasting_for_letters(history)
     if len(choices) == 1 and choices[0].more == AS_LATE_AS_CAN_BE and choices[0].kind is Kind.DUPLICATED:
         yield from (Choice(number, Kind.DUPLICATED, AS_LATE_AS_CAN_BE) for number in _after_the_copy(history))
 

@@ -61,8 +61,39 @@ class Posted:
 
     @property
     def is_letter(self) -> bool:
-        """A dead letter: it says the redrive that it will be. What that sends to be tried again says a retry, too."""
-        return self.place.redrive > 0 and self.place.retry == 0
+        """A dead letter of a stage: it says the redrive that it will be. What that sends to be tried again says a
+        retry, too."""
+        return self.place.redrive > 0 and self.place.retry == 0 and not self.is_unsent
+
+    @property
+    def is_unsent(self) -> bool:
+        """A dead letter of a message that was refused for good, and is for no stage."""
+        return self.unsent is not None
+
+    @property
+    def unsent(self) -> Mapping[str, Any] | None:
+        """What such a letter says of the message."""
+        found = self._said.get("unsent")
+        return found if isinstance(found, dict) else None
+
+    @property
+    def says_to(self) -> bool:
+        """A dead letter of a next hop's message that was refused for good: it says where it was to go."""
+        return "to" in self._said
+
+    @property
+    def _said(self) -> Mapping[str, Any]:
+        found = self.attributes.get(PLACE)
+        return _read(found.value) if found is not None else {}
+
+
+@lru_cache(maxsize=1024)
+def _read(text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 @lru_cache(maxsize=1024)

@@ -21,6 +21,9 @@ whether they are made depends on how warm a function is.
           the record, the flow's ``retention`` after it was sent; what has expired by then is removed
 ``o2-1``  at delivery 2 the first of the others that wait goes before
 ``r1``    when all is at rest the first dead letter is sent back. ``r1-1``: twice
+``f3``    from call 3 on what it needs is refused for good: the queue, topic, bus or function that it sends to is gone
+          (``f3-1``: it denies access), the run table denies access (``f3-1``: the first of the other tables that the
+          call names, ``f3-2`` the second), the object that it stores in S3 is gone afterwards
 ========  ====================================================================================================
 """
 
@@ -49,20 +52,25 @@ class Kind(StrEnum):
     DUPLICATED = "x"
     REORDERED = "o"
     REDRIVEN = "r"
+    REFUSED = "f"
 
 
 HOLDS: Final = frozenset({Kind.SEEN_EARLY, Kind.HELD_UP})
 OF_DELIVERIES: Final = frozenset({Kind.DUPLICATED, Kind.REORDERED})
 DEATHS: Final = frozenset({Kind.DIES_BEFORE, Kind.DIES_AFTER})
 ERRORS: Final = frozenset({Kind.ERROR, Kind.THROTTLED})
-RAISED: Final = ERRORS | {Kind.UNANSWERED, Kind.PARTIAL}
+RAISED: Final = ERRORS | {Kind.UNANSWERED, Kind.PARTIAL, Kind.REFUSED}
 """What the caller is told of: where that is user code, it may count as a failed attempt."""
-AT_CALLS: Final = DEATHS | RAISED | {Kind.LOST}
+FOR_GOOD: Final = frozenset({Kind.REFUSED})
+AT_CALLS: Final = (DEATHS | RAISED | {Kind.LOST}) - FOR_GOOD
 AS_LATE_AS_CAN_BE: Final = 2
 """Of a duplicate."""
 
 TWICE: Final = 1
 """Of a redrive."""
+
+DENIED: Final = 1
+"""Of a destination that refuses for good: it denies access, and is not gone."""
 
 NOTHING: Final = "none"
 """The id of the schedule in which nothing goes wrong."""

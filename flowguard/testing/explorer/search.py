@@ -19,6 +19,7 @@ from flowguard.testing.explorer.problem import Problem
 from flowguard.testing.explorer.report import Report, Violation
 from flowguard.testing.explorer.schedule import RAISED, Kind, Schedule
 from flowguard.testing.explorer.shrink import shrunk
+from flowguard.testing.explorer.standing import Standing
 from flowguard.testing.explorer.timeline import called, struck, timeline
 
 __all__ = ["Budget", "Search"]
@@ -92,6 +93,8 @@ class Search:
         if end.digest not in self._ends:
             self._ends[end.digest] = [] if end.digest in self._references else nearest(end, self._references.values())
         differ = self._ends[end.digest]
+        if differ and Standing.of(history, self._ground.flows).ends_elsewhere(history):
+            return found
         if differ and _may_fail(history) and (_has_failed(differ) or failed_by_right(history)):
             return found
         self._distinct.add(end.digest)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from flowguard.events import Event
 from flowguard.flow import AnyFlow
+from flowguard.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
 from flowguard.outbox import Kind as SendKind
+from flowguard.outbox import Send
 from flowguard.run import RunItem, Status
 from flowguard.testing.explorer.history import History
+from flowguard.testing.explorer.parked import parked
+from flowguard.testing.explorer.posted import Posted
 from flowguard.testing.explorer.problem import Problem
+from flowguard.testing.explorer.standing import Standing
+
+_Own: TypeAlias = tuple[str, str, int]
+"""What tells a committed send from others: its id; of a next hop's message its request id, stage and hop."""
 
 _PASSED_BY: Final = (Event.STALE, Event.SUPERSEDED, Event.IGNORED, Event.DONE, Event.DUPLICATE)
 
@@ -23,13 +31,16 @@ def requests_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator
         for _, happening in history.told(*_PASSED_BY)
         if happening.message
     }
+    standing = Standing.of(history, flows)
     for key, item in history.latest().items():
-        if item.status is Status.RUNNING:
+        if item.status is Status.RUNNING and not standing.waits(history, key, item):
             yield Problem("I6", key, f"nothing is under way any more, and the run stands at hop {item.hop}")
+        if standing.dead_letters:
+            continue
         if item.status is Status.FAILED and len(dead := _dead(history, key, item)) != 1:
             yield Problem("I6", key, "a failed run has one dead letter", 1, len(dead))
     for key, request in dict.fromkeys(history.requests):
-        if (key, request) not in seen and (key, request) not in passed:
+        if (key, request) not in seen and (key, request) not in passed and not standing.run_table:
             yield Problem("I6", key, f"the request {request} was accepted and left no trace", request)
 
 
@@ -50,37 +61,50 @@ def _dead(history: History, key: str, item: RunItem) -> set[tuple[str, int, int]
 
 
 def outboxes_are_sent(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """I7: of each commit at least once, what carries the run on after everything else."""
-    sent: dict[str, int] = {}
+    """I7: of each commit at least once, what carries the run on after everything else. What its destination refuses for
+    good is among the dead letters instead."""
+    standing, latest = Standing.of(history, flows), history.latest()
+    sent: dict[_Own, int] = {}
     for number, message in enumerate(history.posted):
-        for own in _ids(message.id, message.place.hop, message.place.redrive):
+        for own in _owns(message):
             sent.setdefault(own, number)
-    latest = history.latest()
     for version in history.versions:
         item = version.item
         if item is None or not item.done or item.outbox is None or item.outbox.request_id != item.request_id:
             continue
         now = latest.get(version.key)
-        yield from _sent(version.key, item, sent, superseded=now is not None and now.request_id != item.request_id)
+        superseded = now is not None and now.request_id != item.request_id
+        sends = standing.to_be_sent(item.outbox.sends)
+        yield from _sent(version.key, sends, sent, superseded=superseded)
 
 
-def _sent(key: str, item: RunItem, sent: dict[str, int], *, superseded: bool) -> Iterator[Problem]:
-    sends = item.outbox.sends if item.outbox is not None else ()
+def _sent(key: str, sends: Sequence[Send], sent: Mapping[_Own, int], *, superseded: bool) -> Iterator[Problem]:
     last = [send for send in sends if send.kind is SendKind.NEXT]
     sides = [send for send in sends if send.kind in (SendKind.SIDE, SendKind.COMPLETE)]
     for send in [*sides, *([] if superseded else last)]:
-        if send.id not in sent:
+        if _own(send) not in sent:
             yield Problem("I7", f"{key} → {send.to}", f"{send.kind} was committed and never sent", send.id)
-    latest = max((sent[send.id] for send in sides if send.id in sent), default=-1)
-    if any(sent.get(then.id, latest) < latest for then in last):
+    latest = max((sent[_own(send)] for send in sides if _own(send) in sent), default=-1)
+    if any(sent.get(_own(then), latest) < latest for then in last):
         yield Problem("I7", key, "the next hop's message went before another of the same commit")
 
 
-def _ids(own: str | None, hop: int, redrive: int) -> list[str]:
-    """The ids of a send: a side message's own; a next hop's is that of the hop which it begins."""
-    if own is None:
-        return []
-    return [own, f"{own}.{hop}r{redrive}" if redrive else f"{own}.{hop}"]
+def _own(send: Send) -> _Own:
+    """A next hop's message is told by the hop that it begins, any other by its id."""
+    if send.kind is SendKind.NEXT:
+        said = {name: attribute.value for name, attribute in send.attributes.items()}
+        return said[REQUEST_ID], said[FLOW_STAGE], Place.parse(said[PLACE]).hop
+    return send.id, "", 0
+
+
+def _owns(message: Posted) -> Iterator[_Own]:
+    """What a message that was posted is: sent or parked."""
+    if (kept := parked(message)) is not None:
+        yield kept.id, "", 0
+    elif message.id is not None:
+        stage = message.attributes.get(FLOW_STAGE)
+        yield message.id, "", 0
+        yield message.id, stage.value if stage is not None else "", message.place.hop
 
 
 def success_stays(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
@@ -90,7 +114,9 @@ def success_stays(history: History, flows: Sequence[AnyFlow]) -> Iterator[Proble
     for key, item in ((one.key, one.item) for one in history.versions):
         if item is None:  # expired: what comes then is new
             completed = {one for one in completed if one[0] != key}
-        elif item.status is Status.COMPLETED:
+            continue
+        completed = {one for one in completed if one[0] != key or one[1] == item.request_id}  # an id may be used again
+        if item.status is Status.COMPLETED:
             completed.add((key, item.request_id))
         elif (key, item.request_id) in completed:
             yield Problem("I14", key, "a completed run was opened or failed again", "COMPLETED", item.status.value)

@@ -11,11 +11,12 @@ from flowguard.local.queues import Queues
 from flowguard.local.supply import queue_name, tables_of
 from flowguard.testing.explorer.faults import LAST_RECEIVE, LOOKUPS, Killed, failure
 from flowguard.testing.explorer.ground import Ground
-from flowguard.testing.explorer.history import History, Made, Version
+from flowguard.testing.explorer.history import History, Made, Refused, Version
 from flowguard.testing.explorer.inbox import Inbox
 from flowguard.testing.explorer.partial import refused, size, taken_in_part
 from flowguard.testing.explorer.posted import Posted, posted
-from flowguard.testing.explorer.schedule import AT_CALLS, Choice, Kind, Schedule
+from flowguard.testing.explorer.refusal import refusal_at
+from flowguard.testing.explorer.schedule import AT_CALLS, FOR_GOOD, Choice, Kind, Schedule
 from flowguard.testing.explorer.site import calling_site
 from flowguard.testing.explorer.worker import Worker
 
@@ -56,13 +57,35 @@ class Strikes:
         if self._quiet or worker is None:
             return proceed()
         if call.operation in LOOKUPS:
+            self._refuse(call)
             return self._quietly(proceed)
         held = self._before(worker)
         made = self._made(call, worker, held)
+        for choice in self._schedule.find(made.number, FOR_GOOD):
+            self._begin_to_refuse(made, call, choice)
+        self._refuse(call, made)
         choices = self._schedule.find(made.number, AT_CALLS)
         return (
             self._struck(worker, made, call, proceed, choices[-1]) if choices else self._carry_out(made, call, proceed)
         )
+
+    def go_on_undisturbed(self, history: History) -> None:
+        """Note what follows in another history. Nothing new goes wrong; what is refused for good stays so."""
+        self.history, self._schedule = history, Schedule()
+
+    def _begin_to_refuse(self, made: Made, call: ApiCall, choice: Choice) -> None:
+        if (refusal := refusal_at(call, choice.more)) is not None:
+            made.fault = Kind.REFUSED
+            self.history.refusals.append(Refused(made.number, refusal))
+
+    def _refuse(self, call: ApiCall, made: Made | None = None) -> None:
+        """Raise the answer of the first refusal that the call meets."""
+        for one in self.history.refusals:
+            if one.refusal.concerns(call):
+                error = one.refusal.error(call)
+                if made is not None:
+                    made.fault, made.error = Kind.REFUSED, _code(error)
+                raise error
 
     def _struck(self, worker: Worker, made: Made, call: ApiCall, proceed: Proceed, choice: Choice) -> Response:
         made.fault = choice.kind
@@ -107,6 +130,7 @@ class Strikes:
             calling_site(until="_work"),
             held=held,
             entries=size(call.operation, call.params),
+            key=str(call.params["Key"]) if call.service == "s3" and "Key" in call.params else "",
         )
         self.history.calls.append(made)
         worker.entry.calls.append(number)

@@ -17,6 +17,7 @@ _FAULTS: Final = {
     Kind.LOST: "╳ answer lost, made again",
     Kind.UNANSWERED: "╳ answer lost for good (applied)",
     Kind.PARTIAL: "╳ taken in part",
+    Kind.REFUSED: "╳ refused for good",
 }
 
 
@@ -27,8 +28,10 @@ _HELD: Final = {
 
 
 def timeline(history: History) -> tuple[str, ...]:
-    """In the order in which it happened. ``w1`` is the worker of the first delivery."""
-    return tuple(_lines(history))
+    """In the order in which it happened. ``w1`` is the worker of the first delivery. What a next request led to, while
+    something is refused for good, follows with numbers of its own."""
+    after = [] if history.after is None else ["  … and asked for once more:", *_lines(history.after)]
+    return (*_lines(history), *after)
 
 
 def struck(history: History) -> tuple[str, ...]:
@@ -41,6 +44,8 @@ def struck(history: History) -> tuple[str, ...]:
 
 def fault(made: Made) -> str:
     """What struck a call, after a mark; empty where nothing did."""
+    if made.fault is Kind.REFUSED and made.applied:
+        return "╳ what it stored is gone for good"
     if not made.refused:
         return _FAULTS[made.fault] if made.fault is not None else ""
     which = "entry" if len(made.refused) == 1 else "entries"

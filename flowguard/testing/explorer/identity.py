@@ -1,0 +1,42 @@
+"""Does an id stand for one message? Receivers drop the second one that comes under it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from flowguard.flow import AnyFlow
+from flowguard.outbox import Kind, Send
+from flowguard.run import RunItem
+from flowguard.testing.explorer.history import History
+from flowguard.testing.explorer.problem import Problem
+
+_Sender: TypeAlias = tuple[str, int, str]
+"""A run, by its item's key and the time of its request, and where it sends to."""
+
+
+def ids_are_of_one_message(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """I7: two messages never have one id, whichever flow, object or request they are of. Copies have the same."""
+    known: dict[str, _Sender] = {}
+    said: set[str] = set()
+    for key, item, send in _committed(history):
+        sender = key, item.requested_at, str(send.to)
+        first = known.setdefault(send.id, sender)
+        if sender != first and send.id not in said:
+            said.add(send.id)
+            yield Problem(
+                "I7", f"{key} → {send.to}", f"the id {send.id} is also that of another message", sender, first
+            )
+
+
+def _committed(history: History) -> Iterator[tuple[str, RunItem, Send]]:
+    """Each commit once, as it was made: what is claimed later keeps the outbox of the run before it."""
+    seen: set[tuple[str, int]] = set()
+    for version in history.versions:
+        item = version.item
+        if item is None or not item.done or item.outbox is None or item.outbox.request_id != item.request_id:
+            continue
+        commit = version.key, item.committed_at
+        if commit not in seen:
+            seen.add(commit)
+            yield from ((version.key, item, send) for send in item.outbox.sends if send.kind is not Kind.DEAD)

@@ -1,0 +1,190 @@
+"""What refusals that never end may lead to: parked, failed by name, or left to SQS; never a loop, and never in the way
+of the next request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from flowguard.destinations import Destination, Queue, Topic
+from flowguard.events import Happening
+from flowguard.flow import AnyFlow
+from flowguard.outbox import Send
+from flowguard.run import RunItem, Status
+from flowguard.testing.explorer.faults import LAST_RECEIVE
+from flowguard.testing.explorer.history import History, Made, Worked
+from flowguard.testing.explorer.problem import Problem
+from flowguard.testing.explorer.refusal import Refusal
+from flowguard.testing.explorer.schedule import DEATHS, Kind
+
+PARKED: Final = "parked"
+"""The event of a message that lies among the dead letters instead of being sent."""
+
+LOST: Final = "lost"
+"""The event of a message of a replaced run that can neither be sent nor parked."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The refusals of a history that never end. ``dead_letters`` says that a flow's queue for them is among them,
+    ``run_table`` that it is, and ``texts`` that objects in S3 are gone."""
+
+    refusals: tuple[Refusal, ...]
+    run_table: bool
+    dead_letters: bool
+    texts: bool
+
+    @classmethod
+    def of(cls, history: History, flows: Sequence[AnyFlow]) -> Standing:
+        found = tuple(one.refusal for one in history.refusals)
+        letters = {flow.dead_letters.short_name for flow in flows if isinstance(flow.dead_letters, Queue)}
+        return cls(
+            found,
+            run_table=any(_is_run_table(history, one) for one in found),
+            dead_letters=any(one.service == "sqs" and one.name in letters for one in found),
+            texts=any(one.service == "s3" for one in found),
+        )
+
+    def refuses(self, to: Destination) -> bool:
+        """Whether nothing is sent there any more."""
+        if isinstance(to, Queue | Topic):
+            service, name = ("sqs", to.short_name) if isinstance(to, Queue) else ("sns", to.arn.rpartition(":")[2])
+        else:
+            service, name = str(to).partition(":")[0], to.name
+        return any((one.service, one.name) == (service, name) for one in self.refusals)
+
+    def to_be_sent(self, sends: Sequence[Send]) -> list[Send]:
+        """Without what can neither be sent nor parked, and the next hop's message behind it; nothing of an outbox whose
+        text may be gone."""
+        if self.texts:
+            return []
+        left = [send for send in sends if not (self.dead_letters and self.refuses(send.to))]
+        return left if len(left) == len(sends) else [send for send in left if not send.kind.is_last]
+
+    def waits(self, history: History, key: str, item: RunItem) -> bool:
+        """Whether a run that has not ended stands where it may: its next hop's message is parked, or kept."""
+        if self.run_table or self.dead_letters:
+            return True
+        hops = (item.hop, item.hop + 1) if self.texts else (item.hop + 1,)
+        return item.done and any(
+            one.is_letter and (one.run, one.id) == (key, item.request_id) and one.place.hop in hops
+            for one in history.posted
+        )
+
+    def ends_elsewhere(self, history: History) -> bool:
+        """Whether the end may differ from the undisturbed one: a run failed by right, or waits."""
+        if not self.refusals:
+            return False
+        if self.run_table or self.dead_letters:
+            return True
+        return any(item.status is not Status.COMPLETED for item in history.latest().values())
+
+
+def _is_run_table(history: History, refusal: Refusal) -> bool:
+    own = {made.target for made in history.calls if str(made.site) == "claim"}
+    return refusal.service == "dynamodb" and refusal.name in own
+
+
+def refusals_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """I6: what is refused for good is given up by name, and leaves the object to the next request."""
+    if not history.refusals:
+        return
+    standing = Standing.of(history, flows)
+    if standing.run_table:
+        yield from _nothing_else_happens(history, standing)
+        return
+    yield from _parked_is_told(history)
+    if not standing.dead_letters:
+        yield from _nothing_goes_round(history)
+        yield from _failures_name_it(history)
+    yield from _next_requests_go_through(history, standing)
+
+
+def _nothing_else_happens(history: History, standing: Standing) -> Iterator[Problem]:
+    """A record whose worker the run table refuses stays with its queue, and leads to nothing."""
+    refused: dict[int, int] = {}
+    for made in history.calls:
+        if made.fault is Kind.REFUSED and _is_own(made, "dynamodb"):
+            refused.setdefault(made.worker, made.number)
+    for one in history.deliveries:
+        if one.acked and one.worker in refused:
+            yield Problem("I6", one.queue or "a function", "a record was acked, though the run table denies access")
+    for message in history.posted:
+        if message.call and not message.from_user:
+            worker = history.calls[message.call - 1].worker
+            if message.call > refused.get(worker, message.call):
+                yield Problem(
+                    "I6", message.to, "a message was sent, though the run table denies access", None, message.id
+                )
+
+
+def _nothing_goes_round(history: History) -> Iterator[Problem]:
+    """What is the same each time is not left for SQS to give up."""
+    if any(choice.kind in DEATHS and choice.more == LAST_RECEIVE for choice in history.schedule.choices):
+        return
+    for one in history.deliveries:
+        if one.given_up:
+            text = f"a record was delivered until SQS gave it up, though {_named(history)} for good"
+            yield Problem("I6", one.queue or "a function", text)
+            return
+
+
+def _parked_is_told(history: History) -> Iterator[Problem]:
+    """With the reason in the letter, and by an event."""
+    for one in history.posted:
+        if not (one.is_unsent or one.says_to) or not one.call:
+            continue
+        error = one.place.first_error
+        if error is None or not any(refused.refusal.answer.code in str(error) for refused in history.refusals):
+            yield Problem("I7", one.to, "a parked message does not name what refused it", _codes(history), str(error))
+        worker = history.deliveries[history.calls[one.call - 1].worker - 1]
+        if not any(_is_parked(told) for told in worker.told) and not worker.died:
+            yield Problem("I7", one.to, "a message was parked, and nobody was told", PARKED, _last(worker))
+
+
+def _failures_name_it(history: History) -> Iterator[Problem]:
+    """A run that the refusal of a table ended."""
+    refused = {
+        made.worker
+        for made in history.calls
+        if made.fault is Kind.REFUSED and str(made.site) == "commit" and _is_own(made, "dynamodb")
+    }
+    for version in history.versions:
+        item = version.item
+        if item is None or version.worker not in refused or item.status is not Status.FAILED or item.error is None:
+            continue
+        if not any(code in item.error for code in _codes(history)):
+            yield Problem("I6", version.key, "a failed run does not name what refused it", _codes(history), item.error)
+
+
+def _next_requests_go_through(history: History, standing: Standing) -> Iterator[Problem]:
+    if (after := history.after) is None:
+        return
+    latest = after.latest()
+    for key, request in history.asked.items():
+        item = latest.get(key)
+        if item is None or item.request_id != request:
+            found = item.request_id if item is not None else None
+            text = f"a next request for the object is not carried out, though only {_named(history)}"
+            yield Problem("I6", key, text, request, found)
+
+
+def _is_own(made: Made, service: str) -> bool:
+    return made.service == service and not made.site.is_users
+
+
+def _is_parked(told: Happening) -> bool:
+    return told.event.value == PARKED
+
+
+def _last(worker: Worked) -> str | None:
+    return worker.told[-1].event.value if worker.told else None
+
+
+def _codes(history: History) -> list[str]:
+    return [one.refusal.answer.code for one in history.refusals]
+
+
+def _named(history: History) -> str:
+    return ", ".join(f"{one.refusal} refuses" for one in history.refusals)
