@@ -49,16 +49,21 @@ class Functions:
         self.by_queue |= others or {}
         if not flows:
             self.any = self.dead = Function("nobody", _unread, _visibility([]))
+            self._dead_of: Mapping[str, Function] = {}
             return
         everything = [(flow, stage) for flow in flows for stage in flow.stages]
         self.any = Function("any", lambda_handler(*flows).using(services), _visibility(everything))
         self.dead = Function("dead-letters", dlq_handler(*flows).using(services), self.any.visibility)
+        self._dead_of = {
+            queue: Function("dead-letters", dlq_handler(*_flows(served)).using(services), self.any.visibility)
+            for queue, served in _served(flows).items()
+        }
 
     def given_up(self, queue: str | None) -> Function:
-        """Who gets what SQS has given up: the flows' function for dead letters. What a plain function had goes back to
-        it, as a redrive sends it."""
+        """Who gets what SQS has given up: the function for dead letters of the flows that read the queue. What a plain
+        function had goes back to it, as a redrive sends it."""
         found = self.by_queue.get(queue or "")
-        return found if found is not None and found.plain else self.dead
+        return found if found is not None and found.plain else self._dead_of.get(queue or "", self.dead)
 
     def serving(self, queue: str | None, envelope: Envelope) -> Function:
         """The function that reads the queue; without one that of the first stage of the flow that the message fits.
@@ -105,6 +110,10 @@ def _targets(served: Served) -> list[AnyFlow | AnyStage]:
     for flow, stage in served:
         targets += [stage] if flow in targets else [flow, stage]
     return targets
+
+
+def _flows(served: Served) -> list[AnyFlow]:
+    return list(dict.fromkeys(flow for flow, _ in served))
 
 
 def _visibility(served: Served) -> int:

@@ -19,6 +19,16 @@ from flows.take_payment.models import PaymentRequested
 from flows.triggered_cache.flow import TriggeredCache
 from flows.validate_cart.flow import ValidateCart
 from tests.prove import given
+from tests.prove.awkward import (
+    LONG_ID,
+    LONGEST_ID,
+    STRANGE,
+    STRANGE_ID,
+    Strangers,
+    strange,
+    what_is_said_of_an_error_is_short,
+)
+from tests.prove.fanned import ORDERED, Bills, Packs
 from tests.prove.flows import (
     TABLES,
     Chain,
@@ -50,6 +60,7 @@ from tests.prove.promises import (
     what_is_carried_goes_along,
 )
 from tests.prove.telling import what_is_told_is_so
+from tests.prove.texts import OFFLOAD_ABOVE, Recalls
 
 
 def _sample(name: str) -> Any:
@@ -67,6 +78,8 @@ _TOLD_ALREADY: Final = {"ended": ["error"]}
 """Why a run failed, where that depends on who gave it up."""
 
 _NAMED: Final = [a_dead_letter_names_the_mistake]
+
+_BOUNDED: Final = [what_is_said_of_an_error_is_short]
 
 _COPIES_OF_A_RETRY: Final = [f"x3.{fault}{call}" for call in range(7, 13) for fault in ("a", "d", "z")]
 """The retry of the middle hop comes once more while the last hop's worker is dead, or held up."""
@@ -145,6 +158,22 @@ OWN: Final = (
     Case("plain-sns", [Lone, Pair], [sns_to_sqs_event("to-alone", {"order_id": "o1"})], TABLES),
     Case("retried-from-sns", [Lone], [sns_event("orders", {"order_id": "o1", "fail": "alone:9:error"})], TABLES),
     Case("from-sns", [Lone], [sns_event("orders", {"order_id": "o1"})], TABLES),
+    Case("fanned-out", [Bills, Packs], [sns_event(ORDERED, {"order_id": "o1"})], TABLES),
+    Case("one-id-for-two", [Pair], given.ONE_ID_FOR_TWO, TABLES),
+    Case("used-again", [Counts], given.USED_AGAIN, TABLES),
+    Case("long-texts", [Recalls], [order()], TABLES, offload_above=OFFLOAD_ABOVE),
+    Case("long-texts-superseded", [Recalls], [order(amount=3), order()], TABLES, offload_above=OFFLOAD_ABOVE),
+    Case("strange", [Strangers], [strange(STRANGE, STRANGE_ID)], TABLES, invariants=_BOUNDED),
+    Case("strange-retried", [Strangers], [strange("o1", LONG_ID, "raise")], TABLES, invariants=_BOUNDED),
+    Case(
+        "strange-rejected",
+        [Strangers],
+        [strange("o1", LONG_ID, "reject")],
+        TABLES,
+        free=_TOLD_ALREADY,
+        invariants=_BOUNDED,
+    ),
+    Case("longest-ids", [Strangers], [strange(LONGEST_ID, LONGEST_ID)], TABLES, invariants=_BOUNDED),
 )
 
 SHIPPED: Final = (

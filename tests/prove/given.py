@@ -167,3 +167,14 @@ REDRIVEN_IN_ORDER: Final = [
 WITHOUT_ITS_STATE: Final = [
     request(Pair, "to-shut", order(), stage="shut", hop=2, body=Opened(order_id="o1", opened=True).model_dump_json()),
 ]
+ONE_ID_FOR_TWO: Final = [
+    request(Pair, "to-open", order(amount=3), "request-1"),
+    request(Pair, "to-open", Order(order_id="o2", amount=5), "request-1", record="another"),
+]
+"""Two objects that are asked for under one request id."""
+
+USED_AGAIN: Final[Sequence[Given]] = [
+    *ASKED_AGAIN,
+    Later(request(Counts, "to-count", order(amount=7), "request-a", at=86_400_000, record="again"), timedelta(days=1)),
+]
+"""An id that is used for another request, when one between the two has had the object."""

@@ -28,7 +28,8 @@ class Case:
     """Flows and the messages that start them.
 
     ``also`` are schedules beside all single faults and ``bound`` pairs; ``only`` are instead of all of them. ``timed``:
-    what is right depends on when something comes, so every end that the whole flowguard comes to is.
+    what is right depends on when something comes, so every end that the whole flowguard comes to is. Texts above
+    ``offload_above`` bytes go to S3.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Case:
     also: Sequence[str] = ()
     only: Sequence[str] = ()
     timed: bool = False
+    offload_above: int | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -50,7 +52,7 @@ class Case:
 
     @contextmanager
     def ground(self) -> Iterator[Ground]:
-        with Ground(self.flows, self.messages, self.tables, in_memory, 0) as ground:
+        with Ground(self.flows, self.messages, self.tables, in_memory, 0, offload_above=self.offload_above) as ground:
             yield ground
 
 

@@ -13,6 +13,7 @@ from flowguard.outbox import Kind
 from flowguard.run import RunItem, Status
 from flowguard.testing.explorer import View
 from flowguard.testing.explorer.history import History, Version
+from flowguard.testing.explorer.parked import parked
 from flowguard.testing.explorer.posted import Posted
 
 _TWO_RETENTIONS: Final = 2 * 14 * 86_400_000
@@ -55,11 +56,12 @@ def _untrue(item: RunItem) -> Iterator[str]:
 
 
 def a_dead_letter_says_why(view: View) -> str | None:
-    """Its first error, and after how many attempts it became one."""
+    """Its first error, and after how many attempts it became one. What could not be sent was not attempted."""
     for one in _history(view).posted:
         if one.name == "dead.fifo" or one.name.endswith("-dead-letters"):
             place = _place(one)
-            if missing := {"error", "attempts", "version"} - place.keys():
+            wanted = {"error", "version"} if one.is_unsent or one.says_to else {"error", "attempts", "version"}
+            if missing := wanted - place.keys():
                 return f"{one.id} does not say {', '.join(sorted(missing))}"
     return None
 
@@ -190,7 +192,8 @@ def whoever_waits_is_told_before(view: View) -> str | None:
     first: dict[str | None, int] = {}
     posted = _history(view).posted
     for number, one in enumerate(posted):
-        first.setdefault(one.id, number)
+        kept = parked(one)
+        first.setdefault(one.id if kept is None else kept.id, number)
     sent = {(one.run, one.id, place.hop, place.redrive): posted.index(one) for one, place in reversed(_letters(view))}
     for version in _history(view).versions:
         item = version.item

@@ -73,9 +73,15 @@ def answers_name_what_is_left(history: History, flows: Sequence[AnyFlow]) -> Ite
 
 
 def _is_given_up(one: Worked, told: Happening) -> bool:
-    """Whether a message that was not sent is parked, or lost for good as a later word says: it, or its letter."""
-    given_up = [str(after.facts.get("id")) for after in one.told if after.event.value in (PARKED, LOST)]
-    return told.event is Event.NOT_SENT and any(str(told.facts.get("id")).startswith(own) for own in given_up)
+    """Whether a later word says what became of a message that was not sent: parked, lost for good (it, or its letter),
+    or a retry whose run has ended instead."""
+    if told.event is not Event.NOT_SENT:
+        return False
+    later = one.told[one.told.index(told) + 1 :]
+    ids = [str(after.facts.get("id")) for after in later if after.event.value in (PARKED, LOST)]
+    return any(str(told.facts.get("id")).startswith(own) for own in ids) or any(
+        after.event is Event.FAILED for after in later
+    )
 
 
 def _words(events: frozenset[Event] | set[Event]) -> str:

@@ -124,9 +124,9 @@ def _as_sent(message: Posted) -> Posted:
 
 
 def _is_inner(message: Posted, history: History) -> bool:
-    """The flows' own wiring: later hops and retries. A dead letter is none. Of plain functions, what one of them sends
-    another: a copy counts by what it leads to."""
-    if message.to in history.inner:
+    """The flows' own wiring: later hops, also where they are parked, and retries. A dead letter is none. Of plain
+    functions, what one of them sends another: a copy counts by what it leads to."""
+    if message.to in history.inner or message.says_to:
         return True
     place = message.place
     return FLOW_STAGE in message.attributes and not message.is_letter and (place.hop > 1 or place.retry > 0)

@@ -38,7 +38,7 @@ class Names:
         done = [(one.key, one.item) for one in history.versions if one.item is not None and one.item.done]
         last = {(key, str(item.request_id), item.hop): item.redrive for key, item in done}
         keys: dict[str, set[str]] = defaultdict(set)
-        for key, request, _ in last:
+        for key, request in history.requests:
             keys[request].add(key)
         return cls(
             {base: (key, str(item.request_id)) for key, item in done for base in _bases(item)},

@@ -17,8 +17,8 @@ from flowguard.testing.explorer.posted import Posted
 from flowguard.testing.explorer.problem import Problem
 from flowguard.testing.explorer.standing import Standing
 
-_Own: TypeAlias = tuple[str, str, int]
-"""What tells a committed send from others: its id; of a next hop's message its request id, stage and hop."""
+_Own: TypeAlias = tuple[str, ...]
+"""What tells a committed send from others: its id; of a next hop's message its request id, object, stage and hop."""
 
 _PASSED_BY: Final = (Event.STALE, Event.SUPERSEDED, Event.IGNORED, Event.DONE, Event.DUPLICATE)
 
@@ -93,18 +93,22 @@ def _own(send: Send) -> _Own:
     """A next hop's message is told by the hop that it begins, any other by its id."""
     if send.kind is SendKind.NEXT:
         said = {name: attribute.value for name, attribute in send.attributes.items()}
-        return said[REQUEST_ID], said[FLOW_STAGE], Place.parse(said[PLACE]).hop
-    return send.id, "", 0
+        return _hop(said[REQUEST_ID], said[FLOW_STAGE], Place.parse(said[PLACE]))
+    return (send.id,)
+
+
+def _hop(request: str, stage: str, place: Place) -> _Own:
+    return request, str(place.object_id), stage, str(place.hop)
 
 
 def _owns(message: Posted) -> Iterator[_Own]:
     """What a message that was posted is: sent or parked."""
     if (kept := parked(message)) is not None:
-        yield kept.id, "", 0
+        yield (kept.id,)
     elif message.id is not None:
-        stage = message.attributes.get(FLOW_STAGE)
-        yield message.id, "", 0
-        yield message.id, stage.value if stage is not None else "", message.place.hop
+        yield (message.id,)
+        if (stage := message.attributes.get(FLOW_STAGE)) is not None:
+            yield _hop(message.id, stage.value, message.place)
 
 
 def success_stays(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:

@@ -10,10 +10,12 @@ from typing import Final
 from flowguard.destinations import Destination, Queue, Topic
 from flowguard.events import Happening
 from flowguard.flow import AnyFlow
+from flowguard.local.functions import queue_of, topics
 from flowguard.outbox import Send
 from flowguard.run import RunItem, Status
 from flowguard.testing.explorer.faults import LAST_RECEIVE
 from flowguard.testing.explorer.history import History, Made, Worked
+from flowguard.testing.explorer.parked import parked
 from flowguard.testing.explorer.problem import Problem
 from flowguard.testing.explorer.refusal import Refusal
 from flowguard.testing.explorer.schedule import DEATHS, Kind
@@ -28,12 +30,14 @@ LOST: Final = "lost"
 @dataclass(frozen=True)
 class Standing:
     """The refusals of a history that never end. ``dead_letters`` says that a flow's queue for them is among them,
-    ``run_table`` that it is, and ``texts`` that objects in S3 are gone."""
+    ``run_table`` that it is, and ``texts`` that objects in S3 are gone. ``inboxes`` is where
+    messages are read."""
 
     refusals: tuple[Refusal, ...]
     run_table: bool
     dead_letters: bool
     texts: bool
+    inboxes: frozenset[str]
 
     @classmethod
     def of(cls, history: History, flows: Sequence[AnyFlow]) -> Standing:
@@ -44,6 +48,7 @@ class Standing:
             run_table=any(_is_run_table(history, one) for one in found),
             dead_letters=any(one.service == "sqs" and one.name in letters for one in found),
             texts=any(one.service == "s3" for one in found),
+            inboxes=history.inner | frozenset(_inboxes(flows)),
         )
 
     def refuses(self, to: Destination) -> bool:
@@ -73,12 +78,21 @@ class Standing:
         )
 
     def ends_elsewhere(self, history: History) -> bool:
-        """Whether the end may differ from the undisturbed one: a run failed by right, or waits."""
+        """Whether the end may differ from the undisturbed one: a run failed by right, waits, or was never started."""
         if not self.refusals:
             return False
         if self.run_table or self.dead_letters:
             return True
-        return any(item.status is not Status.COMPLETED for item in history.latest().values())
+        if any(item.status is not Status.COMPLETED for item in history.latest().values()):
+            return True
+        return any(found.as_sent().to in self.inboxes for found in map(parked, history.posted) if found is not None)
+
+
+def _inboxes(flows: Sequence[AnyFlow]) -> Iterator[str]:
+    """As messages that were posted say it."""
+    for flow in flows:
+        yield from (f"sqs:{queue_of(flow, stage)}" for stage in flow.stages)
+    yield from (f"sns:{topic}" for topic in topics(flows).values())
 
 
 def _is_run_table(history: History, refusal: Refusal) -> bool:
