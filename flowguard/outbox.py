@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from flowguard.attributes import Attribute
@@ -170,6 +169,7 @@ class StoredOutbox:
         self.request_id = request_id
         self.committed_at = committed_at
         self._read = read
+        self._found: Outbox | None = None
 
     @property
     def sends(self) -> tuple[Send, ...]:
@@ -182,9 +182,12 @@ class StoredOutbox:
             return ()
         return self._whole.left_by_another(request_id, not_before)
 
-    @cached_property
+    @property
     def _whole(self) -> Outbox:
-        return Outbox.from_text(self._read())
+        """Read once. Without the lock of ``cached_property``, which all outboxes of a process share on Python 3.11."""
+        if self._found is None:
+            self._found = Outbox.from_text(self._read())
+        return self._found
 
 
 def _is_readable(to: Destination) -> bool:
