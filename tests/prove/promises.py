@@ -136,13 +136,14 @@ def a_run_starts_with_nothing(view: View) -> str | None:
 
 
 def a_commit_is_later_than_the_one_before(view: View) -> str | None:
-    """By the times that it says: receivers compare them."""
+    """Of the same run, by the times that it says: receivers compare them."""
     last: dict[str, RunItem | None] = {}
     for version in _history(view).versions:
         item, before = version.item, last.get(version.key)
         if item is not None and not item.done:
             continue
-        if item and before and item.epoch > before.epoch and item.committed_at <= before.committed_at:
+        is_next = item and before and item.epoch > before.epoch and item.request_id == before.request_id
+        if item and before and is_next and item.committed_at <= before.committed_at:
             return f"{version.key}: hop {item.hop} at {item.committed_at}, after {before.committed_at}"
         last[version.key] = item
     return None

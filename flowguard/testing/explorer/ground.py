@@ -28,6 +28,7 @@ from flowguard.local.same_clients import SameClients
 from flowguard.local.supply import Supply
 from flowguard.local.virtual import VirtualTime
 from flowguard.local.world import START
+from flowguard.outbox import Outbox
 from flowguard.ports import Services
 from flowguard.run import RunItem
 from flowguard.settings import Settings
@@ -180,12 +181,18 @@ class Ground:
     # -- what is there
 
     def item(self, key: Mapping[str, Any]) -> RunItem | None:
-        """A run item, by its low-level key."""
+        """A run item, by its low-level key, with its long texts as they are now."""
         if self._fast is not None:
             found = [one for one in self._fast.items(self.settings.table) if key.items() <= one.items()]
-            return self.store.whole(found[0]) if found else None
+            return self._whole(found[0]) if found else None
         answer = self.dynamodb.get_item(TableName=self.settings.table, Key=key, ConsistentRead=True)
-        return self.store.whole(answer["Item"]) if "Item" in answer else None
+        return self._whole(answer["Item"]) if "Item" in answer else None
+
+    def _whole(self, found: Any) -> RunItem:
+        item = self.store.whole(found)
+        if item.outbox is None:
+            return item
+        return item._replace(outbox=Outbox(item.outbox.request_id, item.outbox.committed_at, item.outbox.sends))
 
     def items(self) -> Items:
         """The user's tables, each item's attributes and the items themselves in one order."""

@@ -112,7 +112,7 @@ def refusals_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator
     if not standing.dead_letters:
         yield from _nothing_goes_round(history)
         yield from _failures_name_it(history)
-    yield from _next_requests_go_through(history, standing)
+    yield from _next_requests_go_through(history)
 
 
 def _nothing_else_happens(history: History, standing: Standing) -> Iterator[Problem]:
@@ -172,16 +172,14 @@ def _failures_name_it(history: History) -> Iterator[Problem]:
             yield Problem("I6", version.key, "a failed run does not name what refused it", _codes(history), item.error)
 
 
-def _next_requests_go_through(history: History, standing: Standing) -> Iterator[Problem]:
+def _next_requests_go_through(history: History) -> Iterator[Problem]:
     if (after := history.after) is None:
         return
-    latest = after.latest()
+    done = {(one.key, one.item.request_id) for one in after.versions if one.item is not None and one.item.done}
     for key, request in history.asked.items():
-        item = latest.get(key)
-        if item is None or item.request_id != request:
-            found = item.request_id if item is not None else None
+        if (key, request) not in done:
             text = f"a next request for the object is not carried out, though only {_named(history)}"
-            yield Problem("I6", key, text, request, found)
+            yield Problem("I6", key, text, request)
 
 
 def _is_own(made: Made, service: str) -> bool:

@@ -33,7 +33,7 @@ def test_every_fault_at_a_long_retry_is_survived() -> None:
     assert report.ok, str(report)
     assert report.ends == 1
     met = {call: faults for call, faults in report.coverage.items() if "CreateSchedule" in call}
-    assert met == {"closed: CreateSchedule of dispatch": "aeltuvz"}
+    assert met == {"closed: CreateSchedule of dispatch": "aefltuvz"}
 
 
 def test_the_time_line_shows_the_schedule_and_what_it_sent() -> None:

@@ -1,0 +1,80 @@
+"""Several flows in one exploration, and messages that share an id."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowguard.message import Message
+from flowguard.testing import sns_event
+from flowguard.testing.explorer import explore
+from flowguard.testing.explorer.driver import run
+from flowguard.testing.explorer.engine import in_memory
+from flowguard.testing.explorer.ground import Ground
+from flowguard.testing.explorer.history import History
+from flowguard.testing.explorer.invariants import broken
+from flowguard.testing.explorer.schedule import Schedule
+from tests.prove import given
+from tests.prove.fanned import ORDERED, Bills, Packs
+from tests.prove.flows import TABLES, Counts, Pair
+
+ONE_MESSAGE = [sns_event(ORDERED, {"order_id": "o1"})]
+Patch = pytest.MonkeyPatch
+
+
+def history_of(flows: Any, messages: Any, schedule: str = "none") -> History:
+    with Ground(flows, messages, TABLES, in_memory, 0) as ground:
+        return run(ground, Schedule.parse(schedule))
+
+
+def wrong(flows: Any, messages: Any, schedule: str = "none") -> set[str]:
+    return {one.text for one in broken(history_of(flows, messages, schedule), flows, ())}
+
+
+def test_a_message_of_a_topic_comes_to_each_flow_that_reads_it_under_one_id() -> None:
+    history = history_of([Bills, Packs], ONE_MESSAGE)
+    firsts = [one for one in history.deliveries if one.hop == 1]
+    assert [one.queue for one in firsts] == ["bills-bill", "packs-pack"]
+    assert len({one.envelope.sns_message_id for one in firsts if one.envelope is not None}) == 1
+    assert [item.status for item in history.latest().values()] == ["COMPLETED", "COMPLETED"]
+
+
+def test_a_topic_that_no_stage_reads_hands_its_message_to_a_function() -> None:
+    history = history_of([Pair], [sns_event("another", {"order_id": "o1"})])
+    assert [one.queue for one in history.deliveries][:1] == [None]
+
+
+def test_what_one_flows_queue_gives_up_ends_that_flows_run() -> None:
+    history = history_of([Bills, Packs], ONE_MESSAGE, "a1-1")
+    assert {key: item.status.value for key, item in history.latest().items()} == {
+        "run#bills#o1": "FAILED",
+        "run#packs#o1": "COMPLETED",
+    }
+
+
+def test_two_flows_with_one_request_id_survive_every_fault() -> None:
+    report = explore([Bills, Packs], ONE_MESSAGE, tables=TABLES, bound=10, walks=5)
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize(
+    ("flows", "messages"),
+    [([Bills, Packs], ONE_MESSAGE), ([Pair], given.ONE_ID_FOR_TWO), ([Counts], given.USED_AGAIN)],
+    ids=["two flows", "two objects", "used again"],
+)
+def test_an_id_that_two_messages_have_is_noticed(flows: Any, messages: Any, monkeypatch: Patch) -> None:
+    assert wrong(flows, messages) == set()
+    monkeypatch.setattr(Message, "hop_id", property(lambda m: f"{m.request_id}.{m.hop}"))
+    assert any("is also that of another message" in text for text in wrong(flows, messages))
+
+
+def test_what_depends_on_the_flow_and_not_on_the_time_is_told_apart(monkeypatch: Patch) -> None:
+    """Of what a second use of an id needs, too."""
+
+    def without_time(message: Message) -> str:
+        return f"{message.request_id}-{message.flow}-{message.object_id}.{message.hop}"
+
+    monkeypatch.setattr(Message, "hop_id", property(without_time))
+    assert wrong([Bills, Packs], ONE_MESSAGE) == set()
+    assert any("is also that of another message" in text for text in wrong([Counts], given.USED_AGAIN))
