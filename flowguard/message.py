@@ -72,8 +72,11 @@ class ErrorNote(NamedTuple):
         return cls(_storable(kind)[:_LONGEST_TYPE], _storable(text)[:_LONGEST_ERROR], at)
 
     def because(self, why: str) -> ErrorNote:
-        """The same error, with why it was the last."""
-        return self._replace(text=f"{self.text} ({why})") if why else self
+        """The same error, with why it was the last: of a long text the end gives way to it."""
+        if not why:
+            return self
+        reason = _storable(f" ({why})")[: _LONGEST_ERROR // 2]
+        return self._replace(text=self.text[: _LONGEST_ERROR - len(reason)] + reason)
 
     def as_json(self) -> list[Any]:
         return [self.type, self.text, self.at]

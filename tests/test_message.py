@@ -140,6 +140,20 @@ def test_an_error_may_say_why_it_was_the_last() -> None:
     assert BOOM.because("") is BOOM
 
 
+@pytest.mark.parametrize("text", ["long " * 200, "\ud800" * 200], ids=["long", "half pairs"])
+def test_why_a_long_error_was_the_last_is_read_back_with_it(text: str) -> None:
+    last = ErrorNote.of(ValueError(text), 7).because("attempt 5 of 5, of \ud800")
+    assert last.text.endswith(r" (attempt 5 of 5, of \ud800)")
+    assert len(last.text) == 500
+    assert ErrorNote.storable(*last.as_json()) == last
+
+
+def test_a_long_reason_leaves_room_for_the_error_itself() -> None:
+    last = BOOM.because("no such queue " * 100)
+    assert last.text.startswith("gateway down (no such queue ")
+    assert ErrorNote.storable(*last.as_json()) == last
+
+
 # -- a place that someone else wrote ----------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any, Final
 
 from flowguard.events import Event
@@ -67,18 +68,24 @@ def a_dead_letter_says_why(view: View) -> str | None:
 
 
 def a_group_is_an_object(view: View) -> str | None:
-    """What FIFO queues get of flowguard's own is grouped by the object that it is for."""
+    """What FIFO queues get of flowguard's own is grouped by the object that it is for: by a digest of what they take
+    in no group."""
     for one in _history(view).posted:
         own = _place(one).get("object")
-        if one.to.endswith(".fifo") and own is not None and one.group != own:
+        digest = sha256((own or "").encode()).hexdigest()
+        if one.to.endswith(".fifo") and own is not None and one.group not in (own, digest):
             return f"{one.id} to {one.name} has the group {one.group}"
     return None
 
 
 def what_is_carried_goes_along(view: View) -> str | None:
-    """Where a request has the attribute, everything that is sent for it has; what is sent again, inside its body."""
-    posted = [one for one in _history(view).posted if TENANT not in one.attributes and f'"{TENANT}"' not in one.body]
-    return next((f"{one.id} to {one.to}" for one in posted), None)
+    """Where a request has the attribute, everything that is sent for it has; what is sent again, inside its body; what
+    is parked, among the attributes that it keeps."""
+    for one in _history(view).posted:
+        kept = parked(one)
+        if TENANT not in (one if kept is None else kept).attributes and f'"{TENANT}"' not in one.body:
+            return f"{one.id} to {one.to}"
+    return None
 
 
 def a_result_stays(view: View) -> str | None:

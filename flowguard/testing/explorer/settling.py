@@ -45,11 +45,15 @@ def requests_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator
 
 
 def _dead(history: History, key: str, item: RunItem) -> set[tuple[str, int, int]]:
-    """Copies once, and without those that were redriven before it failed again."""
+    """Copies once, and without those that were sent back before it failed again, by whoever did it."""
     redriven = {
         (one.message.hop, one.message.redrive)
         for one in history.redriven
         if (one.message.hop, one.message.redrive) <= (item.hop, item.redrive)
+    } | {
+        (one.item.hop, one.item.redrive)
+        for one in history.versions
+        if one.key == key and one.item is not None and one.item.request_id == item.request_id
     }
     return {
         (message.to, place.hop, place.redrive)

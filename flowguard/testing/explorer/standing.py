@@ -13,6 +13,7 @@ from flowguard.flow import AnyFlow
 from flowguard.local.functions import queue_of, topics
 from flowguard.outbox import Send
 from flowguard.run import RunItem, Status
+from flowguard.testing.explorer.failures import last_of_runs
 from flowguard.testing.explorer.faults import LAST_RECEIVE
 from flowguard.testing.explorer.history import History, Made, Worked
 from flowguard.testing.explorer.parked import parked
@@ -84,6 +85,8 @@ class Standing:
         if self.run_table or self.dead_letters:
             return True
         if any(item.status is not Status.COMPLETED for item in history.latest().values()):
+            return True
+        if any(item.status is Status.FAILED for item in last_of_runs(history).values()):
             return True
         return any(found.as_sent().to in self.inboxes for found in map(parked, history.posted) if found is not None)
 
