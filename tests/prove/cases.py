@@ -163,7 +163,7 @@ OWN: Final = (
     Case("used-again", [Counts], given.USED_AGAIN, TABLES),
     Case("long-texts", [Recalls], [order()], TABLES, offload_above=OFFLOAD_ABOVE),
     Case("long-texts-superseded", [Recalls], [order(amount=3), order()], TABLES, offload_above=OFFLOAD_ABOVE),
-    Case("strange", [Strangers], [strange(STRANGE, STRANGE_ID)], TABLES, invariants=_BOUNDED),
+    Case("strange", [Strangers], [strange(STRANGE_ID, STRANGE_ID)], TABLES, invariants=_BOUNDED),
     Case("strange-retried", [Strangers], [strange("o1", LONG_ID, "raise")], TABLES, invariants=_BOUNDED),
     Case(
         "strange-rejected",
@@ -173,6 +173,7 @@ OWN: Final = (
         free=_TOLD_ALREADY,
         invariants=_BOUNDED,
     ),
+    Case("strange-object", [Strangers], [sqs_event("to-strange", {"order_id": STRANGE})], TABLES, invariants=_BOUNDED),
     Case("longest-ids", [Strangers], [strange(LONGEST_ID, LONGEST_ID)], TABLES, invariants=_BOUNDED),
 )
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-from flowguard.ids import RequestId
+from flowguard.flow import AnyFlow
+from flowguard.ids import ObjectId, RequestId
 from flowguard.local.functions import queue_of
 from flowguard.local.recording import Recorded, read_recording
 from flowguard.message import Message
@@ -34,39 +35,37 @@ def moment_of_next(ground: Ground) -> int:
 
 def next_requests(history: History, ground: Ground) -> Iterator[NextRequest]:
     """Each says what the first request for its object said, under an id and a time of its own."""
-    seen: set[str] = set()
+    flows = {flow.name: flow for flow in ground.flows}
+    seen: set[tuple[str, str]] = set()
     for one in history.deliveries:
-        message = next((told.message for told in one.told if told.message is not None), None)
-        if message is None or message.hop != 1 or not message.object_id or one.envelope is None:
+        before = next((told.message for told in one.told if told.message is not None), None)
+        if before is None or before.hop != 1 or not before.object_id or before.flow not in flows:
             continue
-        key = f"run#{message.flow}#{message.object_id}"
-        if key not in seen:
-            seen.add(key)
-            queue = one.queue or _queue(ground, message)
-            if queue is not None:
-                yield _request(key, message, f"next-{len(seen)}", queue, ground.now(), one.envelope.group_id)
+        flow, place = flows[before.flow], (before.flow, before.object_id)
+        if place in seen or one.envelope is None:
+            continue
+        seen.add(place)
+        message = _again(flow, before, f"next-{len(seen)}", ground.now())
+        queue = arn_of(one.queue or queue_of(flow, flow.entry()))
+        yield _request(message, queue, one.envelope.group_id)
 
 
-def _request(key: str, before: Message, own: str, queue: str, now: int, group: str | None) -> NextRequest:
-    message = before._replace(
-        request_id=RequestId(own),
-        requested_at=now,
-        retry=0,
-        redrive=0,
-        first_error=None,
-        last_error=None,
-        attempts=None,
-    )
+def _again(flow: AnyFlow, before: Message, own: str, now: int) -> Message:
+    """Of a flow whose objects are its requests it is for a new one."""
+    object_id = before.object_id if isinstance(flow.object_id, str) else ObjectId(own)
+    fresh = before._replace(request_id=RequestId(own), object_id=object_id, requested_at=now, retry=0, redrive=0)
+    return fresh._replace(first_error=None, last_error=None, attempts=None)
+
+
+def _request(message: Message, queue: str, group: str | None) -> NextRequest:
     event = lambda_events.sqs_event(
-        arn_of(queue), message.body, attributes=message.attributes(), message_id=own, sent_at=now, group=group
+        queue,
+        message.body,
+        attributes=message.attributes(),
+        message_id=message.request_id,
+        sent_at=message.requested_at,
+        group=group,
     )
     (recorded,) = read_recording(event)
     assert isinstance(recorded, Recorded)  # noqa: S101 - it was made here
-    return NextRequest(key, own, recorded)
-
-
-def _queue(ground: Ground, message: Message) -> str | None:
-    for flow in ground.flows:
-        if flow.name == message.flow:
-            return queue_of(flow, flow.entry())
-    return None
+    return NextRequest(f"run#{message.flow}#{message.object_id}", message.request_id, recorded)
