@@ -83,6 +83,8 @@ def _wrong_numbers(arguments: Mapping[str, Any]) -> Iterator[str]:
     above = arguments.get("offload_above")
     if above is not None and (isinstance(above, bool) or not isinstance(above, int)):
         yield f"offload_above is {above!r}; give a number of bytes, as in Settings"
+    if not isinstance(for_good := arguments.get("for_good", True), bool):
+        yield f"for_good is {for_good!r}; give True or False"
 
 
 def _unfit_messages(messages: Any) -> Iterator[str]:

@@ -57,6 +57,7 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     seed: int = 0,
     engine: EngineFor = in_memory,
     offload_above: int | None = None,
+    for_good: bool = True,
 ) -> Report:
     """Every single fault at every AWS call, then ``bound`` schedules of two faults, then ``walks`` of more.
 
@@ -67,14 +68,14 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     ``TABLES`` goes without saying. ``items`` lie in them at the beginning of each schedule:
     ``{"prices": [{"sku": "tea", "price": 4}]}``. ``free`` says what may differ from the undisturbed end:
     ``{"orders": ["updated_at"]}``. Texts above ``offload_above`` bytes, as in :class:`flowguard.Settings`, go to S3;
-    none where it is not given.
+    none where it is not given. Without ``for_good`` no refusal that never ends is tried.
 
     Equal arguments give equal reports. The search ends at ``most`` different violations. One at a time in a process.
     """
     ground = Ground(_several(flows), messages, tables or {}, engine, seed, items, offload_above)
     began = time.perf_counter()
     with ground:
-        report = Search(ground, invariants, free or {}).all(Budget(bound, walks, seed, most))
+        report = Search(ground, invariants, free or {}).all(Budget(bound, walks, seed, most, for_good))
     return replace(report, seconds=time.perf_counter() - began)
 
 

@@ -25,19 +25,20 @@ WALKED: Final = tuple(kind for kind in Kind if kind not in {Kind.REORDERED, Kind
 @dataclass(frozen=True, slots=True)
 class Budget:
     """``bound`` is how many schedules of two faults are tried, ``walks`` how many of more. After ``most`` different
-    violations the search ends."""
+    violations the search ends. ``for_good`` says that refusals which never end are tried, too."""
 
     bound: int
     walks: int
     seed: int
     most: int
+    for_good: bool = True
 
 
 def planned(first: History, seconds: Sequence[Schedule], budget: Budget) -> Iterator[Schedule]:
     """``seconds`` may grow while the single faults are tried."""
     yield Schedule()
     yield from (Schedule((choice,)) for choice in choices_in(first))
-    yield from (Schedule((choice,)) for choice in lasting(first))
+    yield from (Schedule((choice,)) for choice in lasting(first) if budget.for_good)
     yield from _spread(seconds, budget.bound)
     yield from _walks(first, budget)
 

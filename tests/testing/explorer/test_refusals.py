@@ -239,3 +239,14 @@ def test_a_refusal_says_what_aws_says(
 def test_a_table_that_a_call_does_not_name_cannot_be_refused() -> None:
     assert history_of("f1-3").refusals == []
     assert statuses(history_of("f1-3")) == ["request-1 COMPLETED"]
+
+
+def test_nothing_is_refused_for_good_where_that_is_not_asked_for() -> None:
+    tried: list[str] = []
+
+    def note(view: Any) -> None:
+        tried.append(view._history.schedule.id)
+
+    assert explore(FLOW, [ORDER], tables=seeded.TABLES, bound=0, walks=0, invariants=[note], for_good=False).ok
+    assert "d1" in tried
+    assert not any("f" in one for one in tried)
