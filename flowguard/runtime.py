@@ -42,7 +42,10 @@ class Runtime:
         """One message's way. The ending says what is still to be sent, and whether to ack after that."""
         if not arrival.message.object_id:
             return self._dead(arrival, arrival.problem or RunFailed("the message names no object"), None)
-        arrival, claim = self._claim(arrival, budget)
+        try:
+            arrival, claim = self._claim(arrival, budget)
+        except Reject as error:  # no run item can hold what the message says of itself
+            return self._dead(arrival, error, None)
         if isinstance(claim, Refused):
             return self._refused(arrival, claim)
         self._teller.claimed(arrival, claim)
@@ -207,7 +210,8 @@ class Runtime:
         """The run ends FAILED, its message among the dead letters.
 
         Where the letter does not fit into the item it is sent before the commit: a worker that dies between the two
-        leaves a copy, whose redrive is judged by the run item like any other.
+        leaves a copy, whose redrive is judged by the run item like any other. Where the replies do not fit either, they
+        are sent after it, and get lost with a worker that dies just then.
         """
         store, commit = self.services.store, self._planner(arrival, claim).failed(error, arrival.envelope)
         try:
@@ -217,7 +221,10 @@ class Runtime:
             due = Due(letter, arrival.flow, arrival.message)
             if send_or_park(self.services, self._teller, [due]):
                 return kept(arrival, Verdict.CLAIMED, f"{error}; and its dead letter fits nowhere: {refusal}")
-            return self._answered(arrival, told, store.commit(claim, told))
+            try:
+                return self._answered(arrival, told, store.commit(claim, told))
+            except Reject:
+                return self._answered(arrival, told, store.commit(claim, told._replace(outbox=None)))
 
     def _again(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> Ending:
         """Send a new message for the same hop, one attempt later. One that its queue refuses for good ends the run."""

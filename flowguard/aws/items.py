@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.message import Message
 from flowguard.run import RunItem, Status
 
 Item = dict[str, Any]
@@ -16,6 +17,18 @@ LARGEST_ITEM = 409_600
 
 KEPT_FREE = 4_096
 """Bytes that a commit leaves: the next claim adds a stage, or a longer request id, and must not be refused for it."""
+
+KEPT_FREE_AT_THE_END = 256
+"""The same of a commit that ends its run FAILED: the error takes what the hop before it left, and its stage's claim."""
+
+LONGEST_ID = 1_024
+"""Bytes of an id: two of them and a flow's name fit into a key, and a claim adds no more than :data:`KEPT_FREE`."""
+
+_LONGEST_STAGE = 255
+"""Bytes of what may stand for a name in an expression."""
+
+_MOST = 10**38
+"""DynamoDB's numbers have 38 digits."""
 
 _FIXED = 768
 """More than the names of all attributes, their numbers and flags, an owner and a status take together."""
@@ -32,6 +45,32 @@ def rest_size(key: Item, request_id: str, stages: Mapping[str, str]) -> int:
     entries = sum(len(name.encode()) + len(one.encode()) + 1 for name, one in stages.items())
     longest_stage = 64
     return _FIXED + sum(len(part["S"].encode()) for part in key.values()) + own + longest_stage + entries
+
+
+def message_problem(message: Message) -> str | None:
+    """Say which part of a message no run item can hold: an id, the stage's name or a count. None where all fit."""
+    texts = (
+        ("request id", message.request_id, LONGEST_ID),
+        ("object id", message.object_id, LONGEST_ID),
+        ("stage's name", message.stage, _LONGEST_STAGE),
+    )
+    for what, text, longest in texts:
+        if problem := _text_problem(text, longest):
+            return f"its {what} {problem}"
+    for name in ("requested_at", "version", "hop", "retry", "redrive"):
+        if not -_MOST < getattr(message, name) < _MOST:
+            return f"its {name} has more than the 38 digits that DynamoDB stores"
+    return None
+
+
+def _text_problem(text: str, longest: int) -> str | None:
+    if not text:
+        return "is empty"
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError:
+        return "has half a surrogate pair, which DynamoDB cannot hold"
+    return f"has {size:,} bytes of at most {longest:,}" if size > longest else None
 
 
 def number(value: int) -> dict[str, str]:

@@ -49,7 +49,7 @@ class Packing:
         data = text.encode()
         small = data if len(data) <= SHORT else zlib.compress(data, 6)
         long = len(small) > self._offload_above
-        if long and self._bucket is not None and key is not None and self._offload(self._bucket, key, small):
+        if long and self._bucket is not None and key is not None and self._offload(self._bucket, key, data):
             pointer = {"bucket": {"S": self._bucket}, "key": {"S": key}, **(beside or {})}
             return Packed({"M": pointer}, len(str(pointer)))
         if len(small) < len(data):
@@ -63,7 +63,8 @@ class Packing:
 
     def _offload(self, bucket: str, key: str, data: bytes) -> bool:
         try:
-            self._s3().put_object(Bucket=bucket, Key=key, Body=data, ContentType="application/zlib")
+            body = zlib.compress(data, 6)  # a short text too: what is outside is always compressed
+            self._s3().put_object(Bucket=bucket, Key=key, Body=body, ContentType="application/zlib")
         except ClientError as error:
             if not is_final(error):
                 raise

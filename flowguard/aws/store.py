@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, assert_never
 from urllib.parse import quote
 
@@ -12,11 +13,21 @@ from botocore.exceptions import ClientError
 
 from flowguard.aws import expressions
 from flowguard.aws.faults import PASSING_REASONS, error_code, is_final, is_passing, patiently
-from flowguard.aws.items import KEPT_FREE, LARGEST_ITEM, Item, number, read_item, rest_size, run_key
+from flowguard.aws.items import (
+    KEPT_FREE,
+    KEPT_FREE_AT_THE_END,
+    LARGEST_ITEM,
+    Item,
+    message_problem,
+    number,
+    read_item,
+    rest_size,
+    run_key,
+)
 from flowguard.aws.packing import Packed, Packing
 from flowguard.aws.writes import condition_failure, write_action
 from flowguard.claims import decide, refused_commit, taken
-from flowguard.errors import TextGone, TooLarge, WriteInvalid
+from flowguard.errors import RunFailed, TextGone, TooLarge, WriteInvalid
 from flowguard.flow import OnConflict
 from flowguard.ids import RequestId
 from flowguard.outbox import Outbox, StoredOutbox
@@ -25,6 +36,9 @@ from flowguard.verdicts import Verdict
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+LONGEST_IN_KEY = 512
+"""Characters of a request id, quoted, within a key of S3, which has at most 1,024; a longer one becomes a digest."""
 
 _YES, _NO = {"BOOL": True}, {"BOOL": False}
 
@@ -58,7 +72,12 @@ class DynamoDBStore:
     # -- claim
 
     def claim(self, request: ClaimRequest) -> Claim | Refused:
-        """Both answers bring the item as the claim found it: what the item is now follows from that."""
+        """Both answers bring the item as the claim found it: what the item is now follows from that.
+
+        Raises :class:`flowguard.errors.RunFailed` for a message that no run item can hold. Nothing was written then.
+        """
+        if problem := message_problem(request.message):
+            raise RunFailed(f"the message can have no run: {problem}")
         call = self._claim_call(request)
         try:
             answer = patiently(lambda: self._client.update_item(**call), self._pause)
@@ -208,7 +227,8 @@ class DynamoDBStore:
         if "state" not in packed and claim.item.state is not None:
             sizes["state"] = self._packing.size_of(claim.item.state)
         item, key = claim.item, run_key(claim.message.flow, claim.message.object_id)
-        sizes["the rest"] = rest_size(key, item.request_id, item.stages) + KEPT_FREE
+        kept_free = KEPT_FREE_AT_THE_END if commit.status is Status.FAILED else KEPT_FREE
+        sizes["the rest"] = rest_size(key, item.request_id, item.stages) + kept_free
         if sum(sizes.values()) > LARGEST_ITEM:
             raise TooLarge(f"the commit of {claim.message.flow}/{claim.message.stage}", sizes, LARGEST_ITEM)
         return packed
@@ -226,7 +246,10 @@ class DynamoDBStore:
     def _key(self, claim: Claim, name: str) -> str:
         """One for each attempt, so that none overwrites another's."""
         m, item = claim.message, claim.item
-        return f"{self._prefix}{m.flow}/{quote(m.request_id, safe='')}/{m.hop}-{item.epoch}-{item.owner}-{name}"
+        run = quote(m.request_id, safe="")
+        if len(run) > LONGEST_IN_KEY:
+            run = sha256(m.request_id.encode()).hexdigest()
+        return f"{self._prefix}{m.flow}/{run}/{m.hop}-{item.epoch}-{item.owner}-{name}"
 
     def _not_committed(self, claim: Claim, commit: Commit, error: ClientError) -> Committed | Fenced:
         match error_code(error):

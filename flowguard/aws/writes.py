@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
 
+_MOST_LEVELS: Final = 64
+"""DynamoDB refuses far less by its own words; what is deeper would not even get there."""
+
 _HALF_A_PAIR: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -42,12 +45,15 @@ def from_item(item: Mapping[str, Any]) -> dict[str, Any]:
 def write_action(write: Write) -> Any:
     """One action of ``TransactItems``, asking for the item where its condition does not hold.
 
-    Raises :class:`flowguard.errors.WriteInvalid` for a value that DynamoDB cannot hold.
+    Raises :class:`flowguard.errors.WriteInvalid` for a value that DynamoDB cannot hold, and for a table, expression or
+    alias that is no text.
     """
+    if not _is_text(write.table) or not write.table:
+        raise WriteInvalid("a recorded write cannot be stored: its table is empty, or no text")
     try:
         return _action(write)
     except (TypeError, RecursionError) as error:
-        raise WriteInvalid(f"a recorded write to {write.table!r} cannot be stored: {error}") from None
+        raise WriteInvalid(f"a recorded write to {write.table[:80]!a} cannot be stored: {error}") from None
 
 
 def _action(write: Write) -> Any:
@@ -55,6 +61,8 @@ def _action(write: Write) -> Any:
         case Put(table, item, condition):
             return {"Put": {"TableName": table, "Item": to_item(item), **_condition(condition)}}
         case Update(table, key, change, condition):
+            if not change.expression:
+                raise TypeError("its change is empty")
             both = Condition(
                 condition.expression if condition else "",
                 {**change.names, **(condition.names if condition else {})},
@@ -82,6 +90,10 @@ def _condition(condition: Condition | None) -> dict[str, Any]:
     if condition is None:
         return {}
     found: dict[str, Any] = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+    if not _is_text(condition.expression):
+        raise TypeError(f"its condition is {_kind(condition.expression)}, and no text")
+    if not all(map(_is_text, (*condition.names, *condition.names.values()))):
+        raise TypeError("an alias of its names= stands for what is no text")
     if condition.expression:
         found["ConditionExpression"] = condition.expression
     if condition.names:
@@ -99,7 +111,7 @@ def _to_value(name: str, value: Any) -> Any:
         for part, one in _parts(name, value):
             _to_value(f"{name}.{part}", one)
         problem = "text with half a surrogate pair" if isinstance(value, str) else f"{_kind(value)}"
-        raise TypeError(f"{name!r} is {problem} that DynamoDB cannot hold") from None
+        raise TypeError(f"{name[:200]!a} is {problem} that DynamoDB cannot hold") from None
 
 
 def _kind(value: object) -> str:
@@ -110,7 +122,7 @@ def _kind(value: object) -> str:
 def _parts(name: str, value: Any) -> Iterable[tuple[object, Any]]:
     match value:
         case dict():
-            return [(_text(part, repr(name)), one) for part, one in value.items()]
+            return [(_text(part, ascii(name[:200])), one) for part, one in value.items()]
         case list() | tuple():
             return enumerate(value)
         case _:
@@ -125,18 +137,34 @@ def _text(name: object, within: str = "it") -> str:
     return name
 
 
-def _storable(value: Any) -> Any:
+def _storable(value: Any, level: int = 1) -> Any:
+    """The value as boto3's serializer takes it. TypeError where it cannot, RecursionError where it is too deep."""
     match value:
-        case float():
-            return Decimal(str(value))
+        case float() | Decimal():
+            return _finite(Decimal(str(value)))
         case str() if not _is_unicode(value):
             raise TypeError
+        case dict() | list() | tuple() if level > _MOST_LEVELS:
+            raise RecursionError(f"it is more than {_MOST_LEVELS} levels deep")
         case dict():
-            return {_text(name): _storable(one) for name, one in value.items()}
+            return {_text(name): _storable(one, level + 1) for name, one in value.items()}
         case list() | tuple():
-            return [_storable(one) for one in value]
+            return [_storable(one, level + 1) for one in value]
+        case set() | frozenset():
+            return {_storable(one, level + 1) for one in value}
         case _:
             return value
+
+
+def _finite(number: Decimal) -> Decimal:
+    if not number.is_finite():
+        raise TypeError
+    return number
+
+
+def _is_text(value: object) -> bool:
+    """Asked of what is declared to be text, since code that nobody type-checked writes it too."""
+    return isinstance(value, str)
 
 
 def _is_unicode(text: str) -> bool:

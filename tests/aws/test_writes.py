@@ -94,6 +94,8 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
         (NOON, "'at' is a datetime that"),
         ([{"until": NOON}], "'at.0.until' is a datetime that"),
         (float("nan"), "'at' is a float that"),
+        (float("-inf"), "'at' is a float that"),
+        ({"total": Decimal("-Infinity")}, "'at.total' is a Decimal that"),
         (Decimal("1." + "1" * 40), "'at' is a Decimal that"),
         (10**40, "'at' is an int that"),
         ({"a", 1}, "'at' is a set that"),
@@ -131,10 +133,17 @@ def test_it_is_refused_wherever_it_stands(write: Write) -> None:
         write_action(write)
 
 
+def test_a_change_of_nothing_is_refused() -> None:
+    with pytest.raises(WriteInvalid, match="a recorded write to 'carts' cannot be stored: its change is empty"):
+        write_action(Update("carts", {"id": "c1"}, Condition("")))
+
+
 def test_what_contains_itself_is_refused_too() -> None:
     endless: list[Any] = []
     endless.append(endless)
-    with pytest.raises(WriteInvalid, match=r"a recorded write to 'carts' cannot be stored: .*recursion"):
+    with pytest.raises(
+        WriteInvalid, match=r"a recorded write to 'carts' cannot be stored: it is more than 64 levels deep"
+    ):
         write_action(Put("carts", {"id": "c1", "lines": endless}))
 
 
