@@ -15,12 +15,12 @@ from flowguard.notification import to_json
 
 def bus_detail(body: str, attributes: Mapping[str, Attribute]) -> str:
     """The detail of an EventBridge event: always an object, with the attributes under ``flowguard``."""
+    said = {"flowguard": {name: a.value for name, a in attributes.items()}}
     try:
         read = json.loads(body, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        read = body
-    detail = read if isinstance(read, dict) else {"payload": read}
-    return to_json({**detail, "flowguard": {name: a.value for name, a in attributes.items()}})
+        return to_json((read if isinstance(read, dict) else {"payload": read}) | said)
+    except (ValueError, RecursionError):  # not JSON, or JSON that nobody else would read: 1e999, 100,000 levels
+        return to_json({"payload": body, **said})
 
 
 def function_payload(message_id: str, body: str, attributes: Mapping[str, Attribute]) -> str:

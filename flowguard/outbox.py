@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from flowguard.attributes import Attribute
 from flowguard.bodies import bus_detail, function_payload
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic, parse_destination
-from flowguard.errors import RunFailed, TooLarge
+from flowguard.errors import EnvelopeError, RunFailed, TooLarge
 from flowguard.ids import RequestId
 from flowguard.retry import LONGEST_SQS_DELAY
 
@@ -44,6 +44,7 @@ _REFUSED_CHARACTERS = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010
 
 _ATTRIBUTE_NAME = re.compile(r"(?!(?i:aws|amazon)\.)[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 _LONGEST_ATTRIBUTE_NAME = 256
+_LONGEST_ATTRIBUTE_TYPE = 256
 
 
 def refused_character(text: str) -> str | None:
@@ -85,7 +86,9 @@ class Send:
         """Bytes as the services count them, of the text that goes over the wire."""
         match self.to:
             case Bus(_, source, detail_type):
-                return len(f"{source}{detail_type}{bus_detail(self.body, self.attributes)}".encode())
+                return len(
+                    f"{source}{detail_type}{bus_detail(self.body, self.attributes)}".encode("utf-8", "surrogatepass")
+                )
             case Function():
                 return len(function_payload(self.id, self.body, self.attributes).encode())
             case _:
@@ -101,6 +104,8 @@ class Send:
     def _problem(self) -> str | None:
         if not _is_readable(self.to):
             return "cannot be sent: it names no destination"
+        if type(self.delay) is not int or self.delay < 0:
+            return f"has a delay of {self.delay!r}; it is a whole number of seconds"
         if isinstance(self.to, Bus | Function):
             return None  # their texts are JSON, in which every character can be written, and an attribute is a field
         if not self.body:
@@ -218,6 +223,19 @@ def _attribute_problem(name: str, attribute: Attribute) -> str | None:
         return f"has {shown}, and a name is up to 256 of a-z, A-Z, 0-9, '_', '-', '.'"
     if not attribute.value:
         return f"has {shown} without a value, which SQS and SNS refuse; leave it out"
+    if attribute.type != "String" and (problem := _type_problem(attribute)):
+        return f"has {shown}, {problem}"
     if character := refused_character(attribute.value):
         return f"has the character {character} in {shown}, which SQS and SNS refuse"
+    return None
+
+
+def _type_problem(attribute: Attribute) -> str | None:
+    """A type that there is not, or a value that is not of it: whoever reads the message would refuse it."""
+    if len(attribute.type) > _LONGEST_ATTRIBUTE_TYPE or refused_character(attribute.type):
+        return f"whose type is no text of at most {_LONGEST_ATTRIBUTE_TYPE} characters that SQS takes"
+    try:
+        Attribute.of_sqs_record(attribute.to_sqs_record(), "", "")
+    except EnvelopeError:
+        return f"whose type {attribute.type[:40]!a} there is not, or whose value is not of it"
     return None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
 import pytest
 
 from flowguard.attributes import Attribute
+from flowguard.bodies import bus_detail
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.errors import RunFailed, TooLarge
 from flowguard.ids import RequestId
@@ -125,6 +127,16 @@ def test_every_other_character_is_taken(character: str) -> None:
 def test_an_attribute_that_no_queue_takes_is_refused_by_name(name: str, value: str, said: str) -> None:
     with pytest.raises(RunFailed, match=said):
         Send(Kind.SIDE, Queue("q"), "{}", "own", {name: Attribute.string(value)}).checked()
+
+
+@pytest.mark.parametrize("body", ['{"total":1e999}', "[" * 100_000, '{"total":NaN}'])
+def test_json_that_nobody_else_would_read_goes_to_a_bus_as_a_text(body: str) -> None:
+    detail = json.loads(bus_detail(body, {"a": Attribute.string("x")}))
+    assert detail == {"payload": body, "flowguard": {"a": "x"}}
+
+
+def test_the_size_of_a_message_to_a_bus_of_hostile_names_can_be_counted() -> None:
+    assert Send(Kind.SIDE, Bus("\ud800", "\ud800", "d"), "{}", "own").size == 3 + 1 + len('{"flowguard":{}}')
 
 
 @pytest.mark.parametrize("name", ["tenant", "a.b", "A-1_", "x" * 256, "aws", "awsome.x"])

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 
 from flowguard.errors import RunFailed
 from flowguard.payloads import decode, encode, encode_json, is_payload_type
+from flowguard.testing import hostile
 
 
 class Line(BaseModel):
@@ -92,6 +93,12 @@ def test_a_result_is_whatever_json_can_hold(value: object, text: str) -> None:
 def test_what_json_cannot_hold_is_refused_by_its_type() -> None:
     with pytest.raises(TypeError, match="object cannot become JSON"):
         encode(object())
+
+
+@pytest.mark.parametrize("name", ["300 levels", "100,000 levels", "a list that contains itself"])
+def test_what_is_too_deep_for_json_is_refused_by_its_type(name: str) -> None:
+    with pytest.raises(TypeError, match="list cannot become JSON"):
+        encode_json(hostile.STRUCTURES[name])
 
 
 # -- errors never quote the payload -----------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from flowguard.bodies import bus_detail, function_payload
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.outbox import LARGEST, Send
 from flowguard.ports import Refusal
+from flowguard.printable import bounded
 from flowguard.retry import LONGEST_SQS_DELAY, LONGEST_VISIBILITY
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class AWSSender:
             return self._send_batch(to, batch)
         except (ClientError, BotoCoreError) as error:
             refusal = refused_by(error)
+        except UnicodeError:  # botocore writes the names of topics and functions into the text of its request
+            refusal = Refusal("its destination has half a surrogate pair", final=True)
         if refusal.final and len(batch) > 1:
             return {place: why for one in batch for place, why in self._try_batch(to, [one]).items()}
         return {place: refusal for place, _ in batch}
@@ -129,7 +132,7 @@ class AWSSender:
         ]
         answers = self._clients.events.put_events(Entries=entries)["Entries"]
         return {
-            place: Refusal(f"{code}: {answer.get('ErrorMessage', '')}", code not in _PASSING_AT_A_BUS)
+            place: Refusal(bounded(f"{code}: {answer.get('ErrorMessage', '')}"), code not in _PASSING_AT_A_BUS)
             for (place, _), answer in zip(batch, answers, strict=True)
             if (code := answer.get("ErrorCode"))
         }
@@ -166,7 +169,7 @@ def _batches(sends: Sequence[Send]) -> Iterator[tuple[Destination, list[Numbered
 
 def refused_by(error: ClientError | BotoCoreError) -> Refusal:
     """The refusal that an error of AWS is."""
-    return Refusal(f"{type(error).__name__}: {error}", is_final(error))
+    return Refusal(bounded(f"{type(error).__name__}: {error}"), is_final(error))
 
 
 _PASSING_AT_A_BUS: Final = frozenset({"InternalException", "InternalFailure", "ThrottlingException"})
@@ -176,7 +179,7 @@ _PASSING_AT_A_BUS: Final = frozenset({"InternalException", "InternalFailure", "T
 def _refused(failed: Sequence[Any]) -> dict[int, Refusal]:
     return {
         int(entry["Id"]): Refusal(
-            f"{(code := str(entry.get('Code')))}: {entry.get('Message', '')}",
+            bounded(f"{(code := str(entry.get('Code')))}: {entry.get('Message', '')}"),
             bool(entry.get("SenderFault")) and is_final_code(code),
         )
         for entry in failed

@@ -1,0 +1,184 @@
+"""Hostile messages on their way out: refused by name before they are sent, or taken by their service as they are."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from flowguard.attributes import Attribute
+from flowguard.aws.sender import AWSSender
+from flowguard.destinations import Bus, Destination, Function, Queue, Topic
+from flowguard.envelope import Envelope, normalize
+from flowguard.errors import Reject, RunFailed, TooLarge
+from flowguard.ids import RequestId
+from flowguard.local.embedded import EmbeddedAWS
+from flowguard.outbox import Kind, Outbox, Send
+from flowguard.testing import hostile
+from tests.aws.engines import clients_of
+from tests.soak.ground import Ground
+
+ID = {"uniquerequestid": Attribute.string("r1")}
+
+
+def candidates(to: Destination) -> Iterator[Send]:
+    """A message for each hostile text: as its body, as an attribute, as its id and group; and for each attribute."""
+    for name in hostile.TEXTS:
+        text = hostile.TEXTS[name]
+        yield Send(Kind.SIDE, to, text, "r1.1.0", ID)
+        yield Send(Kind.SIDE, to, "{}", "r1.1.0", {"a": Attribute.string(text)})
+        yield Send(Kind.SIDE, to, "{}", text or "r1", {}, group=text or None)
+    for name in hostile.ATTRIBUTES:
+        yield Send(Kind.SIDE, to, "{}", "r1.1.0", hostile.ATTRIBUTES[name])
+
+
+def accepted(to: Destination) -> list[Send]:
+    """Those that pass; the others are refused by a short text that names the destination."""
+    return [send for send in candidates(to) if not _refused(send)]
+
+
+def _refused(send: Send) -> bool:
+    why = None
+    try:
+        send.checked()
+    except Reject as error:
+        why = str(error)
+    assert why is None or (str(send.to) in why and len(why) < 400)
+    return why is not None
+
+
+def test_what_sqs_and_sns_refuse_is_refused_here_and_nothing_else() -> None:
+    refused = [send for send in candidates(Queue("q")) if _refused(send)]
+    bodies = {send.body for send in refused if send.body != "{}"}
+    assert bodies == {*(hostile.UNSENDABLE[name] for name in hostile.UNSENDABLE), ""}
+    texts = {attribute.value for send in refused for name, attribute in send.attributes.items() if name == "a"}
+    assert texts >= bodies
+    names = [name for name in hostile.ATTRIBUTES if _passes(hostile.ATTRIBUTES[name])]
+    assert names == [
+        "none",
+        "ten",
+        "a name of 256 characters",
+        "a type with a label",
+        "a number of 38 digits",
+        "a zero byte",
+        "an array",
+    ]
+
+
+def _passes(attributes: Mapping[str, Attribute]) -> bool:
+    try:
+        Send(Kind.SIDE, Queue("q"), "{}", "own", attributes).checked()
+    except RunFailed:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("delay", [-1, 1.5, True, float("nan")])
+def test_a_delay_that_is_no_number_of_seconds_is_refused(delay: Any) -> None:
+    with pytest.raises(RunFailed, match="has a delay of"):
+        Send(Kind.SIDE, Queue("q"), "{}", "own", delay=delay).checked()
+
+
+@pytest.mark.parametrize("name", [name for name in hostile.HUGE if "compresses" not in name])
+def test_a_huge_body_is_taken_to_the_byte(name: str) -> None:
+    send = Send(Kind.SIDE, Queue("q"), hostile.HUGE[name], "own")
+    if name == "1 MiB and one":
+        with pytest.raises(TooLarge):
+            send.checked()
+    else:
+        assert send.checked() is send
+
+
+# -- the services judge ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("queue", ["hostile", "hostile.fifo"])
+def test_elasticmq_takes_what_passes_and_hands_it_out_as_it_was(elasticmq_url: str, queue: str) -> None:
+    """Ids and groups of FIFO queues too: an id that it has no place for goes as a digest."""
+    ground = Ground("http://unused", elasticmq_url)
+    ground.create_queue(queue)
+    sends = accepted(Queue(queue))
+    told = [Send(s.kind, s.to, s.body, f"{place}.{s.id}", s.attributes, 0, s.group) for place, s in enumerate(sends)]
+    assert AWSSender(ground.clients).send(told) == {}
+    found = _received(ground, queue, len(told))
+    assert Counter(found) == Counter(_told(send) for send in told), "see which by their lengths"
+
+
+def _received(ground: Ground, queue: str, number: int) -> list[str]:
+    """Grouped messages come one after the other, each when the one before it is deleted."""
+    found: list[Any] = []
+    while more := ground.take(queue):
+        found += more
+        assert len(found) <= number
+    read = normalize({"Messages": found})
+    seen = []
+    for each, message in zip(read, found, strict=True):
+        own = {name: a["StringValue"] for name, a in message.get("MessageAttributes", {}).items() if "StringValue" in a}
+        assert isinstance(each, Envelope) or own
+        seen.append(_digest(message["Body"], own))
+    return seen
+
+
+def _told(send: Send) -> str:
+    return _digest(send.body, {name: a.value for name, a in send.attributes.items() if not a.is_binary})
+
+
+def _digest(body: str, attributes: Mapping[str, str]) -> str:
+    """Short enough to be shown where it is missing."""
+    text = json.dumps([body, attributes], sort_keys=True)
+    return text if len(text) < 100 else sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        Queue("emails"),
+        Topic("arn:aws:sns:us-east-1:123456789012:told"),
+        Bus("default", "shop", "told"),
+    ],
+    ids=["queue", "topic", "bus"],
+)
+def test_each_message_that_passes_is_taken(aws: EmbeddedAWS, to: Destination) -> None:
+    aws.create_queue("emails")
+    aws.client("sns").create_topic(Name="told")
+    sends = accepted(to)[::4]
+    refusals = AWSSender(clients_of(aws)).send(sends)
+    assert refusals == {}
+
+
+UNNAMEABLE = [
+    Queue("\ud800"),
+    Queue("https://\ud800"),
+    Queue("arn:aws:sqs:us-east-1:123456789012:\0"),
+    Topic("arn:aws:sns:us-east-1:123456789012:\ud800"),
+    Function("\ud800"),
+    Bus("\ud800", "\ud800", "\0"),
+]
+
+
+@pytest.mark.parametrize("to", UNNAMEABLE, ids=ascii)
+def test_a_destination_of_hostile_text_is_a_refusal_and_no_other_message_pays_for_it(
+    aws: EmbeddedAWS, to: Destination
+) -> None:
+    """A sender names where it wants to be told."""
+    clients = clients_of(aws)
+    sender = AWSSender(clients)
+    queue = aws.create_queue("emails")
+    refusals = sender.send(
+        [Send(Kind.COMPLETE, to, "{}", "r1.1.0", ID), Send(Kind.SIDE, Queue("emails"), "{}", "r1.1.1")]
+    )
+    assert set(refusals) <= {0}, "the AWS in memory knows every function and bus"
+    assert all(refusal.final and len(refusal.why) < 600 for refusal in refusals.values())
+    received = clients.sqs.receive_message(QueueUrl=queue)
+    assert len(received["Messages"]) == 1
+
+
+def test_an_outbox_of_hostile_messages_comes_back_from_its_text_as_it_was() -> None:
+    for to in (Queue("q"), Function("f")):
+        sends: Sequence[Send] = list(candidates(to))
+        outbox = Outbox(RequestId("\ud800"), 0, tuple(sends))
+        assert Outbox.from_text(outbox.to_text().encode().decode()) == outbox
