@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Never
+from typing import NamedTuple, Never
 
 from flowguard.attributes import Attribute
-from flowguard.destinations import Queue, parse_destination
+from flowguard.destinations import Destination, Queue, parse_destination
 from flowguard.envelope import Envelope, resend, resend_alone
-from flowguard.errors import RunFailed
+from flowguard.errors import Reject, RunFailed
 from flowguard.flow import AnyFlow
 from flowguard.message import REQUEST_ID, REQUESTED_AT, ErrorNote, Message
 from flowguard.outbox import Kind, Outbox, Send, attributes_problem
 from flowguard.outcome import Done, Next, Outcome
 from flowguard.payloads import encode, encode_json
+from flowguard.printable import bounded
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.run import Commit, Status
 from flowguard.signing import UNSIGNED, Signer, signed_attributes
 from flowguard.step import AnyStep, NoState
+
+_LONGEST_WHY = 100
+"""Characters of why somebody cannot be told: an item has little room for an error."""
 
 
 class Planner(NamedTuple):
@@ -42,7 +46,7 @@ class Planner(NamedTuple):
 
     def failed(self, error: ErrorNote, envelope: Envelope) -> Commit:
         """The end of a run that can never work: nothing that the handler recorded, a dead letter, and its reply."""
-        told = self._complete(Status.FAILED, 0, error=str(error))
+        told, error = self._told_of(error)
         return Commit(
             status=Status.FAILED,
             committed_at=self.moment,
@@ -51,6 +55,18 @@ class Planner(NamedTuple):
             state=None,
             error=error,
         )
+
+    def _told_of(self, error: ErrorNote) -> tuple[list[Send], ErrorNote]:
+        """The Complete messages of a failed run. One that no service takes is left out, and the error says so: a reply
+        cannot keep its run from ending."""
+        told: list[Send] = []
+        body = self._complete_body(Status.FAILED, error=str(error))
+        for number, to in enumerate(self._to_be_told()):
+            try:
+                told.append(self._complete_to(to, body, f"{self.message.hop_id}.{number}"))
+            except Reject as refusal:
+                error = error.because(f"and nobody is told: {bounded(ascii(str(refusal))[1:-1], _LONGEST_WHY)}")
+        return told, error
 
     def without_letter(self, commit: Commit) -> tuple[Send, Commit]:
         """The dead letter of a failed commit, and the commit without it."""
@@ -100,24 +116,27 @@ class Planner(NamedTuple):
             group=onward.object_id,
         ).checked()
 
-    def _complete(
-        self, status: Status, number: int, *, result: str | None = None, error: str | None = None
-    ) -> list[Send]:
+    def _complete(self, status: Status, number: int, *, result: str | None = None) -> list[Send]:
         """The Complete message, to whoever asked and to whom the flow always tells."""
-        message, flow = self.message, self.flow
-        asked = [] if message.reply_to is None else [parse_destination(message.reply_to)]
-        told = [*asked, *([] if flow.complete_to is None else [flow.complete_to])]
+        body = self._complete_body(status, result=result)
+        told = enumerate(self._to_be_told(), number)
+        return [self._complete_to(to, body, f"{self.message.hop_id}.{i}") for i, to in told]
+
+    def _to_be_told(self) -> list[Destination]:
+        asked = [] if self.message.reply_to is None else [parse_destination(self.message.reply_to)]
+        return [*asked, *([] if self.flow.complete_to is None else [self.flow.complete_to])]
+
+    def _complete_body(self, status: Status, *, result: str | None = None, error: str | None = None) -> str:
         about = {
-            "flow": flow.name,
-            "object_id": message.object_id,
-            "request_id": message.request_id,
+            "flow": self.flow.name,
+            "object_id": self.message.object_id,
+            "request_id": self.message.request_id,
             "status": status.value,
         }
         outcome = f',"error":{encode_json(error)}}}' if error is not None else f',"result":{result or "null"}}}'
-        body = encode(about)[:-1] + outcome
-        return [self._complete_to(to, body, f"{message.hop_id}.{number + i}") for i, to in enumerate(told)]
+        return encode(about)[:-1] + outcome
 
-    def _complete_to(self, to: Any, body: str, own: str) -> Send:
+    def _complete_to(self, to: Destination, body: str, own: str) -> Send:
         attributes = {REQUEST_ID: Attribute.string(own), REQUESTED_AT: Attribute.number(self.moment)}
         attributes.update(self.message.carried)
         return Send(Kind.COMPLETE, to, body, own, attributes, group=self.message.object_id).checked()
@@ -153,7 +172,9 @@ def _resent(envelope: Envelope, extras: Mapping[str, Attribute]) -> tuple[str, d
     attributes = {**envelope.extras(), **extras}
     if attributes_problem(attributes) is None:
         return resend(envelope, extras)
-    return resend_alone(envelope, {}), dict(extras)
+    if attributes_problem(extras) is None:
+        return resend_alone(envelope, {}), dict(extras)
+    return resend_alone(envelope, extras), {}  # of a direct invocation, whose ids may be any text
 
 
 def expires_at(flow: AnyFlow, moment: int) -> int:

@@ -17,18 +17,24 @@ from flowguard.destinations import Destination, parse_destination
 from flowguard.flow import AnyFlow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.message import FLOW_STAGE, OWN_ATTRIBUTES, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
-from flowguard.outbox import Kind, Send
+from flowguard.notification import to_json
+from flowguard.outbox import Kind, Send, refused_character
 from flowguard.signing import UNSIGNED, Signer, signed_attributes
 
 
 class Unsent(NamedTuple):
-    """What a parked side message says of itself beside its body: all that is needed to send it after all."""
+    """What a parked side message says of itself beside its body: all that is needed to send it after all.
+
+    ``escaped`` says that the letter's body is the message's as a JSON string: functions and buses take texts that no
+    queue takes.
+    """
 
     kind: Kind
     to: Destination
     id: str
     attributes: Mapping[str, Attribute]
     group: str | None = None
+    escaped: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """What stands under ``unsent`` in the ``flowguard`` attribute."""
@@ -39,6 +45,7 @@ class Unsent(NamedTuple):
             "id": self.id,
             "attributes": attributes,
             **({"group": self.group} if self.group is not None else {}),
+            **({"escaped": True} if self.escaped else {}),
         }
 
     @classmethod
@@ -47,7 +54,8 @@ class Unsent(NamedTuple):
         match found:
             case {"kind": str(kind), "to": str(to), "id": str(own), "attributes": dict(attributes), **more} if own:
                 read = {str(name): _attribute(pair) for name, pair in attributes.items()}
-                return cls(_kind(kind), parse_destination(to), own, read, _group(more.get("group")))
+                escaped = more.get("escaped") is True
+                return cls(_kind(kind), parse_destination(to), own, read, _group(more.get("group")), escaped)
             case _:
                 raise ValueError("has an 'unsent' without kind, to, id and attributes")
 
@@ -62,12 +70,15 @@ class Unsent(NamedTuple):
         return json.dumps([body, self.as_json()], sort_keys=True, separators=(",", ":"))
 
     def send(self, body: str, to: Destination | None = None) -> Send:
-        """The send itself, to where it was to go or to another place.
+        """The send itself, to where it was to go or to another place. ``body`` is the letter's.
 
-        Raises :class:`flowguard.errors.RunFailed` or :class:`flowguard.errors.TooLarge` where no service takes it.
+        Raises :class:`flowguard.errors.RunFailed` or :class:`flowguard.errors.TooLarge` where no service takes it, and
+        ValueError where the body is not what the letter says it is.
         """
         place = to if to is not None else self.to
-        return Send(self.kind, place, body, self.id, self.attributes, group=self.group).checked()
+        return Send(
+            self.kind, place, _unescaped(body) if self.escaped else body, self.id, self.attributes, group=self.group
+        ).checked()
 
 
 def bound_for(attributes: Mapping[str, Attribute]) -> Destination | None:
@@ -86,18 +97,31 @@ def park(flow: AnyFlow, message: Message, send: Send, error: ErrorNote, signer: 
 
     Raises :class:`flowguard.errors.RunFailed` or :class:`flowguard.errors.TooLarge` where it fits into no queue.
     """
-    attributes = _next_hop(send, error, signer) if send.kind is Kind.NEXT else _side(message, send, error, signer)
+    if send.kind is Kind.NEXT:
+        body, attributes = send.body, _next_hop(send, error, signer)
+    else:
+        body, attributes = _side(message, send, error, signer)
     group = message.object_id or message.request_id
-    return Send(Kind.DEAD, flow.dead_letters, send.body, f"{send.id}.unsent", attributes, group=group).checked()
+    return Send(Kind.DEAD, flow.dead_letters, body, f"{send.id}.unsent", attributes, group=group).checked()
 
 
-def _side(message: Message, send: Send, error: ErrorNote, signer: Signer) -> dict[str, Attribute]:
-    unsent = Unsent(send.kind, send.to, send.id, send.attributes, send.group)
+def _unescaped(body: str) -> str:
+    found = json.loads(body)
+    if not isinstance(found, str):
+        raise ValueError("has an 'unsent' whose body is not a JSON string")
+    return found
+
+
+def _side(message: Message, send: Send, error: ErrorNote, signer: Signer) -> tuple[str, dict[str, Attribute]]:
+    """The letter's body and attributes. A signature covers the body as it lies there."""
+    escaped = not send.body or refused_character(send.body) is not None
+    body = to_json(send.body) if escaped else send.body
+    unsent = Unsent(send.kind, send.to, send.id, send.attributes, send.group, escaped)
     about = message._replace(
-        body=unsent.covered(send.body), retry=0, reply_to=None, first_error=error, last_error=None, attempts=None
+        body=unsent.covered(body), retry=0, reply_to=None, first_error=error, last_error=None, attempts=None
     )
     attributes = signed_attributes(about, signer)
-    return {**attributes, PLACE: _with(attributes[PLACE], unsent=unsent.as_json())}
+    return body, {**attributes, PLACE: _with(attributes[PLACE], unsent=unsent.as_json())}
 
 
 def _next_hop(send: Send, error: ErrorNote, signer: Signer) -> dict[str, Attribute]:

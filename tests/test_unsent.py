@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flowguard.attributes import Attribute
-from flowguard.destinations import Bus, Queue, Topic
+from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.errors import RunFailed, TooLarge
 from flowguard.flow import Flow
 from flowguard.ids import ObjectId, RequestId
@@ -85,7 +85,7 @@ def test_what_no_queue_takes_cannot_be_parked() -> None:
     with pytest.raises(TooLarge):
         park(Works, MESSAGE, Send(Kind.SIDE, Queue("q"), "x" * 1_048_576, "r-1.2.0"), ERROR)
     with pytest.raises(RunFailed, match="character"):
-        park(Works, MESSAGE, Send(Kind.SIDE, Bus("b", "s", "d"), "\0", "r-1.2.0"), ERROR)
+        park(Works, MESSAGE._replace(request_id=RequestId("\0")), SIDES[0], ERROR)
 
 
 GOOD = Unsent(Kind.SIDE, Queue("q"), "r-1.2.0", {"a": Attribute.string("x")}).as_json()
@@ -117,3 +117,17 @@ def test_a_group_is_said_only_where_there_is_one() -> None:
 def test_what_nobody_parked_is_refused(bad: object) -> None:
     with pytest.raises(ValueError, match=r"has an 'unsent'|is no destination|is not a valid Kind"):
         Unsent.parse(bad)
+
+
+@pytest.mark.parametrize("body", ["a\0b", "\ud800", ""])
+@pytest.mark.parametrize("to", [Function("f"), Bus("default", "shop", "priced")])
+def test_a_body_that_no_queue_takes_is_parked_as_json_and_comes_back_as_it_was(to: Destination, body: str) -> None:
+    """Functions and buses take any text. A message that could not even be parked would hold up its run."""
+    send = Send(Kind.SIDE, to, body, "r-1.2.0")
+    letter = park(Works, MESSAGE, send, ERROR)
+    assert json.loads(letter.body) == body
+    unsent = Unsent.of(letter.attributes)
+    assert unsent is not None
+    assert unsent.send(letter.body) == send
+    with pytest.raises(ValueError, match="is not a JSON string"):
+        unsent.send("[]")

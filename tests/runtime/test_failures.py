@@ -7,14 +7,22 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from flowguard.attributes import Attribute
+from flowguard.aws.clients import Clients
+from flowguard.aws.services import aws_store
 from flowguard.errors import Reject, Retry
 from flowguard.events import Event
+from flowguard.flow import OnConflict
+from flowguard.handler import lambda_handler
+from flowguard.ids import Owner
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
-from flowguard.message import ErrorNote
-from flowguard.run import Status
+from flowguard.message import ErrorNote, Message
+from flowguard.run import Claim, ClaimRequest, Commit, Committed, Status
+from flowguard.settings import Settings
 from flowguard.step import Step
+from flowguard.testing import hostile
 from tests.runtime.mishaps import boom, reject_once
-from tests.scene import START, OrderState, Scene
+from tests.scene import START, CloseOrder, Orders, OrderState, PriceOrder, Scene
 
 
 def test_a_failed_attempt_is_sent_again_as_the_same_request_later(at: Scene) -> None:
@@ -135,3 +143,51 @@ def test_a_caller_condition_that_fails_is_tried_again_and_nothing_is_applied(at:
     at.script.pricing = lambda step: step.put("orders", {"id": "o2"}, condition="attribute_exists(id)")
     assert at.deliver(at.message()) == [True]
     assert (at.told(Event.RETRIED), at.priced()) == (1, 0)
+
+
+def test_a_reply_that_no_service_takes_cannot_keep_its_run_from_ending(at: Scene) -> None:
+    """A topic takes a quarter of a megabyte, and the attributes that the flow carries go along."""
+    at.handler = lambda_handler(Carrying).using(at.handler._services)
+    at.script.pricing = lambda step: reject_once(at)
+    carried = {"tenant": Attribute.string("t" * 300_000)}
+    reply_to = "sns:arn:aws:sns:us-east-1:123456789012:replies"
+    assert at.deliver(at.message(reply_to=reply_to, carried=carried)) == [True]
+    item = at.item()
+    assert item is not None
+    assert item.status is Status.FAILED
+    assert item.error is not None
+    assert item.error.startswith(f"Reject: out of stock (and nobody is told: a message to {reply_to} is too large")
+    assert len(at.sent("dead")) == 1
+    assert [json.loads(one["Body"])["status"] for one in at.sent("completed")] == ["FAILED"]
+
+
+def test_a_run_whose_item_has_no_room_for_its_replies_ends_all_the_same(at: Scene) -> None:
+    at.handler = lambda_handler(Carrying).using(at.handler._services)
+    carried = {"tenant": Attribute.string(hostile.noise(200_000))}
+    note = hostile.noise(350_000)
+
+    def fill(step: Step[OrderState]) -> None:
+        raise Reject("no")
+
+    store = aws_store(Settings(), Clients())
+    first = store.claim(claim_of(at.message()))
+    assert isinstance(first, Claim)
+    kept = Commit(Status.RUNNING, START, START + 1, None, json.dumps({"total": 1, "note": note}))
+    assert store.commit(first, kept) == Committed()
+    at.script.closing = fill
+    assert at.deliver(at.second(carried=carried)) == [True]
+    item = at.item()
+    assert item is not None
+    assert (item.status, item.error) == (Status.FAILED, "Reject: no")
+    assert len(at.sent("dead")) == 1
+    assert [json.loads(one["Body"])["status"] for one in at.sent("completed")] == ["FAILED"]
+
+
+class Carrying(
+    Orders, name="orders", object_id="order_id", complete_to="completed", dead_letters="dead", carry=("tenant",)
+):
+    stages = (PriceOrder, CloseOrder)
+
+
+def claim_of(message: Message) -> ClaimRequest:
+    return ClaimRequest(message, Owner("o"), START, START + 1, OnConflict.SUPERSEDE, 0, START + 10**9)
