@@ -40,7 +40,8 @@ def encode(value: object) -> str:
 def encode_json(value: object) -> str:
     """JSON text, a string included. Decimals and dates become what pydantic makes of them (text).
 
-    Raises TypeError, naming the type, for what JSON cannot hold; half a surrogate pair is such a thing.
+    Raises TypeError, naming the type, for what JSON cannot hold; half a surrogate pair is such a thing, and so is what
+    contains itself, or is very deep.
     """
     try:
         if isinstance(value, BaseModel):

@@ -83,6 +83,7 @@ def _arguments() -> argparse.ArgumentParser:
     add("--throttle", type=share, default=odds.throttle, help="the share of the workers' calls that AWS refuses")
     add("--lost", type=share, default=odds.lost, help="the share of the workers' calls whose answer gets lost")
     add("--strike", type=duration, default=odds.strike, help="mean seconds between kills from outside; 0 for none")
+    add("--hostile", type=share, default=odds.hostile, help="the share of errors, notes and ids that are hostile texts")
     add("--limit", type=duration, default=30, help="minutes that it may take")
     add("--mutant", choices=MUTANTS, help="a guard of flowguard to do without: the sums have to notice")
     add("--journal", type=Path, help="keep the workers' journal here")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tests.sent_ids import readable
 from tests.soak.ground import Ground, id_of
 from tests.soak.places import DEAD, NEWS, TOLD
 
@@ -40,8 +41,8 @@ class Postman:
 
     def collect(self) -> None:
         self._letters += [id_of(message) for message in self.ground.take(DEAD)]
-        self._told += [_told(message["Body"], id_of(message)) for message in self.ground.take(TOLD)]
-        self._news += [id_of(message) for message in self.ground.take(NEWS)]
+        self._told += [_told(message["Body"], readable(id_of(message))) for message in self.ground.take(TOLD)]
+        self._news += [readable(id_of(message)) for message in self.ground.take(NEWS)]
 
     def mail(self) -> Mail:
         self.collect()

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Odds:
     """Shares: ``fail`` of attempts, ``reject`` of requests, ``kill`` and ``stall`` of deliveries, ``throttle`` and
-    ``lost`` of API calls. ``strike`` is the mean time, in seconds, between two kills from outside; 0 for none."""
+    ``lost`` of API calls, ``hostile`` of errors, notes and ids. ``strike`` is the mean time, in seconds, between two
+    kills from outside; 0 for none."""
 
     seed: int = 1
     fail: float = 0.2
@@ -18,6 +19,7 @@ class Odds:
     throttle: float = 0.015
     lost: float = 0.005
     strike: float = 5
+    hostile: float = 0.1
 
     def arguments(self) -> tuple[str, ...]:
         """What of it the workers decide by themselves, as they are told it."""

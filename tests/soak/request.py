@@ -10,21 +10,30 @@ from pydantic import BaseModel
 
 from flowguard import Reject, Step
 from flowguard.flow import AnyFlow
+from flowguard.testing import hostile
 from tests.soak.odds import Odds
 from tests.soak.places import HOPS, POLICY
 
 
 class Trouble(BaseModel):
-    """``failing`` are the attempts that fail, each as ``<hop>.<attempt>``; ``reject_at`` is the hop that refuses."""
+    """``failing`` are the attempts that fail, each as ``<hop>.<attempt>``; ``reject_at`` is the hop that refuses.
+
+    ``words`` names the hostile text that the error has; ``note`` is one that travels with the request.
+    """
 
     reject_at: int = 0
     failing: tuple[str, ...] = ()
+    words: str = ""
+    note: str = ""
 
     def strike(self, step: Step[Any]) -> None:
         if f"{step.hop}.{step.attempt}" in self.failing:
-            raise ConnectionError("the other side does not answer")
+            raise ConnectionError(self._said("the other side does not answer"))
         if self.reject_at == step.hop:
-            raise Reject("the other side says no")
+            raise Reject(self._said("the other side says no"))
+
+    def _said(self, otherwise: str) -> str:
+        return hostile.TEXTS[self.words] if self.words else otherwise
 
     @property
     def ends_at(self) -> int | None:
@@ -41,7 +50,19 @@ def trouble(draw: random.Random, odds: Odds) -> Trouble:
     return Trouble(
         reject_at=draw.choice(HOPS) if draw.random() < odds.reject else 0,
         failing=tuple(attempt for attempt in attempts if draw.random() < odds.fail),
+        words=draw.choice(list(hostile.TEXTS)) if draw.random() < odds.hostile else "",
+        note=hostile.SENDABLE.drawn(draw.random()) if draw.random() < odds.hostile else "",
     )
+
+
+HOSTILE_ID = (
+    f"{hostile.SENDABLE['quotes']}#|/ \\%{hostile.SENDABLE['astral characters']}{hostile.SENDABLE['combining marks']}"
+)
+"""The end of some request ids: everything but the dot, at which the sums take ids apart."""
+
+
+def ending(draw: random.Random, odds: Odds) -> str:
+    return HOSTILE_ID if draw.random() < odds.hostile else ""
 
 
 class Asked(NamedTuple):

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 
 from tests.soak.odds import Odds
 from tests.soak.orders.flow import Order, Orders
-from tests.soak.request import Asked, trouble
+from tests.soak.request import Asked, ending, trouble
 
 
 def orders(number: int, odds: Odds) -> dict[str, Order]:
     """By request id."""
-    draw = random.Random(f"{odds.seed} orders")
+    draw, ends = random.Random(f"{odds.seed} orders"), random.Random(f"{odds.seed} endings of orders")
     return {
-        f"order-{odds.seed}-{place:06d}": Order(
+        f"order-{odds.seed}-{place:06d}{ending(ends, odds)}": Order(
             account=f"account-{draw.randrange(20)}", amount=draw.randint(1, 99), trouble=trouble(draw, odds)
         )
         for place in range(number)

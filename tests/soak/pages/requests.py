@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tests.soak.odds import Odds
 from tests.soak.pages.flow import Pages, Reset
-from tests.soak.request import Asked, trouble
+from tests.soak.request import Asked, ending, trouble
 
 EACH = 100
 """Requests of one page, on average. The most wanted page has several times that, and is hardly ever complete; the least
@@ -31,7 +31,7 @@ class PageRequest(NamedTuple):
 
 def page_requests(number: int, odds: Odds) -> dict[str, PageRequest]:
     """By request id, from the oldest to the newest but for the ids that decide."""
-    draw = random.Random(f"{odds.seed} pages")
+    draw, ends = random.Random(f"{odds.seed} pages"), random.Random(f"{odds.seed} endings of pages")
     pages = [f"page-{rank}" for rank in range(max(LEAST, number // EACH))]
     wanted = [1 / math.sqrt(rank + 1) for rank in range(len(pages))]
     seen = Counter[str]()
@@ -40,7 +40,9 @@ def page_requests(number: int, odds: Odds) -> dict[str, PageRequest]:
         [page] = draw.choices(pages, wanted)
         seen[page] += 1
         reset = Reset(page=page, revision=place + 1, trouble=trouble(draw, odds))
-        found[f"reset-{odds.seed}-{draw.choice('abcdefgh')}{place:06d}"] = PageRequest(reset, seen[page] // 2)
+        found[f"reset-{odds.seed}-{draw.choice('abcdefgh')}{place:06d}{ending(ends, odds)}"] = PageRequest(
+            reset, seen[page] // 2
+        )
     return found
 
 
