@@ -175,9 +175,7 @@ def record(message: Message, place: int = 0) -> dict[str, Any]:
 
 
 @contextmanager
-def scene(
-    *targets: Any, settings: Settings | None = None, engine: type[EmbeddedAWS] = EmbeddedAWS
-) -> Iterator[Scene]:
+def scene(*targets: Any, settings: Settings | None = None, engine: type[EmbeddedAWS] = EmbeddedAWS) -> Iterator[Scene]:
     """An empty AWS with the flow's queues and tables, and one function that serves the targets."""
     with engine() as aws:
         aws.create_table("flowguard")
