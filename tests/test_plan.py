@@ -284,3 +284,12 @@ def test_a_retry_is_the_original_one_attempt_later_however_long_it_waits(delay: 
     assert (back.message, back.attributes["colour"]) == (RECEIVED.message, Attribute.string("red"))
     place = Place.parse(back.attributes[PLACE].value)
     assert (place.retry, place.redrive, place.first_error) == (3, 0, ERROR)
+
+
+def test_a_dead_letter_says_in_its_body_what_no_attribute_carries() -> None:
+    """The name of a stage may be any text in a direct invocation."""
+    letter = dead_letter(PriceCart, MESSAGE._replace(stage="\0"), ERROR, RECEIVED)
+    assert letter.attributes == {}
+    inside = json.loads(letter.body)["MessageAttributes"]
+    assert json.loads(inside[PLACE]["Value"])["redrive"] == 1
+    assert inside["flowstage"]["Value"].endswith("/\0")

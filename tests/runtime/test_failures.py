@@ -191,3 +191,14 @@ class Carrying(
 
 def claim_of(message: Message) -> ClaimRequest:
     return ClaimRequest(message, Owner("o"), START, START + 1, OnConflict.SUPERSEDE, 0, START + 10**9)
+
+
+def test_a_message_that_no_run_item_can_hold_goes_to_the_dead_letters(at: Scene) -> None:
+    assert at.deliver(at.second(stage="s" * 256)) == [True]
+    assert (at.item(), at.calls) == (None, [])
+    [letter] = at.sent("dead")
+    place = json.loads(letter["MessageAttributes"]["flowguard"]["StringValue"])
+    assert place["error"][:2] == [
+        "RunFailed",
+        "the message can have no run: its stage's name has 256 bytes of at most 255",
+    ]
