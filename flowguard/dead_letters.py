@@ -83,7 +83,8 @@ class Letter:
         envelope = normalize_record(record)
         message = _message(envelope)
         if flow is not None and message.flow in ("", flow.name):
-            message = Routes((flow,)).resolve(envelope, now, trust=None).message
+            resolved = Routes((flow,)).resolve(envelope, now, trust=None).message
+            message = resolved._replace(first_error=message.first_error)  # which a run that begins anew does not have
         else:
             flow = None
         own = {name: envelope.attributes[name] for name in envelope.received["messageAttributes"]}

@@ -47,6 +47,7 @@ def received(body: str, attributes: dict[str, Attribute], **by_sqs: str) -> dict
     return {
         "MessageId": "m-1",
         "ReceiptHandle": "r-1",
+        "ReceiptHandle": "r-1",
         "Body": body,
         "Attributes": {"SentTimestamp": str(START), "ApproximateReceiveCount": "3", **by_sqs},
         "MessageAttributes": attributes_to(Attribute.to_sqs_api, attributes),
@@ -430,3 +431,22 @@ def test_the_record_of_a_letter_is_normalised_as_that_of_the_queue_it_died_in() 
     envelope = raw(message()).envelope
     assert isinstance(envelope, Envelope)
     assert envelope.queue_arn == STAGE_QUEUE
+
+
+def test_a_letters_error_is_known_with_its_flows_class_too() -> None:
+    received = {
+        "MessageId": "m-1",
+        "ReceiptHandle": "r-1",
+        "Body": '{"order_id":"o1"}',
+        "MessageAttributes": {
+            name: {"DataType": a.type, "StringValue": a.value}
+            for name, a in Message(
+                "orders", "price-order", 1, ObjectId("o1"), RequestId("r-1"), START, '{"order_id":"o1"}'
+            )
+            .redriven(ERROR)
+            .own_attributes()
+            .items()
+        },
+    }
+    for flow in (None, Orders):
+        assert Letter.read(received, now=START, flow=flow).error == ERROR

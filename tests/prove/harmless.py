@@ -116,7 +116,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "nothing else can be raised there: reading JSON, judging what was read, turning values into DynamoDB's": (
         "aws.writes.write_action: except (TypeError, RecursionError) → catches every Exception",
         "aws.writes._to_value: except (TypeError, ArithmeticError) → catches every Exception",
-        "aws.sender._detail: except (ValueError, RecursionError) → catches every Exception",
         "message.Place.parse: except (ValueError, RecursionError) → catches every Exception",
         "routing.Routes._place: except ValueError → catches every Exception",
         "trust._named: except (ValueError, RecursionError) → catches every Exception",
@@ -133,7 +132,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "a first hop without its stage was refused before: this is for the type checker": (
         "trust._checked_payload: stage is not None → forced true",
     ),
-    "the same number, counted the slower way": ("outbox.Send.size: self.body.isascii() → forced false",),
 }
 
 HARMLESS: Final = {name: reason for reason, names in _BY_REASON.items() for name in names}
