@@ -36,16 +36,16 @@ types: $(VENV) ## mypy strict over package, flows and tests
 engines: $(ENGINES) ## fetch DynamoDB Local, ElasticMQ (Maven, Java 17) and MiniStack
 
 bench: $(VENV) $(DYNAMODB_LOCAL) ## print the costs of a stage as ratios
-	@$(BIN)/python -m tests.bench
+	@$(BIN)/python -m tests.proofs.bench
 
 races: $(VENV) $(DYNAMODB_LOCAL) ## let 16 processes contest 10,000 claims, and reconcile (RACES="--claims 2000 --seed 7")
-	@$(BIN)/python -m tests.races $(RACES)
+	@$(BIN)/python -m tests.proofs.races $(RACES)
 
 soak: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## kill workers over 2,000 messages of two flows, and reconcile (SOAK="--messages 20000 --seed 7")
-	@$(BIN)/python -m tests.soak $(SOAK)
+	@$(BIN)/python -m tests.proofs.soak $(SOAK)
 
 prove: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## take each guard away, once, and see it missed; races; soak (PROVE="--long")
-	@$(BIN)/python -m tests.prove $(PROVE)
+	@$(BIN)/python -m tests.proofs.prove $(PROVE)
 
 format: $(VENV) ## put code into the one format, mend what ruff can mend
 	$(BIN)/ruff check --fix .

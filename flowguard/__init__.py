@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from flowguard.outcome import Done as Done
     from flowguard.outcome import Next as Next
     from flowguard.outcome import Outcome as Outcome
+    from flowguard.protocol.verdicts import Verdict as Verdict
     from flowguard.retry import Exponential as Exponential
     from flowguard.retry import Fixed as Fixed
     from flowguard.retry import Linear as Linear
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from flowguard.settings import Settings as Settings
     from flowguard.stage import Stage as Stage
     from flowguard.step import Step as Step
-    from flowguard.verdicts import Verdict as Verdict
 
 _HOME = {
     # define a flow

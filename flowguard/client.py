@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flowguard.attributes import Attribute
 from flowguard.aws.clients import Clients
 from flowguard.aws.sender import AWSSender
 from flowguard.aws.signing_keys import aws_signer
@@ -15,11 +14,12 @@ from flowguard.destinations import Destination, destination
 from flowguard.errors import SendFailed
 from flowguard.flow import AnyFlow
 from flowguard.ids import Ids, ObjectId, RandomIds, RequestId
-from flowguard.outbox import Kind, Send
 from flowguard.payloads import Payload
-from flowguard.ports import Sender
+from flowguard.protocol.outbox import Kind, Send
 from flowguard.settings import Settings
-from flowguard.signing import UNSIGNED, Signer, signed_attributes
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
+from flowguard.worker.ports import Sender
 
 
 @dataclass(frozen=True)

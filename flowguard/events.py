@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from flowguard.message import Message
 from flowguard.printable import bounded, printable
+from flowguard.wire.message import Message
 
 logger = logging.getLogger("flowguard")
 

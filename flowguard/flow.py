@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
-from enum import Enum, StrEnum
+from enum import Enum
 from typing import Any, ClassVar, Final, Literal, get_origin
 from uuid import UUID
 
@@ -13,19 +13,11 @@ from pydantic import BaseModel
 from flowguard.destinations import Destination, Queue, Topic, destination
 from flowguard.errors import DefinitionError, RunFailed, shown
 from flowguard.ids import LONGEST_NAME, ObjectId, RequestId, id_problem
-from flowguard.message import HIGHEST_VERSION, MOST_CARRIED, MOST_HOPS, OWN_ATTRIBUTES, Message
 from flowguard.payloads import Payload, encode
+from flowguard.protocol.conflict import OnConflict
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage, Stage, is_good_name
-
-
-class OnConflict(StrEnum):
-    """What happens when a request meets a run of another request for the same object."""
-
-    SUPERSEDE = "supersede"
-    """The newest wins; the old run is fenced from that instant."""
-    IGNORE = "ignore"
-    """The first keeps the object until it has ended; what is asked for meanwhile is turned away for good."""
+from flowguard.wire.message import HIGHEST_VERSION, MOST_CARRIED, MOST_HOPS, OWN_ATTRIBUTES, Message
 
 
 class _PerRequest(Enum):

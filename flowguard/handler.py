@@ -9,17 +9,17 @@ from functools import cached_property
 from typing import Any
 
 from flowguard.aws.services import aws_services
-from flowguard.batch import Batch
-from flowguard.ending import Ending
-from flowguard.envelope import BadRecord, Envelope, Source, normalize
 from flowguard.errors import NotProcessed
 from flowguard.events import Event, Happening
 from flowguard.flow import AnyFlow
-from flowguard.ports import Budget, Services, Unlimited
 from flowguard.printable import bounded, printable
-from flowguard.routing import Routes
 from flowguard.settings import Settings
 from flowguard.stage import AnyStage
+from flowguard.wire.envelope import BadRecord, Envelope, Source, normalize
+from flowguard.worker.batch import Batch
+from flowguard.worker.ending import Ending
+from flowguard.worker.ports import Budget, Services, Unlimited
+from flowguard.worker.routing import Routes
 
 _FROM_QUEUES = (Source.SQS, Source.SNS_SQS)
 

@@ -10,16 +10,16 @@ from typing import Any, Generic, Protocol, cast
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypeVar
 
-from flowguard.attributes import Attribute
 from flowguard.clock import Clock
 from flowguard.destinations import Destination, Queue, destination
 from flowguard.errors import RunFailed, TooManyWrites
 from flowguard.ids import ObjectId, RequestId
-from flowguard.message import REQUEST_ID, REQUESTED_AT, Message
-from flowguard.outbox import Kind, Send
 from flowguard.payloads import Payload, encode
+from flowguard.protocol.outbox import Kind, Send
 from flowguard.retry import LONGEST_SQS_DELAY
-from flowguard.signing import UNSIGNED, Signer, signed_attributes
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, Message
+from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
 from flowguard.writes import MOST_WRITES, Condition, Delete, Put, Update, Write
 
 _stage_logger = logging.getLogger("flowguard.stage")

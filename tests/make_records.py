@@ -8,8 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from flowguard.attributes import Attribute, attributes_to
-from flowguard.envelope import Envelope, normalize
+from flowguard.wire.attributes import Attribute, attributes_to
+from flowguard.wire.envelope import Envelope, normalize
 
 QUEUE_ARN = "arn:aws:sqs:eu-west-1:123456789012:carts"
 TOPIC_ARN = "arn:aws:sns:eu-west-1:123456789012:cart-events"

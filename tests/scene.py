@@ -10,7 +10,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from flowguard.attributes import Attribute, attributes_to
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services, aws_store
 from flowguard.clock import ManualClock
@@ -21,13 +20,14 @@ from flowguard.ids import ObjectId, RequestId, SeededIds
 from flowguard.local.account import ACCOUNT_ID, REGION
 from flowguard.local.calls import Recorder, intercept
 from flowguard.local.embedded import EmbeddedAWS
-from flowguard.message import Message
 from flowguard.outcome import Done, Outcome
+from flowguard.protocol.run import RunItem
 from flowguard.retry import Fixed, RetryPolicy
-from flowguard.run import RunItem
 from flowguard.settings import Settings
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.wire.attributes import Attribute, attributes_to
+from flowguard.wire.message import Message
 
 START = 1_800_000_000_000
 

@@ -7,7 +7,11 @@ import sys
 
 import pytest
 
-COMMANDS = {"prove": "tests.prove.__main__", "races": "tests.races.__main__", "soak": "tests.soak.__main__"}
+COMMANDS = {
+    "prove": "tests.proofs.prove.__main__",
+    "races": "tests.proofs.races.__main__",
+    "soak": "tests.proofs.soak.__main__",
+}
 
 
 @pytest.mark.parametrize(

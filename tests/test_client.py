@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from flowguard.attributes import Attribute
 from flowguard.client import FlowClient, Started
 from flowguard.clock import ManualClock
 from flowguard.destinations import Function, Queue, Topic
 from flowguard.errors import SendFailed
 from flowguard.events import Event
 from flowguard.ids import SeededIds
-from flowguard.ports import Refusal
+from flowguard.wire.attributes import Attribute
+from flowguard.worker.ports import Refusal
 from tests.scene import START, Order, Orders, Scene, scene
 
 

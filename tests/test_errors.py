@@ -29,7 +29,7 @@ from flowguard.errors import (
     WriteInvalid,
     shown,
 )
-from flowguard.routing import Unroutable
+from flowguard.worker.routing import Unroutable
 
 SENTENCES: list[tuple[FlowguardError, str]] = [
     (FlowguardError("it broke"), "it broke"),

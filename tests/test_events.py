@@ -10,7 +10,7 @@ import pytest
 
 from flowguard.events import Event, Happening, Tally, all_of, log
 from flowguard.ids import ObjectId, RequestId
-from flowguard.message import ErrorNote, Message
+from flowguard.wire.message import ErrorNote, Message
 
 SECRET = "4111-1111"
 MESSAGE = Message(

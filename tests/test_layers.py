@@ -14,33 +14,45 @@ from pathlib import Path
 
 import pytest
 
-# Lowest first. A name is a module or a package right under flowguard/.
+# Lowest first. A name is a module or a package right under flowguard/, or a module of one of its wings.
+WINGS = {"wire", "protocol", "worker"}
 LAYERS = (
     {
+        *WINGS,
+        "clock",
+        "destinations",
         "errors",
         "ids",
-        "clock",
-        "alarm",
-        "retry",
-        "writes",
-        "destinations",
-        "settings",
-        "attributes",
-        "verdicts",
         "printable",
+        "protocol.conflict",
+        "protocol.verdicts",
+        "retry",
+        "settings",
+        "wire.attributes",
+        "worker.alarm",
+        "writes",
     },
-    {"payloads", "failure", "message", "outcome", "events", "notification", "records", "home", "signing"},
-    {"bodies"},
-    {"outbox"},
-    {"step", "envelope"},
-    {"stage"},
+    {
+        "payloads",
+        "failure",
+        "outcome",
+        "wire.home",
+        "wire.message",
+        "wire.notification",
+        "wire.records",
+        "wire.signing",
+    },
+    {"events", "wire.bodies"},
+    {"protocol.outbox", "wire.envelope"},
+    {"protocol.run", "step"},
+    {"protocol.claims", "stage"},
     {"flow"},
-    {"run", "routing", "trust"},
-    {"claims", "plan", "ports", "ending"},
-    {"telling", "dead_letters", "unsent"},
-    {"dispatch", "redrive"},
-    {"runtime"},
-    {"batch"},
+    {"worker.routing", "worker.trust"},
+    {"worker.ending", "worker.plan", "worker.ports"},
+    {"worker.dead_letters", "worker.telling", "worker.unsent"},
+    {"worker.dispatch", "worker.redrive"},
+    {"worker.runtime"},
+    {"worker.batch"},
     {"aws"},
     {"handler", "client"},
     {"local"},
@@ -121,8 +133,9 @@ def is_explained(lines: list[str], node: ast.stmt) -> bool:
 
 
 def name_of(module: str) -> str:
-    """``claims`` of ``flowguard.claims``, ``aws`` of ``flowguard.aws.store``, nothing of the front page."""
-    return module.partition(".")[2].partition(".")[0]
+    """``protocol.claims`` of ``flowguard.protocol.claims``, ``aws`` of ``flowguard.aws.store``."""
+    _, first, second, *_ = [*module.split("."), "", "", ""]
+    return f"{first}.{second}" if first in WINGS and second else first
 
 
 def is_ours(module: str) -> bool:
@@ -223,7 +236,7 @@ def test_a_module_without_a_layer_is_told_where_to_go() -> None:
     "source", ["import boto3", "import botocore.config", "from moto import mock_aws", "def f():\n    import boto3"]
 )
 def test_aws_in_the_core_is_seen(source: str) -> None:
-    assert knowing_aws(read("flowguard.runtime", source))
+    assert knowing_aws(read("flowguard.worker.runtime", source))
     assert not knowing_aws(read("flowguard.aws.store", source))
 
 
@@ -239,23 +252,23 @@ def test_aws_in_the_core_is_seen(source: str) -> None:
     ],
 )
 def test_an_import_from_above_is_seen(source: str) -> None:
-    assert upward(read("flowguard.runtime", source, "flowguard.aws", "flowguard.aws.store"))
+    assert upward(read("flowguard.worker.runtime", source, "flowguard.aws", "flowguard.aws.store"))
 
 
 def test_a_circle_is_seen() -> None:
     modules = {
-        "flowguard.run": "from flowguard.routing import Routes",
-        "flowguard.routing": "from flowguard import run",
+        "flowguard.protocol.run": "from flowguard.worker.routing import Routes",
+        "flowguard.worker.routing": "from flowguard.protocol import run",
     }
     assert cycles(imports_of(modules)) == [
-        "flowguard.run is imported by flowguard.routing is imported by flowguard.run"
+        "flowguard.protocol.run is imported by flowguard.worker.routing is imported by flowguard.protocol.run"
     ]
 
 
 @pytest.mark.parametrize(
     ("body", "allowed"),
     [
-        ("from flowguard.run import Claim  # heavy", False),
+        ("from flowguard.protocol.run import Claim  # heavy", False),
         ("from flowguard.aws.store import Store", False),
         ("from flowguard.aws.store import Store  # boto3 loads on first use", True),
         ("# boto3 loads on first use\n    import zlib\n    from flowguard.aws.store import Store", True),

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from flowguard.attributes import Attribute
 from flowguard.clock import ManualClock
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.errors import RunFailed, TooLarge, TooManyWrites
 from flowguard.flow import Flow
-from flowguard.message import FLOW_STAGE, OWN_ATTRIBUTES, PLACE, REQUEST_ID, REQUESTED_AT
-from flowguard.outbox import Kind
 from flowguard.outcome import Done, Outcome
+from flowguard.protocol.outbox import Kind
 from flowguard.stage import Stage
 from flowguard.step import NoState, Step
 from flowguard.testing import step_for
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import FLOW_STAGE, OWN_ATTRIBUTES, PLACE, REQUEST_ID, REQUESTED_AT
 from flowguard.writes import Condition, Delete, Put, Update
 from tests.sent_ids import readable
 

@@ -17,9 +17,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from flowguard.aws.faults import error_code
 from flowguard.aws.sender import MOST_ENTRIES, AWSSender
 from flowguard.clock import Clock, SystemClock
-from flowguard.dead_letters import Letter
 from flowguard.errors import FlowguardError
 from flowguard.flow import AnyFlow
+from flowguard.worker.dead_letters import Letter
 
 if TYPE_CHECKING:
     from flowguard.aws.clients import Clients

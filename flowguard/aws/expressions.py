@@ -1,14 +1,14 @@
 """The protocol's conditions, as DynamoDB writes them: the one place where they stand.
 
-``flowguard.claims`` decides the same in Python, and a test holds the two together over every small state. Each line
-below is one row of that decision.
+``flowguard.protocol.claims`` decides the same in Python, and a test holds the two together over every small state. Each
+line below is one row of that decision.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from flowguard.flow import OnConflict
+from flowguard.protocol.conflict import OnConflict
 
 _RESERVED: Final = {"#status": "status", "#owner": "owner", "#ttl": "ttl", "#result": "result", "#error": "error"}
 FIRST_HOP_NAMES: Final = {**_RESERVED, "#state": "state"}

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from flowguard.ids import ObjectId, Owner, RequestId
-from flowguard.message import Message
-from flowguard.run import RunItem, Status
+from flowguard.protocol.run import RunItem, Status
+from flowguard.wire.message import Message
 
 Item = dict[str, Any]
 """An item as DynamoDB's low-level API writes it: ``{"hop": {"N": "1"}, …}``."""

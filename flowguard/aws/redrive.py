@@ -10,17 +10,17 @@ from flowguard.aws.dead_letters import Reading, Unusable, explained
 from flowguard.aws.items import read_item, run_key
 from flowguard.aws.sender import AWSSender
 from flowguard.clock import Clock, SystemClock
-from flowguard.dead_letters import Letter
 from flowguard.destinations import Destination, Queue
 from flowguard.errors import FlowguardError, shown
 from flowguard.flow import AnyFlow
-from flowguard.home import Home, is_local
-from flowguard.outbox import Kind, Send
-from flowguard.ports import Refusal
 from flowguard.printable import LONGEST_PART, bounded
-from flowguard.redrive import Fate, Judgement, judge
-from flowguard.signing import UNSIGNED, Signer
-from flowguard.unsent import Unsent
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.wire.home import Home, is_local
+from flowguard.wire.signing import UNSIGNED, Signer
+from flowguard.worker.dead_letters import Letter
+from flowguard.worker.ports import Refusal
+from flowguard.worker.redrive import Fate, Judgement, judge
+from flowguard.worker.unsent import Unsent
 
 if TYPE_CHECKING:
     from flowguard.aws.clients import Clients

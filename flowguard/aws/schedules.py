@@ -15,8 +15,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from flowguard.aws.faults import error_code, is_final
 from flowguard.clock import Clock, SystemClock
-from flowguard.outbox import Send
-from flowguard.ports import Refusal
+from flowguard.protocol.outbox import Send
+from flowguard.worker.ports import Refusal
 
 if TYPE_CHECKING:
     from flowguard.aws.clients import Clients

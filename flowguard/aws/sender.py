@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from flowguard.attributes import Attribute, attributes_to
 from flowguard.aws.faults import is_final, is_final_code
 from flowguard.aws.schedules import Schedules
-from flowguard.bodies import bus_detail, function_payload
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
-from flowguard.outbox import LARGEST, Send
-from flowguard.ports import Refusal
 from flowguard.printable import bounded
+from flowguard.protocol.outbox import LARGEST, Send
 from flowguard.retry import LONGEST_SQS_DELAY, LONGEST_VISIBILITY
+from flowguard.wire.attributes import Attribute, attributes_to
+from flowguard.wire.bodies import bus_detail, function_payload
+from flowguard.worker.ports import Refusal
 
 if TYPE_CHECKING:
     from flowguard.aws.clients import Clients
-    from flowguard.envelope import Envelope
+    from flowguard.wire.envelope import Envelope
 
 MOST_ENTRIES = 10
 
@@ -34,7 +34,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}")
 
 
 class AWSSender:
-    """Implements :class:`flowguard.ports.Sender`. Queue URLs are looked up once a queue and kept."""
+    """Implements :class:`flowguard.worker.ports.Sender`. Queue URLs are looked up once a queue and kept."""
 
     def __init__(self, clients: Clients, schedules: Schedules | None = None) -> None:
         self._clients = clients

@@ -13,8 +13,8 @@ from flowguard.aws.store import DynamoDBStore
 from flowguard.clock import Clock, SystemClock
 from flowguard.events import Observer, log
 from flowguard.ids import Ids, RandomIds
-from flowguard.ports import Services
 from flowguard.settings import Settings
+from flowguard.worker.ports import Services
 
 
 def aws_store(settings: Settings, clients: Clients) -> DynamoDBStore:

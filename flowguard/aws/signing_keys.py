@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from flowguard.clock import Clock
 from flowguard.errors import SettingsError
 from flowguard.settings import Settings
-from flowguard.signing import SETTING, UNSIGNED, Keys, KeySigner, Signer
+from flowguard.wire.signing import SETTING, UNSIGNED, Keys, KeySigner, Signer
 
 if TYPE_CHECKING:
     from flowguard.aws.clients import Clients

@@ -26,13 +26,13 @@ from flowguard.aws.items import (
 )
 from flowguard.aws.packing import Packed, Packing
 from flowguard.aws.writes import condition_failure, write_action
-from flowguard.claims import decide, refused_commit, taken
 from flowguard.errors import RunFailed, TextGone, TooLarge, WriteInvalid
-from flowguard.flow import OnConflict
 from flowguard.ids import RequestId
-from flowguard.outbox import Outbox, StoredOutbox
-from flowguard.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem, Status
-from flowguard.verdicts import Verdict
+from flowguard.protocol.claims import decide, refused_commit, taken
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.outbox import Outbox, StoredOutbox
+from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem, Status
+from flowguard.protocol.verdicts import Verdict
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -53,7 +53,7 @@ _SAID = {
 
 
 class DynamoDBStore:
-    """Implements :class:`flowguard.ports.Store` on one table. Immutable; safe to share between threads."""
+    """Implements :class:`flowguard.worker.ports.Store` on one table. Immutable; safe to share between threads."""
 
     def __init__(
         self,

@@ -18,10 +18,10 @@ from flowguard.aws.signing_keys import aws_signer
 from flowguard.cli.letters import Filters, Seconds, Telling, show_letter, show_letters
 from flowguard.cli.printing import complain
 from flowguard.clock import SystemClock
-from flowguard.dead_letters import Letter
 from flowguard.errors import SettingsError
 from flowguard.local.loading import NoSuchFlow, load_flows
 from flowguard.settings import Settings
+from flowguard.worker.dead_letters import Letter
 
 FAILED: Final = 1  # the exit code where a letter is not as it was asked for
 LISTED: Final = 100

@@ -16,9 +16,9 @@ from flowguard.aws.redrive import Outcome
 from flowguard.cli.console import cell, console, line
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.tables import Column, show_table
-from flowguard.dead_letters import Letter
-from flowguard.notification import to_json
 from flowguard.printable import bounded
+from flowguard.wire.notification import to_json
+from flowguard.worker.dead_letters import Letter
 
 _COLUMNS: Final = (
     *map(Column, ("id", "stage", "object", "hop", "redrive")),

@@ -10,9 +10,9 @@ from typing import Final
 import click
 
 from flowguard.cli.printing import complain, say_json
-from flowguard.envelope import BadRecord, Envelope
-from flowguard.envelope import normalize as normalize_event
-from flowguard.notification import to_json
+from flowguard.wire.envelope import BadRecord, Envelope
+from flowguard.wire.envelope import normalize as normalize_event
+from flowguard.wire.notification import to_json
 
 BAD: Final = 2  # the exit code where something could not be read
 

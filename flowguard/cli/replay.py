@@ -14,7 +14,6 @@ from flowguard.cli.console import console
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.recordings import Unreadable, read_files
 from flowguard.cli.timeline import show_aftermath, show_timeline, summary
-from flowguard.envelope import BadRecord
 from flowguard.errors import DefinitionError, SettingsError
 from flowguard.local.aftermath import Aftermath
 from flowguard.local.crash import Crashes
@@ -23,6 +22,7 @@ from flowguard.local.loading import NoSuchFlow, load_flows
 from flowguard.local.points import Point
 from flowguard.local.recording import Planned, Recorded, plan, read_recording
 from flowguard.local.world import MOST_RECEIVES, World
+from flowguard.wire.envelope import BadRecord
 
 BAD: Final = 2  # the exit code where something could not be read
 

@@ -9,10 +9,10 @@ from decimal import Decimal
 from typing import Any
 
 from flowguard.aws.writes import from_item
-from flowguard.envelope import BadRecord, normalize
 from flowguard.local.functions import queue_of
 from flowguard.local.world import World
-from flowguard.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
+from flowguard.wire.envelope import BadRecord, normalize
+from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

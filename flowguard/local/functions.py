@@ -8,15 +8,15 @@ from datetime import timedelta
 from typing import Any
 
 from flowguard.destinations import Queue, Topic
-from flowguard.envelope import Envelope
 from flowguard.errors import RunFailed, SettingsError
 from flowguard.flow import AnyFlow
 from flowguard.handler import dlq_handler, lambda_handler
-from flowguard.message import FLOW_STAGE
 from flowguard.payloads import decode
-from flowguard.ports import Services
-from flowguard.runtime import LEASE_WITHOUT_LAMBDA
 from flowguard.stage import AnyStage
+from flowguard.wire.envelope import Envelope
+from flowguard.wire.message import FLOW_STAGE
+from flowguard.worker.ports import Services
+from flowguard.worker.runtime import LEASE_WITHOUT_LAMBDA
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from flowguard.envelope import BadRecord, normalize
 from flowguard.local.account import ACCOUNT_ID
 from flowguard.local.calls import ApiCall, Proceed, Response
 from flowguard.local.embedded import EmbeddedAWS
 from flowguard.local.queues import Queues
 from flowguard.local.supply import Supply
 from flowguard.local.virtual import VirtualTime
+from flowguard.wire.envelope import BadRecord, normalize
 
 _SENDING = frozenset({"SendMessage", "SendMessageBatch", "Publish", "PublishBatch"})
 

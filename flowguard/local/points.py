@@ -10,11 +10,11 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Protocol
 
-from flowguard.envelope import Envelope
-from flowguard.message import Message
-from flowguard.outbox import Send
-from flowguard.ports import Refusal, Sender, Services, Store
-from flowguard.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
+from flowguard.protocol.outbox import Send
+from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
+from flowguard.wire.envelope import Envelope
+from flowguard.wire.message import Message
+from flowguard.worker.ports import Refusal, Sender, Services, Store
 
 
 class Point(StrEnum):

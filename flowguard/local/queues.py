@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from flowguard.envelope import Envelope, Source
+from flowguard.wire.envelope import Envelope, Source
 
 
 @dataclass(slots=True, eq=False)

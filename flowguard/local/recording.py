@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flowguard.envelope import BadRecord, Envelope, normalize
 from flowguard.local.world import START
-from flowguard.records import find_records
+from flowguard.wire.envelope import BadRecord, Envelope, normalize
+from flowguard.wire.records import find_records
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from flowguard.local.crash import Crashes
 from flowguard.local.points import Point
 from flowguard.local.queues import Delivery
-from flowguard.message import Message
+from flowguard.wire.message import Message
 
 
 class Script:

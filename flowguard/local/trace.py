@@ -12,8 +12,8 @@ from flowguard.aws.writes import from_item
 from flowguard.events import Event, Happening
 from flowguard.local.calls import ApiCall, Proceed, Response
 from flowguard.local.supply import queue_name
-from flowguard.message import REQUEST_ID, Message
-from flowguard.verdicts import Verdict
+from flowguard.protocol.verdicts import Verdict
+from flowguard.wire.message import REQUEST_ID, Message
 
 VERDICTS = {Event(verdict.value.lower()): verdict.value for verdict in Verdict} | {
     Event.UNREADABLE: "UNREADABLE",

@@ -24,7 +24,6 @@ from typing import Any, Final, Protocol, Self
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services, aws_store
-from flowguard.envelope import Envelope
 from flowguard.errors import NotProcessed
 from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
@@ -39,8 +38,9 @@ from flowguard.local.queues import Delivery, Queues
 from flowguard.local.supply import Supply
 from flowguard.local.trace import Trace, Watch
 from flowguard.local.virtual import VirtualTime
-from flowguard.message import Message
 from flowguard.settings import Settings
+from flowguard.wire.envelope import Envelope
+from flowguard.wire.message import Message
 
 START: Final = 1_767_225_600_000
 """2026-01-01T00:00:00Z, for a world that is told no other."""

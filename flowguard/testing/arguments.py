@@ -11,12 +11,12 @@ from typing import Any, Final, TypeGuard
 
 from pydantic import BaseModel
 
-from flowguard.attributes import Attribute
 from flowguard.destinations import Destination
 from flowguard.errors import EnvelopeError, SettingsError
 from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import RequestId
 from flowguard.testing.explorer.beginning import low_level
+from flowguard.wire.attributes import Attribute
 
 
 def is_flow(value: object) -> TypeGuard[AnyFlow]:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flowguard.attributes import Attribute
 from flowguard.errors import FlowguardError
 from flowguard.local.delivered import Delivered
 from flowguard.testing.story import story
+from flowguard.wire.attributes import Attribute
 
 
 class NotThere(FlowguardError):

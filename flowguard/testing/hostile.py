@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from flowguard.attributes import Attribute
+from flowguard.wire.attributes import Attribute
 
 _Value = TypeVar("_Value")
 _Held_co = TypeVar("_Held_co", covariant=True)

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from flowguard.attributes import Attribute, attributes_to
-from flowguard.notification import to_timestamp
 from flowguard.payloads import Payload, encode, encode_json
+from flowguard.wire.attributes import Attribute, attributes_to
+from flowguard.wire.notification import to_timestamp
 
 Event = dict[str, Any]
 Attributes = Mapping[str, Attribute | str | int | float | Decimal | bytes]

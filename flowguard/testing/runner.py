@@ -9,11 +9,9 @@ from typing import Any, Final, Self
 
 from pydantic import BaseModel
 
-from flowguard.attributes import Attribute
 from flowguard.aws.writes import from_item
 from flowguard.client import FlowClient, Started
 from flowguard.destinations import Destination, Queue
-from flowguard.envelope import BadRecord
 from flowguard.errors import FlowguardError, SettingsError
 from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
@@ -36,6 +34,8 @@ from flowguard.testing.explorer.view import body_of
 from flowguard.testing.flow_result import FlowResult, RunEnd, SentMessage
 from flowguard.testing.shared_world import SharedWorld
 from flowguard.testing.story import story
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import BadRecord
 
 MOST_DELIVERIES: Final = 1_000
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from flowguard.attributes import Attribute
 from flowguard.clock import Clock, ManualClock
 from flowguard.ids import ObjectId, RequestId
-from flowguard.message import Message
 from flowguard.stage import Stage
 from flowguard.step import StateT, Step
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import Message
 
 FLOW = "flow-under-test"
 

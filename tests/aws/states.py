@@ -8,10 +8,10 @@ from itertools import product
 from typing import Any
 
 from flowguard.aws.items import number, run_key
-from flowguard.flow import OnConflict
 from flowguard.ids import ObjectId, Owner, RequestId
-from flowguard.message import Message
-from flowguard.run import ClaimRequest
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.run import ClaimRequest
+from flowguard.wire.message import Message
 
 NOW = 1_000_000
 LEASES = {"alive": NOW + 5_000, "over": NOW, "abandoned": NOW - 100_001}

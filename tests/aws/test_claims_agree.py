@@ -1,4 +1,4 @@
-"""The condition expression and ``flowguard.claims`` give the same answer, and each part of the expression is needed."""
+"""The condition expression and ``flowguard.protocol.claims`` give the same answer; each part of it is needed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.items import read_item
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
-from flowguard.claims import decide, taken
-from flowguard.flow import OnConflict
-from flowguard.run import Claim
+from flowguard.protocol.claims import decide, taken
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.run import Claim
+from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
-from flowguard.verdicts import Verdict
 from tests.aws.engines import on_moto
 from tests.aws.states import Meeting, meetings
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 
-from flowguard.attributes import Attribute, attributes_to
 from flowguard.aws.clients import Clients
 from flowguard.aws.dead_letters import DeadLetterQueue, Reading, Unusable, explained
 from flowguard.aws.redrive import Outcome as Redriven
@@ -21,12 +20,13 @@ from flowguard.flow import AnyFlow, Flow
 from flowguard.handler import dlq_handler
 from flowguard.local.account import ACCOUNT_ID, REGION
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
-from flowguard.message import Message
 from flowguard.outcome import Done, Outcome
-from flowguard.redrive import Fate
-from flowguard.run import Status
+from flowguard.protocol.run import Status
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.wire.attributes import Attribute, attributes_to
+from flowguard.wire.message import Message
+from flowguard.worker.redrive import Fate
 from tests.scene import START, Order, Orders, OrderState, Scene, record, scene
 
 

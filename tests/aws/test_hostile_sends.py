@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from flowguard.attributes import Attribute
 from flowguard.aws.sender import AWSSender
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
-from flowguard.envelope import Envelope, normalize
 from flowguard.errors import Reject, RunFailed, TooLarge
 from flowguard.ids import RequestId
 from flowguard.local.embedded import EmbeddedAWS
-from flowguard.outbox import Kind, Outbox, Send
+from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.testing import hostile
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import Envelope, normalize
 from tests.aws.engines import clients_of
-from tests.soak.ground import Ground
+from tests.proofs.soak.ground import Ground
 
 ID = {"uniquerequestid": Attribute.string("r1")}
 

@@ -28,7 +28,7 @@ from flowguard.flow import Flow
 from flowguard.handler import LambdaHandler, lambda_handler
 from flowguard.ids import RequestId
 from flowguard.outcome import Done, Outcome
-from flowguard.run import RunItem, Status
+from flowguard.protocol.run import RunItem, Status
 from flowguard.settings import Settings
 from flowguard.stage import Stage
 from flowguard.step import Step

@@ -12,9 +12,9 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from flowguard.aws.packing import Packing
 from flowguard.aws.store import DynamoDBStore
-from flowguard.claims import taken
 from flowguard.errors import ConditionFailed, WriteInvalid
-from flowguard.run import Claim, Commit, Committed, Fenced, FencedBy, Status
+from flowguard.protocol.claims import taken
+from flowguard.protocol.run import Claim, Commit, Committed, Fenced, FencedBy, Status
 from flowguard.writes import Condition, Put, Write
 from tests.aws.states import NOW, STORED, item, request
 

@@ -14,17 +14,17 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from flowguard.aws.schedules import Schedules, schedule_name
 from flowguard.clock import ManualClock
 from flowguard.destinations import Queue
-from flowguard.envelope import Envelope, normalize
 from flowguard.errors import Retry
 from flowguard.events import Event
 from flowguard.flow import Flow
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from flowguard.local.embedded import EmbeddedAWS
 from flowguard.local.memory.aws import MemoryAWS
-from flowguard.message import Place
-from flowguard.outbox import Kind, Send
-from flowguard.ports import Refusal
+from flowguard.protocol.outbox import Kind, Send
 from flowguard.step import Step
+from flowguard.wire.envelope import Envelope, normalize
+from flowguard.wire.message import Place
+from flowguard.worker.ports import Refusal
 from tests.aws.engines import clients_of
 from tests.scene import START, CloseOrder, OrderState, PriceOrder, Scene, scene
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from flowguard.attributes import Attribute
 from flowguard.aws.schedules import Schedules
 from flowguard.aws.sender import AWSSender
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
-from flowguard.envelope import Envelope, normalize
 from flowguard.local.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.local.embedded import EmbeddedAWS
-from flowguard.outbox import LARGEST, Kind, Send
-from flowguard.ports import Refusal
+from flowguard.protocol.outbox import LARGEST, Kind, Send
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import Envelope, normalize
+from flowguard.worker.ports import Refusal
 from tests.aws.engines import clients_of
 
 ID = {"uniquerequestid": Attribute.string("r1")}

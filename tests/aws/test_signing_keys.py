@@ -15,7 +15,7 @@ from flowguard.errors import SettingsError
 from flowguard.local.calls import Recorder, intercept
 from flowguard.local.embedded import EmbeddedAWS
 from flowguard.settings import Settings
-from flowguard.signing import UNSIGNED, Signer
+from flowguard.wire.signing import UNSIGNED, Signer
 
 SECRET = "s3cret-" + "x" * 32
 KEYS = f"k1:{SECRET}"

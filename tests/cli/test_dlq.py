@@ -12,12 +12,12 @@ import pytest
 from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
 
-from flowguard.attributes import Attribute, attributes_to
 from flowguard.cli import main
 from flowguard.cli.letters import duration
 from flowguard.errors import Reject
 from flowguard.local.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
+from flowguard.wire.attributes import Attribute, attributes_to
 from tests.scene import OrderState, Scene, scene
 
 TARIFF = "no such tariff"

@@ -18,10 +18,10 @@ from flowguard.events import Event
 from flowguard.local.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.local.embedded import EmbeddedAWS
 from flowguard.local.virtual import VirtualTime
-from flowguard.message import Place
-from flowguard.run import Status
-from flowguard.runtime import LEASE_WITHOUT_LAMBDA
+from flowguard.protocol.run import Status
 from flowguard.testing import step_for
+from flowguard.wire.message import Place
+from flowguard.worker.runtime import LEASE_WITHOUT_LAMBDA
 from flowguard.writes import Put, Update
 from flows.take_payment import flow, gateway, handlers
 from flows.take_payment.flow import CHARGING, QUEUES, TABLES, BookPayment, ChargeCard, TakePayment

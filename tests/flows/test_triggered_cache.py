@@ -12,7 +12,7 @@ from flowguard import Done, Reject
 from flowguard.events import Event
 from flowguard.local.calls import intercept
 from flowguard.local.embedded import EmbeddedAWS
-from flowguard.run import Status
+from flowguard.protocol.run import Status
 from flowguard.testing import step_for
 from flowguard.writes import Put, Update
 from flows.triggered_cache import handlers

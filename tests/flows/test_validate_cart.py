@@ -11,9 +11,9 @@ from flowguard import Done, Reject
 from flowguard.events import Event
 from flowguard.local.calls import intercept
 from flowguard.local.embedded import EmbeddedAWS
-from flowguard.run import Status
-from flowguard.runtime import LEASE_WITHOUT_LAMBDA
+from flowguard.protocol.run import Status
 from flowguard.testing import step_for
+from flowguard.worker.runtime import LEASE_WITHOUT_LAMBDA
 from flowguard.writes import Put, Update
 from flows.validate_cart import handlers
 from flows.validate_cart.flow import QUEUES, TABLES, CheckCart, ConfirmCart, PriceCart, ValidateCart

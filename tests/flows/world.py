@@ -16,7 +16,7 @@ from flowguard.events import Event, Tally
 from flowguard.ids import SeededIds
 from flowguard.local.calls import ApiCall, Proceed, Response
 from flowguard.local.embedded import EmbeddedAWS
-from flowguard.run import RunItem
+from flowguard.protocol.run import RunItem
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 NOW = 1_767_323_160_000  # 2026-01-02T03:06:00Z, a little later than the samples were recorded

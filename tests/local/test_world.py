@@ -22,11 +22,11 @@ from flowguard.local.points import Point
 from flowguard.local.recording import Recorded, plan, read_recording
 from flowguard.local.script import Script
 from flowguard.local.world import START, STEP, World
-from flowguard.message import Message
 from flowguard.outcome import Done, Outcome
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import batch, invocation, sns_event, sqs_event
+from flowguard.wire.message import Message
 
 TABLES = {"orders": "order_id", "totals": "day"}
 MESSAGES = Topic("arn:aws:sns:us-east-1:123456789012:parcels")

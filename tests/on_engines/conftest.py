@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.soak.ground import Ground
+from tests.proofs.soak.ground import Ground
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Any
 from flowguard import Done, Flow, Outcome, Stage, Step, lambda_handler
 from flowguard.events import Event, Tally
 from tests.engines.polling import comes_true
-from tests.soak.ground import Ground
-from tests.soak.mapping import Mapping
+from tests.proofs.soak.ground import Ground
+from tests.proofs.soak.mapping import Mapping
 
 COPIES = 50
 LEASE = timedelta(seconds=4)

@@ -9,10 +9,10 @@ from typing import Any
 
 from flowguard import PER_REQUEST, Done, Fixed, Flow, Outcome, RetryPolicy, Stage, Step, lambda_handler
 from flowguard.events import Event, Tally
-from flowguard.run import Status
+from flowguard.protocol.run import Status
 from tests.engines.polling import comes_true
-from tests.soak.ground import Ground
-from tests.soak.mapping import Mapping
+from tests.proofs.soak.ground import Ground
+from tests.proofs.soak.mapping import Mapping
 
 HANDLED: list[tuple[str, int]] = []
 DEADLY = -1

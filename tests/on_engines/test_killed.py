@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from flowguard import Done, Flow, Outcome, Stage, Step, dlq_handler, lambda_handler
-from flowguard.run import RunItem, Status
+from flowguard.protocol.run import RunItem, Status
 from tests.engines.polling import comes_true
-from tests.soak.ground import Ground
-from tests.soak.mapping import Mapping
-from tests.soak.workers import Workers, workers_on
+from tests.proofs.soak.ground import Ground
+from tests.proofs.soak.mapping import Mapping
+from tests.proofs.soak.workers import Workers, workers_on
 
 MIB = 1 << 20
 

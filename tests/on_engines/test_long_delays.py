@@ -14,12 +14,12 @@ from flowguard import Done, Flow, Outcome, Retry, Settings, Stage, Step, lambda_
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services
 from flowguard.clock import Clock, ManualClock, SystemClock
-from flowguard.envelope import Envelope, normalize
 from flowguard.events import Tally
-from flowguard.run import Status
+from flowguard.protocol.run import Status
+from flowguard.wire.envelope import Envelope, normalize
 from tests.engines.polling import comes_true
-from tests.soak.ground import Ground
-from tests.soak.mapping import Mapping, Record
+from tests.proofs.soak.ground import Ground
+from tests.proofs.soak.mapping import Mapping, Record
 
 WAIT = timedelta(minutes=20)
 ROLE = "arn:aws:iam::123456789012:role/scheduler"

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.races.__main__ import report
-from tests.races.figures import figures
-from tests.races.history import History
-from tests.races.mishaps import Odds
-from tests.races.mutants import break_expressions
-from tests.races.reconcile import Check, reconcile
-from tests.races.run import Outcome, run
-from tests.races.worker import Race
-from tests.soak.journal import Line
+from tests.proofs.races.__main__ import report
+from tests.proofs.races.figures import figures
+from tests.proofs.races.history import History
+from tests.proofs.races.mishaps import Odds
+from tests.proofs.races.mutants import break_expressions
+from tests.proofs.races.reconcile import Check, reconcile
+from tests.proofs.races.run import Outcome, run
+from tests.proofs.races.worker import Race
+from tests.proofs.soak.journal import Line
 
 
 def race(url: str, folder: Path, claims: int, odds: Odds, mutant: str | None = None) -> Outcome:

@@ -11,13 +11,13 @@ from typing import TypeVar
 import pytest
 
 from flowguard.aws.store import DynamoDBStore
-from flowguard.flow import OnConflict
 from flowguard.ids import ObjectId, Owner, RequestId
-from flowguard.message import Message
-from flowguard.run import Claim, ClaimRequest, Commit, Committed, Refused, Status
-from flowguard.verdicts import Verdict
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Refused, Status
+from flowguard.protocol.verdicts import Verdict
+from flowguard.wire.message import Message
 from flowguard.writes import Condition, Update
-from tests.soak.ground import Ground
+from tests.proofs.soak.ground import Ground
 
 WORKERS, ROUNDS = 8, 25
 LEASE = 1_000

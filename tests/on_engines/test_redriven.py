@@ -10,8 +10,8 @@ import pytest
 from flowguard import Done, Flow, Outcome, Reject, Stage, Step, lambda_handler
 from flowguard.events import Tally
 from tests.engines.polling import comes_true
-from tests.soak.ground import Ground, id_of
-from tests.soak.mapping import Mapping
+from tests.proofs.soak.ground import Ground, id_of
+from tests.proofs.soak.mapping import Mapping
 
 CLOSED: set[str] = set()
 

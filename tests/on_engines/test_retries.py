@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from flowguard import Done, Fixed, Flow, Outcome, RetryPolicy, Stage, Step, lambda_handler
-from flowguard.envelope import Envelope, normalize
 from flowguard.events import Tally
-from flowguard.run import Status
-from tests.soak.ground import Ground
-from tests.soak.mapping import Mapping, Record
+from flowguard.protocol.run import Status
+from flowguard.wire.envelope import Envelope, normalize
+from tests.proofs.soak.ground import Ground
+from tests.proofs.soak.mapping import Mapping, Record
 
 SENT: dict[str, Any] = {
     "uniquerequestid": {"DataType": "String", "StringValue": "request-again"},

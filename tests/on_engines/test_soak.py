@@ -12,17 +12,17 @@ from typing import Any, TypeVar
 import pytest
 
 from flowguard.ids import RequestId
-from flowguard.run import Status
-from tests.soak.check import Check
-from tests.soak.chronicle import Chronicle
-from tests.soak.figures import figures
-from tests.soak.ground import Ground
-from tests.soak.journal import Line
-from tests.soak.mail import Told
-from tests.soak.odds import Odds
-from tests.soak.outcome import Outcome
-from tests.soak.reconcile import reconcile
-from tests.soak.run import requests, soak
+from flowguard.protocol.run import Status
+from tests.proofs.soak.check import Check
+from tests.proofs.soak.chronicle import Chronicle
+from tests.proofs.soak.figures import figures
+from tests.proofs.soak.ground import Ground
+from tests.proofs.soak.journal import Line
+from tests.proofs.soak.mail import Told
+from tests.proofs.soak.odds import Odds
+from tests.proofs.soak.outcome import Outcome
+from tests.proofs.soak.reconcile import reconcile
+from tests.proofs.soak.run import requests, soak
 
 Value = TypeVar("Value")
 Spoil = Callable[[Outcome], Outcome]

@@ -15,12 +15,9 @@ import pytest
 from pydantic import BaseModel
 
 from flowguard import testing
-from flowguard.attributes import Attribute
-from flowguard.envelope import Envelope, Source, normalize
 from flowguard.flow import Flow
 from flowguard.handler import LambdaBudget
 from flowguard.outcome import Done, Outcome
-from flowguard.routing import Routes
 from flowguard.stage import Stage
 from flowguard.step import NoState, Step
 from flowguard.testing import (
@@ -33,6 +30,9 @@ from flowguard.testing import (
     sqs_event,
     step_for,
 )
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import Envelope, Source, normalize
+from flowguard.worker.routing import Routes
 
 START = ManualClock().now()
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from flowguard.attributes import Attribute
-from flowguard.envelope import Envelope, normalize
 from flowguard.events import Event, Happening
 from flowguard.flow import AnyFlow
-from flowguard.message import OWN_ATTRIBUTES
 from flowguard.testing.explorer.history import History, Worked
 from flowguard.testing.explorer.problem import UNDISTURBED, Problem
 from flowguard.testing.explorer.standing import LOST, PARKED
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import Envelope, normalize
+from flowguard.wire.message import OWN_ATTRIBUTES
 
 _MUST_STAY: Final = frozenset({Event.NOT_SENT, Event.BROKEN, Event.BUSY, Event.EARLY, Event.RETURNED})
 _MAY_STAY: Final = _MUST_STAY | {Event.FENCED, Event.RETRIED, Event.UNROUTABLE, Event.UNREADABLE, Event.UNTRUSTED}

@@ -15,14 +15,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from flowguard.message import FLOW_STAGE
-from flowguard.run import Status
+from flowguard.protocol.run import Status
 from flowguard.testing.explorer.failures import Failures, last_of_runs
 from flowguard.testing.explorer.history import History
 from flowguard.testing.explorer.parked import parked
 from flowguard.testing.explorer.posted import Posted
 from flowguard.testing.explorer.problem import EQUIVALENCE, Problem
 from flowguard.testing.explorer.view import body_of
+from flowguard.wire.message import FLOW_STAGE
 
 Free: TypeAlias = Mapping[str, Sequence[str]]
 """What may differ: attributes by table, and by queue the fields of bodies. ``{"orders": ["updated_at"]}``"""

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from flowguard.outbox import Kind
-from flowguard.run import RunItem, Status
+from flowguard.protocol.outbox import Kind
+from flowguard.protocol.run import RunItem, Status
 from flowguard.testing.explorer.history import History
 from flowguard.testing.explorer.naming import Names
 from flowguard.testing.explorer.posted import Posted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from flowguard.flow import AnyFlow
-from flowguard.run import RunItem
+from flowguard.protocol.run import RunItem
 from flowguard.testing.explorer.history import History, Version
 from flowguard.testing.explorer.problem import Problem
 

@@ -28,9 +28,8 @@ from flowguard.local.same_clients import SameClients
 from flowguard.local.supply import Supply
 from flowguard.local.virtual import VirtualTime
 from flowguard.local.world import START
-from flowguard.outbox import Outbox
-from flowguard.ports import Services
-from flowguard.run import RunItem
+from flowguard.protocol.outbox import Outbox
+from flowguard.protocol.run import RunItem
 from flowguard.settings import Settings
 from flowguard.testing.explorer.beginning import GivenItems, keys_of, read_items
 from flowguard.testing.explorer.chance import Chance, repeatable
@@ -38,6 +37,7 @@ from flowguard.testing.explorer.engine import Engine, EngineFor, Snapshots
 from flowguard.testing.explorer.history import Items
 from flowguard.testing.explorer.inbox import Given, read_given
 from flowguard.testing.explorer.plain import PlainFunction
+from flowguard.worker.ports import Services
 
 BUCKET: Final = "flowguard-texts"
 """Where long texts go, if any do."""

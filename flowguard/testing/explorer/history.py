@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from flowguard.envelope import Envelope
 from flowguard.events import Event, Happening
-from flowguard.message import Message
-from flowguard.redrive import Fate
-from flowguard.run import RunItem
+from flowguard.protocol.run import RunItem
 from flowguard.testing.explorer.posted import Posted
 from flowguard.testing.explorer.refusal import Refusal
 from flowguard.testing.explorer.schedule import Kind, Schedule
 from flowguard.testing.explorer.site import Site
+from flowguard.wire.envelope import Envelope
+from flowguard.wire.message import Message
+from flowguard.worker.redrive import Fate
 
 READS: Final = ("Get", "Query", "Scan", "BatchGet", "List", "Describe", "Receive", "Head", "TransactGet")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from flowguard.flow import AnyFlow
-from flowguard.outbox import Kind, Send
-from flowguard.run import RunItem
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.run import RunItem
 from flowguard.testing.explorer.history import History
 from flowguard.testing.explorer.problem import Problem
 

@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic import BaseModel
 
-from flowguard.envelope import BadRecord, Envelope, Source, normalize
 from flowguard.errors import SettingsError
 from flowguard.flow import AnyFlow
 from flowguard.ids import RequestId
@@ -19,6 +18,7 @@ from flowguard.local.queues import Delivery, Queues
 from flowguard.local.recording import Recorded, read_recording
 from flowguard.testing.explorer.posted import Posted
 from flowguard.testing.lambda_events import sns_to_sqs_event, sqs_event
+from flowguard.wire.envelope import BadRecord, Envelope, Source, normalize
 
 Message: TypeAlias = BaseModel | Mapping[str, Any]
 """The payload of a request, or a recorded event in any shape."""

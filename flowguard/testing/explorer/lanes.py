@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from flowguard.run import RunItem
+from flowguard.protocol.run import RunItem
 from flowguard.testing.explorer.history import History, Made, Noted, Version, Worked
 from flowguard.testing.explorer.site import Site
 from flowguard.testing.explorer.timeline import fault

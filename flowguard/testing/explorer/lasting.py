@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from flowguard.message import FLOW_STAGE
 from flowguard.testing.explorer.history import History, Made
 from flowguard.testing.explorer.posted import SENDING, Posted
 from flowguard.testing.explorer.refusal import can_be_denied
 from flowguard.testing.explorer.schedule import DENIED, Choice, Kind
+from flowguard.wire.message import FLOW_STAGE
 
 _What: TypeAlias = tuple[str, ...]
 """What is refused, and in which role it is met."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flowguard.attributes import Attribute, attributes_to
-from flowguard.dead_letters import Letter
 from flowguard.destinations import Queue
 from flowguard.errors import FlowguardError
 from flowguard.flow import AnyFlow
 from flowguard.local.functions import queue_of
-from flowguard.message import FLOW_STAGE
-from flowguard.redrive import Judgement, judge
-from flowguard.run import RunItem
+from flowguard.protocol.run import RunItem
 from flowguard.testing.explorer.history import History
 from flowguard.testing.explorer.posted import Posted
+from flowguard.wire.attributes import Attribute, attributes_to
+from flowguard.wire.message import FLOW_STAGE
+from flowguard.worker.dead_letters import Letter
+from flowguard.worker.redrive import Judgement, judge
 
 
 def letters(history: History, flows: Sequence[AnyFlow]) -> list[Posted]:

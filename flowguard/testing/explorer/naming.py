@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from flowguard.outbox import Kind
-from flowguard.run import RunItem
+from flowguard.protocol.outbox import Kind
+from flowguard.protocol.run import RunItem
 from flowguard.testing.explorer.history import History
 
 _SENT: Final = re.compile(r"(?P<base>.+)\.(?P<hop>\d+)(?:r(?P<redrive>\d+))?\.(?P<number>[^.]+)")

@@ -10,11 +10,11 @@ from flowguard.flow import AnyFlow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.local.functions import queue_of
 from flowguard.local.recording import Recorded, read_recording
-from flowguard.message import Message
 from flowguard.testing import lambda_events
 from flowguard.testing.explorer.ground import Ground
 from flowguard.testing.explorer.history import History
 from flowguard.testing.explorer.inbox import arn_of
+from flowguard.wire.message import Message
 
 _A_WHILE: Final = timedelta(hours=1)
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from flowguard.attributes import Attribute
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic, parse_destination
 from flowguard.testing.explorer.posted import Posted
+from flowguard.wire.attributes import Attribute
 
 
 @dataclass(frozen=True, slots=True)

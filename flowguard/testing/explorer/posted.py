@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from flowguard.attributes import Attribute, read_attributes
 from flowguard.local.supply import queue_name
-from flowguard.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
+from flowguard.wire.attributes import Attribute, read_attributes
+from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
 
 BATCHES: Final = {"SendMessageBatch": "Entries", "PublishBatch": "PublishBatchRequestEntries", "PutEvents": "Entries"}
 _SINGLE: Final = frozenset({"SendMessage", "Publish", "Invoke", "CreateSchedule"})

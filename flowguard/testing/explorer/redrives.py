@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from flowguard.aws.items import run_key
-from flowguard.dead_letters import Letter
 from flowguard.testing.explorer.expiry import last_moment
 from flowguard.testing.explorer.ground import Ground
 from flowguard.testing.explorer.history import History, Redriven
@@ -11,6 +10,7 @@ from flowguard.testing.explorer.inbox import Inbox
 from flowguard.testing.explorer.letters import judged, letters, read, sent_back
 from flowguard.testing.explorer.posted import Posted
 from flowguard.testing.explorer.schedule import Choice, Kind, Schedule
+from flowguard.worker.dead_letters import Letter
 
 
 class Redrives:

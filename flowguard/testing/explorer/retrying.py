@@ -8,14 +8,14 @@ from typing import Any
 from flowguard.errors import Retry
 from flowguard.events import Event
 from flowguard.flow import AnyFlow
-from flowguard.message import Message
-from flowguard.redrive import Fate
+from flowguard.protocol.run import RunItem, Status
 from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
-from flowguard.run import RunItem, Status
 from flowguard.stage import AnyStage
 from flowguard.testing.explorer.history import History, Redriven, Worked
 from flowguard.testing.explorer.posted import Posted
 from flowguard.testing.explorer.problem import Problem
+from flowguard.wire.message import Message
+from flowguard.worker.redrive import Fate
 
 
 def retries_keep_to_their_policy(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:

@@ -7,15 +7,15 @@ from typing import Final, TypeAlias
 
 from flowguard.events import Event
 from flowguard.flow import AnyFlow
-from flowguard.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
-from flowguard.outbox import Kind as SendKind
-from flowguard.outbox import Send
-from flowguard.run import RunItem, Status
+from flowguard.protocol.outbox import Kind as SendKind
+from flowguard.protocol.outbox import Send
+from flowguard.protocol.run import RunItem, Status
 from flowguard.testing.explorer.history import History
 from flowguard.testing.explorer.parked import parked
 from flowguard.testing.explorer.posted import Posted
 from flowguard.testing.explorer.problem import Problem
 from flowguard.testing.explorer.standing import Standing
+from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
 
 _Own: TypeAlias = tuple[str, ...]
 """What tells a committed send from others: its id; of a next hop's message its request id, object, stage and hop."""

@@ -11,8 +11,8 @@ from flowguard.destinations import Destination, Queue, Topic
 from flowguard.events import Happening
 from flowguard.flow import AnyFlow
 from flowguard.local.functions import queue_of, topics
-from flowguard.outbox import Send
-from flowguard.run import RunItem, Status
+from flowguard.protocol.outbox import Send
+from flowguard.protocol.run import RunItem, Status
 from flowguard.testing.explorer.failures import last_of_runs
 from flowguard.testing.explorer.faults import LAST_RECEIVE
 from flowguard.testing.explorer.history import History, Made, Worked

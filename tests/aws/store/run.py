@@ -8,9 +8,9 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.store import DynamoDBStore
 from flowguard.destinations import Queue
 from flowguard.ids import RequestId
-from flowguard.outbox import Kind, Outbox, Send
-from flowguard.run import Claim, Commit, Committed, Fenced, FencedBy, Refused, RunItem, Status
-from flowguard.verdicts import Verdict
+from flowguard.protocol.outbox import Kind, Outbox, Send
+from flowguard.protocol.run import Claim, Commit, Committed, Fenced, FencedBy, Refused, RunItem, Status
+from flowguard.protocol.verdicts import Verdict
 from flowguard.writes import Condition, Update, Write
 from tests.aws.states import NOW, STORED, request
 

@@ -9,9 +9,9 @@ from botocore.exceptions import ClientError
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_store
-from flowguard.flow import OnConflict
 from flowguard.local.calls import Recorder, intercept
-from flowguard.run import Status
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.run import Status
 from flowguard.settings import Settings
 from tests.aws.engines import on_memory
 from tests.aws.states import NOW, STORED, request

@@ -10,12 +10,12 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.items import number
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
-from flowguard.claims import decide
-from flowguard.flow import OnConflict
-from flowguard.message import ErrorNote
-from flowguard.run import Claim, Refused, Status
+from flowguard.protocol.claims import decide
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.run import Claim, Refused, Status
+from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
-from flowguard.verdicts import Verdict
+from flowguard.wire.message import ErrorNote
 from tests.aws.engines import on_memory
 from tests.aws.states import NOW, STORED, item, meetings, request
 from tests.aws.store.run import RID, claimed, commit, meet, stored

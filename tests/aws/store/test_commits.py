@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flowguard.aws.store import DynamoDBStore
 from flowguard.local.calls import Recorder, intercept
-from flowguard.message import ErrorNote
-from flowguard.run import Committed, Status
+from flowguard.protocol.run import Committed, Status
+from flowguard.wire.message import ErrorNote
 from tests.aws.states import NOW
 from tests.aws.store.run import RID, claimed, commit, stored
 

@@ -12,9 +12,9 @@ from flowguard.aws.items import number
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.ids import RequestId
-from flowguard.message import ErrorNote
-from flowguard.run import Claim, Committed, Fenced, FencedBy, Status
+from flowguard.protocol.run import Claim, Committed, Fenced, FencedBy, Status
 from flowguard.settings import Settings
+from flowguard.wire.message import ErrorNote
 from tests.aws.engines import on_moto
 from tests.aws.states import NOW, STORED, item
 from tests.aws.store.run import claimed, commit, fenced, meet, stored

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from flowguard.attributes import Attribute
 from flowguard.aws.clients import Clients
 from flowguard.aws.packing import Packing
 from flowguard.aws.store import DynamoDBStore
@@ -15,11 +14,12 @@ from flowguard.destinations import Function, Queue
 from flowguard.errors import Reject, RunFailed, WriteInvalid
 from flowguard.ids import ObjectId, RequestId
 from flowguard.local.calls import Recorder, intercept
-from flowguard.message import ErrorNote
-from flowguard.outbox import Kind, Outbox, Send
 from flowguard.payloads import encode_json
-from flowguard.run import Claim, ClaimRequest, Committed, Status
+from flowguard.protocol.outbox import Kind, Outbox, Send
+from flowguard.protocol.run import Claim, ClaimRequest, Committed, Status
 from flowguard.testing import hostile
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import ErrorNote
 from flowguard.writes import Condition, Put, Update, Write
 from tests.aws.engines import on_dynamodb_local
 from tests.aws.states import NOW, STORED

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from flowguard.aws.store import DynamoDBStore
-from flowguard.flow import OnConflict
-from flowguard.run import Refused
-from flowguard.verdicts import Verdict
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.run import Refused
+from flowguard.protocol.verdicts import Verdict
 from tests.aws.states import NOW, request
 from tests.aws.store.run import claimed, stored
 

@@ -8,7 +8,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import ConditionFailed, WriteInvalid
 from flowguard.local.calls import Recorder, intercept
-from flowguard.run import FencedBy
+from flowguard.protocol.run import FencedBy
 from flowguard.writes import Condition, Delete, Put, Update
 from tests.aws.store.run import cart, claimed, commit, counted, fenced, stored
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ParamValidationError
 
-from flowguard.attributes import Attribute
 from flowguard.clock import ManualClock
-from flowguard.envelope import Envelope, normalize
 from flowguard.local.memory.aws import MemoryAWS
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import Envelope, normalize
 
 
 def send(aws: MemoryAWS, url: str, body: str, **more: Any) -> str:

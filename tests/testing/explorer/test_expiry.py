@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from flowguard import plan, runtime
 from flowguard.testing.explorer import explore, replay
+from flowguard.worker import plan, runtime
 from tests.testing.explorer import seeded
 from tests.testing.explorer.histories import history_of
 

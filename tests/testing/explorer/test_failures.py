@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from flowguard.message import Message
-from flowguard.plan import Planner
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer import explore, replay
 from flowguard.testing.explorer.history import History
+from flowguard.wire.message import Message
+from flowguard.worker.plan import Planner
 from tests.testing.explorer import seeded
 from tests.testing.explorer.histories import history_of
 

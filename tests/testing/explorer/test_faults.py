@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from flowguard import runtime
-from flowguard.run import Claim, Committed, Fenced, FencedBy, RunItem, Status
+from flowguard.protocol.run import Claim, Committed, Fenced, FencedBy, RunItem, Status
 from flowguard.testing.explorer import explore, replay
+from flowguard.worker import runtime
 from tests.testing.explorer import seeded
 from tests.testing.explorer.histories import history_of
 

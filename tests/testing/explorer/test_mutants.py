@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from flowguard import batch
 from flowguard.aws import expressions
-from flowguard.dispatch import dispatch
-from flowguard.flow import OnConflict
-from flowguard.outbox import Kind, Outbox
-from flowguard.run import RunItem
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.outbox import Kind, Outbox
+from flowguard.protocol.run import RunItem
 from flowguard.testing.explorer import Report, explore
+from flowguard.worker import batch
+from flowguard.worker.dispatch import dispatch
 from tests.testing.explorer import seeded
 
 Patch = pytest.MonkeyPatch

@@ -7,12 +7,13 @@ from typing import Any
 import boto3
 import pytest
 
-from flowguard import Bus, Done, Outcome, Stage, Step, Topic, batch
+from flowguard import Bus, Done, Outcome, Stage, Step, Topic
 from flowguard.aws.sender import AWSSender
-from flowguard.dispatch import dispatch
 from flowguard.testing.explorer import explore, replay
 from flowguard.testing.explorer.partial import parts, refused
 from flowguard.testing.explorer.timeline import struck
+from flowguard.worker import batch
+from flowguard.worker.dispatch import dispatch
 from tests.testing.explorer import seeded
 from tests.testing.explorer.histories import history_of
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from flowguard.envelope import resend
 from flowguard.events import Event, Happening
 from flowguard.handler import LambdaHandler
 from flowguard.ids import Owner
-from flowguard.run import RunItem, Status
+from flowguard.protocol.run import RunItem, Status
 from flowguard.testing.explorer import explore
 from flowguard.testing.explorer.history import History, Version
 from flowguard.testing.explorer.invariants import PROMISES, broken
+from flowguard.wire.envelope import resend
 from tests.testing.explorer import seeded
 from tests.testing.explorer.histories import history_of
 
@@ -194,7 +194,7 @@ def test_a_history_that_breaks_a_promise_is_noticed(forged: Callable[[History], 
 
 def test_a_retry_that_loses_a_part_of_its_message_breaks_i11(monkeypatch: pytest.MonkeyPatch) -> None:
     whole: Any = resend
-    monkeypatch.setattr("flowguard.plan.resend", lambda envelope, extras: _spoiled(*whole(envelope, extras)))
+    monkeypatch.setattr("flowguard.worker.plan.resend", lambda envelope, extras: _spoiled(*whole(envelope, extras)))
     flow = seeded.flow_of(seeded.PlainPut)
     assert "I11" in rules(history_of(flow, [ORDER], "e2", tables=seeded.TABLES), flow)
 

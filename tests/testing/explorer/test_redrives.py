@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from flowguard.aws import expressions
-from flowguard.flow import OnConflict
-from flowguard.message import Message
-from flowguard.redrive import Fate, Judgement
+from flowguard.protocol.conflict import OnConflict
 from flowguard.testing.explorer import Report, explore, redrives, replay
 from flowguard.testing.explorer.history import History
 from flowguard.testing.explorer.invariants import broken
+from flowguard.wire.message import Message
+from flowguard.worker.redrive import Fate, Judgement
 from tests.testing.explorer import seeded
 from tests.testing.explorer.histories import history_of
 

@@ -7,15 +7,12 @@ from typing import Any
 
 import pytest
 
-from flowguard import batch, dispatch, runtime
 from flowguard.aws import packing, sender, store
 from flowguard.clock import ManualClock
-from flowguard.ending import Ending
 from flowguard.errors import SendFailed
 from flowguard.events import Event
 from flowguard.local.calls import ApiCall
 from flowguard.local.memory.aws import MemoryAWS
-from flowguard.telling import Teller
 from flowguard.testing.explorer import explore, replay
 from flowguard.testing.explorer.driver import run
 from flowguard.testing.explorer.engine import in_memory
@@ -25,8 +22,11 @@ from flowguard.testing.explorer.invariants import broken
 from flowguard.testing.explorer.parked import parked
 from flowguard.testing.explorer.refusal import refusal_at
 from flowguard.testing.explorer.schedule import Schedule
-from tests.prove.flows import TABLES, Order
-from tests.prove.texts import OFFLOAD_ABOVE, Recalls
+from flowguard.worker import batch, dispatch, runtime
+from flowguard.worker.ending import Ending
+from flowguard.worker.telling import Teller
+from tests.proofs.prove.flows import TABLES, Order
+from tests.proofs.prove.texts import OFFLOAD_ABOVE, Recalls
 from tests.testing.explorer import seeded
 
 ORDER = seeded.Order(order_id="o1", amount=3)

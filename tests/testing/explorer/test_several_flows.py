@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from flowguard.message import Message
 from flowguard.testing import sns_event
 from flowguard.testing.explorer import explore
 from flowguard.testing.explorer.driver import run
@@ -15,9 +14,10 @@ from flowguard.testing.explorer.ground import Ground
 from flowguard.testing.explorer.history import History
 from flowguard.testing.explorer.invariants import broken
 from flowguard.testing.explorer.schedule import Schedule
-from tests.prove import given
-from tests.prove.fanned import ORDERED, Bills, Packs
-from tests.prove.flows import TABLES, Counts, Pair
+from flowguard.wire.message import Message
+from tests.proofs.prove import given
+from tests.proofs.prove.fanned import ORDERED, Bills, Packs
+from tests.proofs.prove.flows import TABLES, Counts, Pair
 
 ONE_MESSAGE = [sns_event(ORDERED, {"order_id": "o1"})]
 Patch = pytest.MonkeyPatch

@@ -1,0 +1,113 @@
+"""What a message may do, decided from the run item alone: pure functions, the protocol's table in code.
+
+The store asks DynamoDB the same question as one condition expression; a test goes through every small state of the
+table and holds the two to the same answer.
+"""
+
+from __future__ import annotations
+
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.run import ENDED, Claim, ClaimRequest, Committed, Fenced, FencedBy, RunItem, Status
+from flowguard.protocol.verdicts import Verdict
+
+
+def decide(item: RunItem | None, request: ClaimRequest) -> Verdict:
+    """What the message is told, given the item as it stands."""
+    m = request.message
+    if item is None:
+        return Verdict.CLAIMED if m.hop == 1 else Verdict.GONE
+    if m.request_id != item.request_id:
+        return _another_run(item, request)
+    if m.hop == item.hop:
+        return _same_hop(item, request)
+    if item.status in ENDED:
+        return Verdict.DONE
+    if m.hop < item.hop:
+        return Verdict.DUPLICATE
+    return Verdict.CLAIMED if m.hop == item.hop + 1 and item.done else Verdict.EARLY
+
+
+def _another_run(item: RunItem, request: ClaimRequest) -> Verdict:
+    m = request.message
+    if m.hop > 1:
+        return Verdict.SUPERSEDED
+    if (m.requested_at, m.request_id) < (item.requested_at, item.request_id):
+        return Verdict.STALE
+    ended_before = item.status in ENDED and item.committed_at < m.requested_at
+    if request.on_conflict is OnConflict.SUPERSEDE or ended_before or is_abandoned(item, request):
+        return Verdict.CLAIMED
+    return Verdict.IGNORED
+
+
+def is_abandoned(item: RunItem, request: ClaimRequest) -> bool:
+    """Whether the run has not ended, and nobody has worked on it for longer than its flow allows."""
+    return item.status is Status.RUNNING and item.lease_until < request.abandoned_before
+
+
+def _same_hop(item: RunItem, request: ClaimRequest) -> Verdict:
+    """A copy of the request that was sent with an earlier time is passed by: who has the later one carries it out."""
+    m = request.message
+    older = m.hop == 1 and m.requested_at < item.requested_at
+    if item.done:
+        redriven = item.status is Status.FAILED and m.redrive > item.redrive
+        return Verdict.CLAIMED if redriven and not older else Verdict.DONE
+    stored = (item.redrive, item.retry)
+    if m.attempt < stored:
+        return Verdict.DUPLICATE
+    if m.attempt == stored and item.lease_until > request.now and item.owner != request.owner:
+        return Verdict.BUSY
+    return Verdict.DUPLICATE if older else Verdict.CLAIMED
+
+
+def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
+    """The item as a granted claim leaves it, given the item it found. What is not in the message comes from there.
+
+    A first hop starts from an empty state and touches no outbox: what is in it is of a run taken over, or of this
+    run's own end. A later hop clears the outbox, for its message was the last that the outbox had to send.
+    """
+    m, first = request.message, request.message.hop == 1
+    return RunItem(
+        request_id=m.request_id,
+        requested_at=m.requested_at,
+        version=m.version,
+        status=Status.RUNNING,
+        stage=m.stage,
+        hop=m.hop,
+        retry=m.retry,
+        redrive=m.redrive,
+        epoch=item.epoch + 1 if item is not None else 1,
+        owner=request.owner,
+        lease_until=request.lease_until,
+        done=False,
+        committed_at=item.committed_at if item is not None else 0,
+        outbox=item.outbox if item is not None and first else None,
+        state=None if item is None or first else item.state,
+        stages={m.stage: m.request_id} if item is None or first else {**item.stages, m.stage: m.request_id},
+        ttl=request.expires_at // 1000,
+        lost=None if item is None or first else item.lost,
+    )
+
+
+def refused_commit(claim: Claim, wanted: Status, item: RunItem | None) -> Committed | Fenced:
+    """What a commit whose condition failed means, given the item that stood in its way.
+
+    ``wanted`` is the status that the commit was to write: a worker that finds its own earlier commit, of another
+    ending, has finished the hop before.
+
+    ::
+
+        worker ── commit ──▶ DynamoDB: applied
+               ◀─ answer lost ─✗
+               ── commit, repeated by botocore ──▶ condition fails, for the first one has set ``done``
+               ◀─ the item, with this worker's own owner and epoch: that was a success
+    """
+    mine = claim.item
+    if item is None:
+        return Fenced(FencedBy.EXPIRED, None)
+    if item.request_id != mine.request_id:
+        older = (item.requested_at, item.request_id) < (mine.requested_at, mine.request_id)
+        return Fenced(FencedBy.EXPIRED if older else FencedBy.NEWER_RUN, item)
+    if item.epoch == mine.epoch and item.owner == mine.owner and item.status is wanted:
+        return Committed()
+    finished = item.hop > mine.hop or item.done
+    return Fenced(FencedBy.FINISHED if finished else FencedBy.OTHER_ATTEMPT, item)

@@ -1,0 +1,241 @@
+"""What a commit has to send. It is stored in the run item by the very write that commits, and sent afterwards."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from flowguard.destinations import Bus, Destination, Function, Queue, Topic, parse_destination
+from flowguard.errors import EnvelopeError, RunFailed, TooLarge
+from flowguard.ids import RequestId
+from flowguard.retry import LONGEST_SQS_DELAY
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.bodies import bus_detail, function_payload
+
+
+class Kind(StrEnum):
+    """Why something is sent. The order of a dispatch follows from it."""
+
+    SIDE = "side"
+    COMPLETE = "complete"
+    DEAD = "dead"
+    NEXT = "next"
+
+    @property
+    def is_last(self) -> bool:
+        """What carries the run itself goes after everything else: its arrival proves that the rest was sent."""
+        return self is Kind.NEXT or self is Kind.DEAD
+
+
+LARGEST = {Queue: 1_048_576, Topic: 262_144, Function: 1_048_576, Bus: 1_048_576}
+"""What the services take, in bytes: a message with its attributes, or a whole batch of them."""
+
+LARGEST_SCHEDULED = 262_144
+"""What EventBridge Scheduler takes as the body of a message that it sends later."""
+
+MOST_ATTRIBUTES = 10
+
+_REFUSED_CHARACTERS = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 has no place for: SQS and SNS refuse it in bodies and attributes."""
+
+_ATTRIBUTE_NAME = re.compile(r"(?!(?i:aws|amazon)\.)[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
+_LONGEST_ATTRIBUTE_NAME = 256
+_LONGEST_ATTRIBUTE_TYPE = 256
+
+
+def refused_character(text: str) -> str | None:
+    """The first character that SQS and SNS refuse, as it is written in Python; None where they take all."""
+    found = _REFUSED_CHARACTERS.search(text)
+    return None if found is None else ascii(found[0])
+
+
+@dataclass(frozen=True)
+class Send:
+    """One message to be sent.
+
+    ``id`` is the same whenever the same send is repeated, so that receivers can drop copies. ``delay`` is in whole
+    seconds (SQS only). ``group`` is the FIFO message group.
+    """
+
+    kind: Kind
+    to: Destination
+    body: str
+    id: str
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    delay: int = 0
+    group: str | None = None
+
+    def checked(self) -> Send:
+        """The same send, if its service takes it: asked before anything is written, so that no outbox holds another.
+
+        Raises :class:`RunFailed` or :class:`TooLarge`, naming the destination and what is wrong with the message.
+        """
+        if problem := self._problem():
+            raise RunFailed(f"a message to {self.to} {problem}")
+        if self.size > self._largest:
+            body = self._body_size()
+            raise TooLarge(f"a message to {self.to}", {"body": body, "attributes": self.size - body}, self._largest)
+        return self
+
+    @property
+    def size(self) -> int:
+        """Bytes as the services count them, of the text that goes over the wire."""
+        match self.to:
+            case Bus(_, source, detail_type):
+                return len(
+                    f"{source}{detail_type}{bus_detail(self.body, self.attributes)}".encode("utf-8", "surrogatepass")
+                )
+            case Function():
+                return len(function_payload(self.id, self.body, self.attributes).encode())
+            case _:
+                return self._body_size() + sum(_attribute_size(name, a) for name, a in self.attributes.items())
+
+    def _body_size(self) -> int:
+        return len(self.body) if self.body.isascii() else len(self.body.encode("utf-8", "surrogatepass"))
+
+    @property
+    def _largest(self) -> int:
+        return LARGEST_SCHEDULED if self.delay > LONGEST_SQS_DELAY.total_seconds() else LARGEST[type(self.to)]
+
+    def _problem(self) -> str | None:
+        if not _is_readable(self.to):
+            return "cannot be sent: it names no destination"
+        if type(self.delay) is not int or self.delay < 0:
+            return f"has a delay of {self.delay!r}; it is a whole number of seconds"
+        if isinstance(self.to, Bus | Function):
+            return None  # their texts are JSON, in which every character can be written, and an attribute is a field
+        if not self.body:
+            return "has an empty body, which SQS and SNS refuse"
+        if character := refused_character(self.body):
+            return f"has the character {character} in its body, which SQS and SNS refuse; send JSON, which escapes it"
+        return attributes_problem(self.attributes)
+
+    def as_json(self) -> list[Any]:
+        attributes = {name: [a.type, a.value] for name, a in self.attributes.items()}
+        row: list[Any] = [self.kind.value, str(self.to), self.body, self.id, attributes]
+        return [*row, self.delay, self.group] if self.delay or self.group else row
+
+    @classmethod
+    def from_json(cls, row: list[Any]) -> Send:
+        kind, to, body, send_id, attributes, *rest = row
+        delay, group = rest or (0, None)
+        return cls(
+            Kind(kind),
+            parse_destination(to),
+            body,
+            send_id,
+            {name: Attribute(*pair) for name, pair in attributes.items()},
+            delay,
+            group,
+        )
+
+
+class Outbox(NamedTuple):
+    """The sends of one commit, in order, and which run and moment they belong to (ms since 1970)."""
+
+    request_id: RequestId
+    committed_at: int
+    sends: tuple[Send, ...]
+
+    def to_text(self) -> str:
+        return json.dumps(
+            [self.request_id, self.committed_at, [send.as_json() for send in self.sends]], separators=(",", ":")
+        )
+
+    @classmethod
+    def from_text(cls, text: str) -> Outbox:
+        request_id, committed_at, rows = json.loads(text)
+        return cls(request_id, committed_at, tuple(Send.from_json(row) for row in rows))
+
+    def left_by_another(self, request_id: RequestId, not_before: int) -> tuple[Send, ...]:
+        """What the claim of ``request_id`` has to send on behalf of the run it took over.
+
+        Nothing of the run's own: the message that was claimed was its last send, so the rest had gone before. Of
+        another run all but its next hop, which the takeover has fenced. And nothing committed before ``not_before``:
+        no message of that time can still be queued, so its own redelivery had its chance, and receivers may have
+        forgotten the id by which they would drop a copy (docs/decisions/0003).
+        """
+        if self.request_id == request_id or self.committed_at < not_before:
+            return ()
+        return tuple(send for send in self.sends if send.kind is not Kind.NEXT)
+
+
+class StoredOutbox:
+    """An outbox whose sends lie outside the item. They are read when they are to be sent, and not to decide whether.
+
+    ``read`` answers the text of the whole :class:`Outbox`. It may raise :class:`flowguard.errors.TextGone`.
+    """
+
+    def __init__(self, request_id: RequestId, committed_at: int, read: Callable[[], str]) -> None:
+        self.request_id = request_id
+        self.committed_at = committed_at
+        self._read = read
+        self._found: Outbox | None = None
+
+    @property
+    def sends(self) -> tuple[Send, ...]:
+        """As :attr:`Outbox.sends`."""
+        return self._whole.sends
+
+    def left_by_another(self, request_id: RequestId, not_before: int) -> tuple[Send, ...]:
+        """As :meth:`Outbox.left_by_another`. Reads nothing where no text is needed to say that nothing is left."""
+        if self.request_id == request_id or self.committed_at < not_before:
+            return ()
+        return self._whole.left_by_another(request_id, not_before)
+
+    @property
+    def _whole(self) -> Outbox:
+        """Read once. Without the lock of ``cached_property``, which all outboxes of a process share on Python 3.11."""
+        if self._found is None:
+            self._found = Outbox.from_text(self._read())
+        return self._found
+
+
+def _is_readable(to: Destination) -> bool:
+    """Whether the destination comes back from the outbox as it was."""
+    try:
+        return parse_destination(str(to)) == to
+    except ValueError:
+        return False
+
+
+def attributes_problem(attributes: Mapping[str, Attribute]) -> str | None:
+    """Why SQS and SNS would refuse a message with these attributes; None where they take it."""
+    if len(attributes) > MOST_ATTRIBUTES:
+        names = ", ".join(ascii(name[:40])[1:-1] for name in attributes)
+        return f"has {len(attributes)} attributes of at most {MOST_ATTRIBUTES}: {names}"
+    return next((problem for name, a in attributes.items() if (problem := _attribute_problem(name, a))), None)
+
+
+def _attribute_size(name: str, attribute: Attribute) -> int:
+    """Name, type and value; bytes are counted as they are, and not as their base64."""
+    value = len(attribute.data) if attribute.is_binary else len(attribute.value.encode("utf-8", "surrogatepass"))
+    return len(f"{name}{attribute.type}".encode("utf-8", "surrogatepass")) + value
+
+
+def _attribute_problem(name: str, attribute: Attribute) -> str | None:
+    shown = f"the attribute {name[:40]!a}"
+    if len(name) > _LONGEST_ATTRIBUTE_NAME or not _ATTRIBUTE_NAME.fullmatch(name):
+        return f"has {shown}, and a name is up to 256 of a-z, A-Z, 0-9, '_', '-', '.'"
+    if not attribute.value:
+        return f"has {shown} without a value, which SQS and SNS refuse; leave it out"
+    if attribute.type != "String" and (problem := _type_problem(attribute)):
+        return f"has {shown}, {problem}"
+    if character := refused_character(attribute.value):
+        return f"has the character {character} in {shown}, which SQS and SNS refuse"
+    return None
+
+
+def _type_problem(attribute: Attribute) -> str | None:
+    """A type that there is not, or a value that is not of it: whoever reads the message would refuse it."""
+    if len(attribute.type) > _LONGEST_ATTRIBUTE_TYPE or refused_character(attribute.type):
+        return f"whose type is no text of at most {_LONGEST_ATTRIBUTE_TYPE} characters that SQS takes"
+    try:
+        Attribute.of_sqs_record(attribute.to_sqs_record(), "", "")
+    except EnvelopeError:
+        return f"whose type {attribute.type[:40]!a} there is not, or whose value is not of it"
+    return None

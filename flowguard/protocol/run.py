@@ -1,0 +1,136 @@
+"""The run item: the one record of a (flow, object id) that decides who may do what. Values only, no expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from flowguard.errors import TextGone
+from flowguard.ids import Owner, RequestId
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
+from flowguard.protocol.verdicts import Verdict
+from flowguard.wire.message import ErrorNote, Message
+from flowguard.writes import Write
+
+
+class Status(StrEnum):
+    """Where a run stands."""
+
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+
+ENDED = frozenset({Status.COMPLETED, Status.FAILED})
+
+
+class RunItem(NamedTuple):
+    """The item as it is stored. Times are ms since 1970; ``state`` and ``result`` are JSON text.
+
+    ``epoch`` grows by one with every claim and never goes back. ``done`` says that the current hop is committed.
+    ``stages`` holds the uniquerequestid of each stage passed; all are released when the run is complete.
+    """
+
+    request_id: RequestId
+    requested_at: int
+    version: int
+    status: Status
+    stage: str
+    hop: int
+    retry: int
+    redrive: int
+    epoch: int
+    owner: Owner
+    lease_until: int
+    done: bool
+    committed_at: int
+    outbox: Outbox | StoredOutbox | None = None
+    state: str | None = None
+    result: str | None = None
+    error: str | None = None
+    stages: Mapping[str, RequestId] = {}
+    ttl: int = 0
+    lost: TextGone | None = None
+    """Why the state or the result cannot be read, where the item points to a text that is gone."""
+
+    def unsent_at(self, hop: int) -> tuple[Send, ...]:
+        """What the commit of ``hop`` has to send and may not have sent: nothing once a later hop was claimed."""
+        return self.outbox.sends if self.outbox is not None and self.hop == hop else ()
+
+
+class ClaimRequest(NamedTuple):
+    """What a worker asks for: this message's hop, until ``lease_until``, under a nonce of its own. Times in ms."""
+
+    message: Message
+    owner: Owner
+    now: int
+    lease_until: int
+    on_conflict: OnConflict
+    abandoned_before: int
+    """A run whose lease ended before this moment is nobody's any more."""
+    expires_at: int
+    """When the item may be removed."""
+
+
+class Claim(NamedTuple):
+    """Ownership of one hop, immutable from claim to commit.
+
+    ``item`` is the run item as the claim left it. Its ``outbox`` is what is still there of an earlier commit: of this
+    run's, where its last message was just claimed, or of a run that was taken over. ``before`` is the item as the
+    claim found it, None where there was none.
+    """
+
+    message: Message
+    item: RunItem
+    before: RunItem | None
+
+
+class Refused(NamedTuple):
+    """The claim was not given. ``item`` is what stood in its way, None where there was nothing."""
+
+    verdict: Verdict
+    item: RunItem | None
+
+
+class Commit(NamedTuple):
+    """Everything that one hop changes, to be written at once or not at all. Times in ms.
+
+    ``state`` is the run's new state. A hop that failed leaves the stored one as it is, and says None.
+    """
+
+    status: Status
+    committed_at: int
+    expires_at: int
+    outbox: Outbox | None
+    state: str | None
+    result: str | None = None
+    error: ErrorNote | None = None
+    writes: tuple[Write, ...] = ()
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The commit is in the item, whether or not the first answer said so."""
+
+
+class FencedBy(StrEnum):
+    """Who owns the run now."""
+
+    NEWER_RUN = "newer run"
+    """Another request. Its claim keeps what was unsent: ack."""
+    OTHER_ATTEMPT = "other attempt"
+    """Another attempt of the same, unfinished hop. It may die: not acked."""
+    FINISHED = "finished"
+    """Another attempt, which finished the hop. It may die before it has sent anything: send its outbox, then ack."""
+    EXPIRED = "expired"
+    """Nobody, or an older request: the item had gone. This one has still to be carried out: not acked."""
+
+
+class Fenced(NamedTuple):
+    """The commit was refused because this worker no longer owns the hop. Nothing was written."""
+
+    by: FencedBy
+    item: RunItem | None

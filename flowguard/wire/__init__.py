@@ -1,0 +1,1 @@
+"""Reading and writing messages: attributes, envelopes, notifications, signatures."""

@@ -1,0 +1,304 @@
+"""One shape for every message, that of SNS to SQS: SQS's fields on top, a notification in the body.
+
+::
+
+    Lambda event ─ find_records ─ open_record ─ find_notification ┬ found: the message is in it, the record stays
+    or pasted JSON                                                └ none: the body is the message, ``record`` wraps it
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from flowguard.errors import EnvelopeError
+from flowguard.printable import bounded
+from flowguard.wire.attributes import Attribute, attributes_to, json_kind, read_attributes
+from flowguard.wire.notification import (
+    LAST_MOMENT,
+    UNKNOWN_FUNCTION,
+    UNKNOWN_QUEUE,
+    arn_service,
+    find_notification,
+    from_timestamp,
+    is_ours,
+    new_notification,
+    to_json,
+)
+from flowguard.wire.records import LAMBDA, SQS, Opened, find_records, open_invocation, open_record, record_id
+
+MAX_ATTRIBUTES: Final = 10  # that SQS takes beside a body
+
+
+class Source(StrEnum):
+    """How the record came to the function."""
+
+    SQS = "sqs"
+    SNS_SQS = "sns-sqs"
+    SNS_LAMBDA = "sns-lambda"
+    INVOCATION = "lambda"
+
+
+class Envelope(NamedTuple):
+    """A message that can be read. ``message`` is the sender's text, ``attributes`` are the sender's and a retry's."""
+
+    received: dict[str, Any]  # the record of SQS, its body not yet wrapped
+    source: Source
+    message: str
+    attributes: Mapping[str, Attribute]  # the notification's, and over them the record's own
+    notification: Mapping[str, Any] | None  # the body, parsed; None where it is the message itself
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The normalised record; normalising that again changes nothing. Made when asked for: few are sent again."""
+        if self.notification is None:
+            return _wrap(self.received, self.attributes)
+        return _corrected(self.received, self.notification) if is_ours(self.notification) else self.received
+
+    def extras(self) -> dict[str, Attribute]:
+        """The attributes on top of the normalised record: what a retry says beside the untouched message."""
+        if self.notification is None:
+            return {}
+        return {name: self.attributes[name] for name in self.received["messageAttributes"]}
+
+    @property
+    def message_id(self) -> str:
+        """SQS's; for what no queue delivered SNS's, or the invocation's."""
+        return str(self.received["messageId"])
+
+    @property
+    def sns_message_id(self) -> str | None:
+        """The same for every copy that SNS hands out; None for a message that SNS never saw."""
+        return self._by_sns["MessageId"] if self._by_sns else None
+
+    @property
+    def topic_arn(self) -> str | None:
+        return self._by_sns["TopicArn"] if self._by_sns else None
+
+    @property
+    def published_at(self) -> int | None:
+        """When SNS took it, in milliseconds; None for a message that SNS never saw."""
+        return from_timestamp(self._by_sns["Timestamp"]) if self._by_sns else None
+
+    @property
+    def _by_sns(self) -> Mapping[str, Any] | None:
+        return None if self.notification is None or is_ours(self.notification) else self.notification
+
+    @property
+    def subject(self) -> str | None:
+        return self.notification.get("Subject") if self.notification else None
+
+    @property
+    def sent_at(self) -> int | None:
+        """When SQS took this record (of a retry: the retry), in milliseconds."""
+        sent = self.received["attributes"].get("SentTimestamp")
+        return None if sent is None else int(sent)
+
+    @property
+    def receive_count(self) -> int:
+        return int(self.received["attributes"].get("ApproximateReceiveCount") or 1)
+
+    @property
+    def group_id(self) -> str | None:
+        """A FIFO queue's message group, a fair queue's tenant."""
+        group: str | None = self.received["attributes"].get("MessageGroupId")
+        return group
+
+    @property
+    def receipt_handle(self) -> str | None:
+        """With it the message is deleted, or its visibility changed; None where no queue delivered it."""
+        handle = self.received.get("receiptHandle")
+        return handle if isinstance(handle, str) else None
+
+    @property
+    def queue_arn(self) -> str | None:
+        arn = self.received.get("eventSourceARN")
+        return arn if isinstance(arn, str) and arn_service(arn) == "sqs" else None
+
+    @property
+    def queue(self) -> str | None:
+        """The queue's name."""
+        return self.queue_arn.rpartition(":")[2] if self.queue_arn else None
+
+    @property
+    def is_fifo(self) -> bool:
+        """From a FIFO queue, where one failed record holds up its group."""
+        return (self.queue_arn or "").endswith(".fifo")
+
+    @property
+    def retried_in_place(self) -> bool:
+        """Tried again as the same record: a copy would come out of order, or there is no queue to send one to."""
+        return self.is_fifo or self.queue_arn is None
+
+
+@dataclass(frozen=True)
+class BadRecord:
+    """A record that cannot be read. ``record_id`` is its message id where it has one, to be answered as a failure."""
+
+    record_id: str | None
+    index: int
+    raw: Any
+    error: EnvelopeError
+
+
+def normalize(
+    event: object,
+    *,
+    invocation_id: str | None = None,
+    function_arn: str | None = None,
+    received_at: int | None = None,
+) -> list[Envelope | BadRecord]:
+    """Every record of a Lambda event, or of JSON that someone pasted, in order. Raises nothing: any JSON is legal here.
+
+    What is no event of records is the payload of a direct invocation, and becomes one envelope; ``invocation_id``,
+    ``function_arn`` and ``received_at`` (milliseconds) are its message id, origin and time of sending.
+    """
+    found = find_records(event)
+    if found is None:
+        return [_read_invocation(event, invocation_id, function_arn, received_at)]
+    return [_read_or_bad(record, place, index) for index, (place, record) in enumerate(found)]
+
+
+def normalize_record(record: object, *, place: str = "record") -> Envelope:
+    """One record. EnvelopeError where it is none; ``place`` names it where its id cannot."""
+    return _read(open_record(record, place))
+
+
+def resend(envelope: Envelope, extras: Mapping[str, Attribute]) -> tuple[str, dict[str, Attribute]]:
+    """The body and attributes of a retry: the original untouched, beside it the extras, over those of earlier ones."""
+    attributes = {**envelope.extras(), **extras}
+    if len(attributes) > MAX_ATTRIBUTES:
+        names = bounded(", ".join(attributes))
+        problem = f"SQS takes {MAX_ATTRIBUTES}, this retry would have {len(attributes)}: {names}"
+        raise EnvelopeError(envelope.message_id, "messageAttributes", problem)
+    return envelope.record["body"], attributes
+
+
+def resend_alone(envelope: Envelope, extras: Mapping[str, Attribute]) -> str:
+    """The body of a retry that can have no attributes beside it: the extras are inside, over the original's own."""
+    notification = json.loads(envelope.record["body"])
+    inside = {**envelope.extras(), **extras}
+    notification["MessageAttributes"] = {
+        **(notification.get("MessageAttributes") or {}),
+        **attributes_to(Attribute.to_notification, inside),
+    }
+    return to_json(notification)
+
+
+# -- reading one -----------------------------------------------------------------------------------------------------
+
+
+def _read_or_bad(record: object, place: str, index: int) -> Envelope | BadRecord:
+    try:
+        return _read(open_record(record, place))
+    except EnvelopeError as error:
+        return BadRecord(record_id(record), index, record, error)
+
+
+def _read_invocation(payload: object, name: str | None, arn: str | None, at: int | None) -> Envelope | BadRecord:
+    try:
+        return _read(open_invocation(payload, name, arn, at))
+    except EnvelopeError as error:
+        return BadRecord(name, 0, payload, error)
+
+
+def _read(opened: Opened) -> Envelope:
+    name, record, extras, notification, where = opened
+    _check_attributes(record["attributes"], name)
+    if notification is None:
+        body = _body(record, name)
+        notification = find_notification(body, name)
+        if notification is None:
+            return Envelope(record, _source(record, None), body, extras, None)
+    sent = notification.get("MessageAttributes")
+    attributes = read_attributes(sent, Attribute.of_notification, name, f"{where}.MessageAttributes")
+    return Envelope(record, _source(record, notification), notification["Message"], attributes | extras, notification)
+
+
+def _wrap(record: dict[str, Any], attributes: Mapping[str, Attribute]) -> dict[str, Any]:
+    """A message sent to the queue itself is put into a notification, and its attributes move there with it."""
+    notification = new_notification(
+        record["body"],
+        message_id=record["messageId"],
+        arn=_origin(record),
+        sent_at=int(record["attributes"].get("SentTimestamp") or 0),
+        attributes=attributes,
+    )
+    return {**record, "body": to_json(notification), "messageAttributes": {}}
+
+
+def _corrected(record: dict[str, Any], notification: Mapping[str, Any]) -> dict[str, Any]:
+    """Where SQS moved the record, SQS's word for the queue before that stands in our notification.
+
+    The notification came as a message's body, and anybody who may send to the queue can write one.
+    """
+    source = _moved_from(record)
+    if source is None or source == notification["TopicArn"]:
+        return record
+    return {**record, "body": to_json({**notification, "TopicArn": source})}
+
+
+def _origin(record: dict[str, Any]) -> str:
+    """The ARN the message came through, or its placeholder: it tells our notification from one of SNS.
+
+    Of a record that SQS moved to a dead-letter queue it is the queue before that: where it belongs.
+    """
+    if (source := _moved_from(record)) is not None:
+        return source
+    is_invocation = record["eventSource"] == LAMBDA
+    arn = record.get("eventSourceARN")
+    if isinstance(arn, str) and arn_service(arn) == ("lambda" if is_invocation else "sqs"):
+        return arn
+    return UNKNOWN_FUNCTION if is_invocation else UNKNOWN_QUEUE
+
+
+def _moved_from(record: dict[str, Any]) -> str | None:
+    """The queue that SQS moved the record from, by SQS's own attribute; None where it did not move it."""
+    if record["eventSource"] != SQS:
+        return None
+    arn = record["attributes"].get("DeadLetterQueueSourceArn")
+    return arn if isinstance(arn, str) and arn_service(arn) == "sqs" else None
+
+
+def _source(record: dict[str, Any], notification: dict[str, Any] | None) -> Source:
+    match record["eventSource"]:
+        case "aws:lambda":
+            return Source.INVOCATION
+        case "aws:sns":
+            return Source.SNS_LAMBDA
+        case _:
+            return Source.SQS if notification is None or is_ours(notification) else Source.SNS_SQS
+
+
+# -- what a record must have -----------------------------------------------------------------------------------------
+
+
+def _body(record: dict[str, Any], name: str) -> str:
+    body = record.get("body")
+    if not isinstance(body, str):
+        raise EnvelopeError(name, "body", "missing" if body is None else f"expected text, got {json_kind(body)}")
+    return body
+
+
+def _check_attributes(attributes: object, name: str) -> None:
+    """Those that the envelope reads; the others pass through untouched."""
+    if not isinstance(attributes, dict):
+        raise EnvelopeError(name, "attributes", f"expected an object, got {json_kind(attributes)}")
+    for field in ("SentTimestamp", "ApproximateReceiveCount"):
+        value = attributes.get(field)
+        if value is not None and not _is_count(value):
+            problem = f"expected a whole number as text, got {str(value)[:40]!r}"
+            raise EnvelopeError(name, f"attributes.{field}", problem)
+    group = attributes.get("MessageGroupId")
+    if not isinstance(group, str | None):
+        raise EnvelopeError(name, "attributes.MessageGroupId", f"expected text, got {json_kind(group)}")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, str) and value.isdecimal() and len(value) <= _DIGITS and int(value) <= LAST_MOMENT
+
+
+_DIGITS: Final = len(str(LAST_MOMENT))

@@ -1,0 +1,274 @@
+"""A stage's message: which run, which hop, which attempt, and the payload's text.
+
+What travels with every message is four attributes, so that a sender's own six still fit beside them:
+
+``uniquerequestid``   the request id, the same in every hop, retry and redrive of a run
+``requestedat``       ms since 1970, set by whoever asked first
+``flowstage``         ``<flow>/<stage>``: what subscriptions can filter on
+``flowguard``         JSON: object id, version, hop, retry, redrive, and where set reply_to, the first error and sig
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple, TypeVar
+
+from flowguard.destinations import parse_destination
+from flowguard.errors import shown
+from flowguard.ids import ObjectId, RequestId, id_problem
+from flowguard.wire.attributes import Attribute
+
+REQUEST_ID = "uniquerequestid"
+REQUESTED_AT = "requestedat"
+FLOW_STAGE = "flowstage"
+PLACE = "flowguard"
+SIGNATURE = "sig"
+"""The key of the place that says who sent it: see ``flowguard.wire.signing``."""
+
+OWN_ATTRIBUTES = frozenset({REQUEST_ID, REQUESTED_AT, FLOW_STAGE, PLACE})
+MOST_CARRIED = 10 - len(OWN_ATTRIBUTES)
+"""SQS allows ten attributes a message."""
+
+MOST_HOPS = 1_000_000
+"""What a place may say of hop, retry, redrive and attempts: more than any run has, less than a number's limit."""
+
+HIGHEST_VERSION = 10**15 - 1
+
+_LONGEST_SIGNATURE = 128
+
+_LONGEST_ERROR = 500
+_LONGEST_TYPE = 100
+
+LONGEST_ID = 128
+"""Of what a hop sends: FIFO queues take no longer deduplication id."""
+
+_ROOM_FOR_NUMBER = 24
+"""What is left of that for the number of a send, or of a retry."""
+
+_Default = TypeVar("_Default", int, None)
+
+
+class ErrorNote(NamedTuple):
+    """An error and when it was raised (ms since 1970), in texts that any service stores."""
+
+    type: str
+    text: str
+    at: int
+
+    @classmethod
+    def of(cls, error: BaseException, at: int) -> ErrorNote:
+        """Note an error that was raised."""
+        try:
+            text = str(error)
+        except Exception:  # an error whose own text fails must not take the message down with it
+            text = "(its text cannot be read)"
+        return cls.storable(type(error).__name__, text, at)
+
+    @classmethod
+    def storable(cls, kind: str, text: str, at: int) -> ErrorNote:
+        """Make a note of any texts: cut where they are long, with half surrogate pairs written as escapes."""
+        return cls(_storable(kind)[:_LONGEST_TYPE], _storable(text)[:_LONGEST_ERROR], at)
+
+    def because(self, why: str) -> ErrorNote:
+        """The same error, with why it was the last: of a long text the end gives way to it."""
+        if not why:
+            return self
+        reason = _storable(f" ({why})")[: _LONGEST_ERROR // 2]
+        return self._replace(text=self.text[: _LONGEST_ERROR - len(reason)] + reason)
+
+    def as_json(self) -> list[Any]:
+        return [self.type, self.text, self.at]
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.text}"
+
+
+class Message(NamedTuple):
+    """One stage's work, addressed.
+
+    ``body`` is the payload's text (JSON for models and dicts). ``carried`` are the attributes that the flow passes on
+    with everything it sends. ``first_error`` is of the first attempt that failed: later ones often fail for other
+    reasons than the one that matters. ``last_error`` and ``attempts`` are a dead letter's: why and after how many
+    attempts it became one. Times are ms since 1970, UTC.
+    """
+
+    flow: str
+    stage: str
+    version: int
+    object_id: ObjectId
+    request_id: RequestId
+    requested_at: int
+    body: str
+    hop: int = 1
+    retry: int = 0
+    redrive: int = 0
+    reply_to: str | None = None
+    first_error: ErrorNote | None = None
+    last_error: ErrorNote | None = None
+    attempts: int | None = None
+    carried: Mapping[str, Attribute] = {}
+
+    @property
+    def attempt(self) -> tuple[int, int]:
+        """Attempts of a hop are ordered by redrive, then retry."""
+        return self.redrive, self.retry
+
+    @property
+    def hop_id(self) -> str:
+        """What the ids of everything that this hop sends begin with: the same in each attempt, new with a redrive.
+
+        A hop that failed for good has told so; what it sends after a redrive must not look like a copy of that. One
+        request id may be used in two flows, for two objects, or again later: a digest tells these apart
+        (docs/decisions/0015). Short enough for a number to follow within :data:`LONGEST_ID`.
+        """
+        run = json.dumps([self.flow, self.object_id, self.requested_at, self.request_id])
+        digest = sha256(run.encode()).hexdigest()
+        hop = f"{self.hop}r{self.redrive}" if self.redrive else f"{self.hop}"
+        readable = f"{self.request_id}-{digest[:16]}.{hop}"
+        return readable if len(readable) <= LONGEST_ID - _ROOM_FOR_NUMBER else f"{digest}.{hop}"
+
+    def for_object(self, object_id: ObjectId) -> Message:
+        """The same message, now that its payload has told what the run is for."""
+        return self._replace(object_id=object_id)
+
+    def at_retry(self, retry: int) -> Message:
+        """The same message as the attempt that its run item says it is."""
+        return self._replace(retry=retry)
+
+    def next(self, stage: str, body: str) -> Message:
+        """The message of the next hop of the same run."""
+        return self._replace(stage=stage, body=body, hop=self.hop + 1, retry=0, redrive=0, first_error=None)
+
+    def again(self, error: ErrorNote) -> Message:
+        """The same message, one attempt later. The first error stays the first."""
+        return self._replace(retry=self.retry + 1, first_error=self.first_error or error)
+
+    def redriven(self, error: ErrorNote) -> Message:
+        """The same message as a dead letter carries it: whoever sends it back needs to change nothing."""
+        return self._replace(
+            redrive=self.redrive + 1,
+            retry=0,
+            first_error=self.first_error or error,
+            last_error=error,
+            attempts=self.retry + 1,
+        )
+
+    def attributes(self) -> dict[str, Attribute]:
+        """What travels with a new message: flowguard's own attributes, then what the flow carries."""
+        return {**self.own_attributes(), **self.carried}
+
+    def own_attributes(self, signature: str | None = None) -> dict[str, Attribute]:
+        """The four of the module's table, in its order."""
+        place: dict[str, Any] = {"version": self.version, "hop": self.hop}
+        if self.object_id:
+            place["object"] = self.object_id
+        if self.retry:
+            place["retry"] = self.retry
+        if self.redrive:
+            place["redrive"] = self.redrive
+        if self.reply_to is not None:
+            place["reply_to"] = self.reply_to
+        if self.first_error is not None:
+            place["error"] = self.first_error.as_json()
+        if self.last_error is not None and self.last_error != self.first_error:
+            place["last_error"] = self.last_error.as_json()
+        if self.attempts is not None:
+            place["attempts"] = self.attempts
+        if signature is not None:
+            place[SIGNATURE] = signature
+        return {
+            REQUEST_ID: Attribute.string(self.request_id),
+            REQUESTED_AT: Attribute.number(self.requested_at),
+            FLOW_STAGE: Attribute.string(f"{self.flow}/{self.stage}"),
+            PLACE: Attribute.string(json.dumps(place, separators=(",", ":"))),
+        }
+
+
+class Place(NamedTuple):
+    """What the ``flowguard`` attribute says, checked."""
+
+    object_id: ObjectId | None = None
+    version: int | None = None
+    hop: int = 1
+    retry: int = 0
+    redrive: int = 0
+    reply_to: str | None = None
+    first_error: ErrorNote | None = None
+    last_error: ErrorNote | None = None
+    attempts: int | None = None
+    is_unsent: bool = False
+    """The message is a dead letter of something that could not be sent (see ``unsent``)."""
+    signature: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        """Raises ValueError with what is wrong; an unknown key is left to newer versions and passed over."""
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"is not JSON: {error}") from None
+        if not isinstance(found, dict):
+            raise ValueError("is not a JSON object")
+        object_id, reply_to = _text(found, "object"), _text(found, "reply_to")
+        if reply_to is not None:
+            parse_destination(reply_to)
+        return cls(
+            object_id=object_id,
+            version=_whole(found, "version", None, 1, HIGHEST_VERSION),
+            hop=_whole(found, "hop", 1, 1),
+            retry=_whole(found, "retry", 0, 0),
+            redrive=_whole(found, "redrive", 0, 0),
+            reply_to=reply_to,
+            first_error=_error_note(found, "error"),
+            last_error=_error_note(found, "last_error"),
+            attempts=_whole(found, "attempts", None, 1),
+            is_unsent="unsent" in found,
+            signature=_signature(found),
+        )
+
+
+def _text(found: dict[str, Any], name: str) -> Any:
+    """A text that may be an id or be sent to; None where there is none."""
+    value = found.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ValueError(f"has a {name!r} that is not text")
+    if problem := id_problem(value):
+        raise ValueError(f"has a {name!r} that {problem}")
+    return value
+
+
+def _signature(found: dict[str, Any]) -> str | None:
+    value = found.get(SIGNATURE)
+    if value is not None and not (isinstance(value, str) and len(value) <= _LONGEST_SIGNATURE):
+        raise ValueError(f"has a {SIGNATURE!r} that is not text of at most {_LONGEST_SIGNATURE} characters")
+    return value
+
+
+def _whole(found: dict[str, Any], name: str, default: _Default, least: int, most: int = MOST_HOPS) -> int | _Default:
+    """``null`` is as good as nothing: both are the default."""
+    value = found.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"has {name!r} {shown(value)}; it is a whole number of at least {least}")
+    if value > most:
+        raise ValueError(f"has {name!r} {shown(value)}; it is at most {most:,}")
+    return value
+
+
+def _error_note(found: dict[str, Any], name: str) -> ErrorNote | None:
+    match found.get(name):
+        case None:
+            return None
+        case [str(kind), str(text), int(at)]:
+            return ErrorNote.storable(kind, text, at)
+        case _:
+            raise ValueError(f"has an {name!r} that is not [type, text, ms]")
+
+
+def _storable(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

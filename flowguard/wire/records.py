@@ -1,0 +1,196 @@
+"""The records in an event, whatever the event is, each one opened as the record that an SQS trigger hands over.
+
+A new source is read here: its mark in :func:`find_records`, its function beside ``_open_sns``.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from flowguard.errors import EnvelopeError
+from flowguard.printable import LONGEST_PART, bounded
+from flowguard.wire.attributes import Attribute, attributes_to, json_kind, read_attributes
+from flowguard.wire.notification import (
+    arn_service,
+    check_notification,
+    claims_to_be_notification,
+    to_json,
+)
+
+SQS: Final = "aws:sqs"
+SNS: Final = "aws:sns"
+LAMBDA: Final = "aws:lambda"
+_PRINTED: Final = "receive-message"
+
+
+class Opened(NamedTuple):
+    """A record in the form of SQS. ``notification`` is set where it is known without reading the body."""
+
+    name: str  # what errors call the record
+    record: dict[str, Any]
+    attributes: dict[str, Attribute]  # the record's own, beside the body
+    notification: dict[str, Any] | None = None
+    where: str = "body"  # the field that holds the notification
+
+
+# -- finding ---------------------------------------------------------------------------------------------------------
+
+
+def find_records(event: object) -> list[tuple[str, object]] | None:
+    """Each record with its place in the event, in order; None where the event is a payload and no records at all."""
+    if isinstance(event, list):
+        return _listed(event, "")
+    if not isinstance(event, dict):
+        return None
+    if "Records" in event:
+        return [] if event == {"Records": []} else _listed(event["Records"], "Records")
+    if "Messages" in event and event.keys() <= {"Messages", "ResponseMetadata"}:
+        return _listed(event["Messages"], "Messages")
+    return [("record", event)] if _kind(event) and not _too_little(event) else None
+
+
+def record_id(record: object) -> str | None:
+    """Its message id, where it has one: SQS wants to hear it where the record failed."""
+    if not isinstance(record, dict):
+        return None
+    found = record.get("messageId") or record.get("MessageId")
+    return found if isinstance(found, str) and found else None
+
+
+def _listed(records: object, name: str) -> list[tuple[str, object]] | None:
+    if not isinstance(records, list) or not any(_kind(record) for record in records):
+        return None
+    return [(f"{name}[{place}]", record) for place, record in enumerate(records)]
+
+
+def _kind(record: object) -> str | None:
+    """The service that made the record; None where it is no record."""
+    if not isinstance(record, dict):
+        return None
+    source = record.get("eventSource") or record.get("EventSource")
+    if isinstance(source, str) and source.startswith("aws:"):
+        return source
+    if "messageId" in record and ("receiptHandle" in record or "body" in record):
+        return SQS
+    return _PRINTED if "MessageId" in record and "ReceiptHandle" in record else None
+
+
+def _too_little(record: dict[str, Any]) -> bool:
+    """``{"messageId": …, "body": …}`` will do for a record among records; on its own it may be anyone's payload."""
+    return not record.keys() & {"eventSource", "EventSource", "receiptHandle", "ReceiptHandle"}
+
+
+# -- opening ---------------------------------------------------------------------------------------------------------
+
+
+def open_record(record: object, place: str) -> Opened:
+    """EnvelopeError for what is no message; ``place`` names a record that has no id."""
+    kind = _kind(record)
+    if not isinstance(record, dict) or kind is None:
+        seen = "an object without eventSource" if isinstance(record, dict) else json_kind(record)
+        raise EnvelopeError(place, "(all of it)", f"expected a record of SQS or SNS, got {seen}")
+    if kind in (SQS, LAMBDA) or (kind == SNS and "body" in record):
+        return _open_sqs(record, kind, place)
+    if kind == _PRINTED:
+        return _open_printed(record, place)
+    if kind == SNS:
+        return _open_sns(record, place)
+    source = bounded(kind, LONGEST_PART)
+    problem = f"{source} records are not messages: flowguard reads those of SQS and SNS, and direct invocations"
+    raise EnvelopeError(record_id(record) or place, "eventSource", problem)
+
+
+def _open_sqs(record: dict[str, Any], kind: str, place: str) -> Opened:
+    """The record of an SQS trigger, or one normalised before. What a hand-written one leaves out is filled in."""
+    name = _name(record, "messageId", place)
+    attributes = read_attributes(record.get("messageAttributes"), Attribute.of_sqs_record, name, "messageAttributes")
+    get = record.get
+    if get("attributes") is None or get("messageAttributes") is None or get("eventSource") is None:
+        expected = {"attributes": {}, "messageAttributes": {}, "eventSource": kind}
+        record = record | {field: value for field, value in expected.items() if get(field) is None}
+    return Opened(name, record, attributes)
+
+
+def _open_printed(message: dict[str, Any], place: str) -> Opened:
+    """What ``aws sqs receive-message`` prints, and what boto3 answers: the same fields, capitalised."""
+    name = _name(message, "MessageId", place)
+    if "Body" not in message:
+        raise EnvelopeError(name, "Body", "missing")
+    sent = message.get("MessageAttributes")
+    attributes = read_attributes(sent, Attribute.of_receive_message, name, "MessageAttributes")
+    record = {_uncapitalised(field): value for field, value in message.items()}
+    record |= {
+        "messageId": name,
+        "body": message["Body"],
+        "attributes": {} if message.get("Attributes") is None else message["Attributes"],
+        "messageAttributes": attributes_to(Attribute.to_sqs_record, attributes),
+        "eventSource": SQS,
+    }
+    return Opened(name, record, attributes)
+
+
+def _uncapitalised(field: str) -> str:
+    """``MD5OfBody`` to ``md5OfBody``."""
+    return f"md5{field[3:]}" if field.startswith("MD5") else field[:1].lower() + field[1:]
+
+
+def _open_sns(record: dict[str, Any], place: str) -> Opened:
+    """SNS called the function itself: the notification is beside the record's other fields, parsed already."""
+    sns = record.get("Sns")
+    notification = check_notification(sns, record_id(sns) or place, "Sns")
+    arn = record.get("EventSubscriptionArn") or notification["TopicArn"]
+    kept = {key: value for key, value in record.items() if key not in ("EventSource", "EventSubscriptionArn", "Sns")}
+    name = notification["MessageId"]
+    made = _made_record(name, _text(notification, name, "Sns"), SNS, arn)
+    return Opened(name, kept | made, {}, notification, "Sns")
+
+
+def open_invocation(payload: object, invocation_id: str | None, arn: str | None, received_at: int | None) -> Opened:
+    """A direct invocation. A payload that is a notification is the message; any other is what the message says."""
+    name = invocation_id or "invocation"
+    notification = None
+    if claims_to_be_notification(payload):
+        notification = check_notification(payload, name, "payload")
+        name = invocation_id or notification["MessageId"]
+    body = payload if isinstance(payload, str) else _text(payload, name, "payload")
+    name = name if invocation_id or notification else _id_of(body)
+    record = _made_record(name, body, LAMBDA, arn)
+    if received_at is not None:
+        record["attributes"] = {"SentTimestamp": str(received_at)}
+    return Opened(name, record, {}, notification, "payload")
+
+
+def _id_of(body: str) -> str:
+    """For an invocation whose id no one told: the same for the same payload, another for another."""
+    return f"invocation-{sha256(to_json(body).encode()).hexdigest()[:16]}"
+
+
+def _text(value: object, name: str, field: str) -> str:
+    try:
+        return to_json(value)
+    except (TypeError, ValueError, RecursionError) as wrong:  # NaN, for one: Python reads it, but no one else
+        raise EnvelopeError(name, field, f"is not JSON: {wrong}") from None
+
+
+def _made_record(message_id: str, body: str, source: str, arn: object) -> dict[str, Any]:
+    """The record of a message that no queue delivered: no receipt handle, no checksum."""
+    record = {
+        "messageId": message_id,
+        "body": body,
+        "attributes": {},
+        "messageAttributes": {},
+        "eventSource": source,
+    }
+    if isinstance(arn, str) and arn_service(arn):
+        record |= {"eventSourceARN": arn, "awsRegion": arn.split(":")[3]}
+    return record
+
+
+def _name(record: dict[str, Any], field: str, place: str) -> str:
+    found = record.get(field)
+    if found is None or found == "":
+        raise EnvelopeError(place, field, "missing")
+    if not isinstance(found, str):
+        raise EnvelopeError(place, field, f"expected text, got {json_kind(found)}")
+    return found

@@ -1,0 +1,173 @@
+"""Signatures of messages: who knows a key may say hop, attempt and reply_to of a message; off unless keys are set.
+
+A signature stands in the ``flowguard`` attribute as ``"sig": "<key id>.<HMAC-SHA256 in hex>"``. It covers what the
+message says of itself and the digest of its body, which stays the same inside every envelope, retry and redrive.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Callable
+from typing import Protocol
+
+from flowguard.clock import Clock
+from flowguard.errors import SettingsError
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import Message
+
+SETTING = "FLOWGUARD_SIGNING_KEYS"
+
+SHORTEST_SECRET = 32
+"""In bytes: HMAC-SHA256 with less is weaker than its digest."""
+
+LOADED_AGAIN_AFTER = 300_000
+"""ms that pass at least before stored keys are loaded once more: unknown key ids may come from anybody."""
+
+_FORM = "flowguard-1"
+_KEY_ID = re.compile("[A-Za-z0-9_-]{1,32}")
+
+
+class Signer(Protocol):
+    """Signs what the own code sends, and judges what others did."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it signs."""
+        ...
+
+    @property
+    def is_required(self) -> bool:
+        """Whether what only flowguard may say has to be signed."""
+        ...
+
+    def sign(self, statement: str) -> str | None:
+        """The signature; None where messages are not signed."""
+        ...
+
+    def problem(self, statement: str, signature: str | None) -> str | None:
+        """Why the signature proves nothing; None for a valid one."""
+        ...
+
+
+class Unsigned:
+    """Signs nothing and believes no signature: where no keys are set."""
+
+    is_on = is_required = False
+
+    def sign(self, statement: str) -> str | None:
+        return None
+
+    def problem(self, statement: str, signature: str | None) -> str | None:
+        return f"signatures cannot be checked; {SETTING} is not set"
+
+
+UNSIGNED: Signer = Unsigned()
+
+
+class Keys:
+    """Secrets by their ids. The first signs, all verify. Never shown: it has no text form of its own."""
+
+    __slots__ = ("_secrets", "first")
+
+    def __init__(self, secrets: dict[str, bytes]) -> None:
+        self._secrets = secrets
+        self.first = next(iter(secrets))
+
+    @classmethod
+    def parse(cls, text: str) -> Keys:
+        """Reads ``id:secret[,id:secret…]``. Raises :class:`SettingsError`, which quotes nothing of it."""
+        secrets: dict[str, bytes] = {}
+        for number, part in enumerate(text.split(","), 1):
+            name, colon, secret = part.strip().partition(":")
+            encoded = secret.encode("utf-8", "surrogatepass")
+            if not colon or not _KEY_ID.fullmatch(name):
+                problem = "is not id:secret with an id of 1 to 32 of: a-z, A-Z, 0-9, '-', '_'"
+            elif len(encoded) < SHORTEST_SECRET:
+                problem = f"has a secret of {len(encoded)} bytes; it needs {SHORTEST_SECRET}"
+            elif name in secrets:
+                problem = "has the id of one before it"
+            else:
+                secrets[name] = encoded
+                continue
+            raise SettingsError(SETTING, f"key {number} {problem}; write id:secret,id:secret with the newest first")
+        return cls(secrets)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._secrets
+
+    def digest(self, name: str, statement: str) -> str:
+        return hmac.new(self._secrets[name], statement.encode(), hashlib.sha256).hexdigest()
+
+
+class KeySigner:
+    """Signs with keys that are loaded when first needed, and again when a message names a key that is not there."""
+
+    is_on = is_required = True
+
+    def __init__(self, load: Callable[[], Keys], clock: Clock) -> None:
+        self._load = load
+        self._clock = clock
+        self._keys: Keys | None = None
+        self._loaded_at = 0
+
+    def sign(self, statement: str) -> str | None:
+        keys = self._now()
+        return f"{keys.first}.{keys.digest(keys.first, statement)}"
+
+    def problem(self, statement: str, signature: str | None) -> str | None:
+        if signature is None:
+            return "it carries no signature"
+        name, _, digest = signature.partition(".")
+        keys = self._now()
+        if name not in keys and self._clock.now() - self._loaded_at >= LOADED_AGAIN_AFTER:
+            keys = self._loaded()
+        if name not in keys:
+            return "its signature names a key that is not known here"
+        given = digest.encode("utf-8", "surrogatepass")
+        if not hmac.compare_digest(keys.digest(name, statement).encode(), given):
+            return "its signature is of another message or another secret"
+        return None
+
+    def _now(self) -> Keys:
+        return self._keys if self._keys is not None else self._loaded()
+
+    def _loaded(self) -> Keys:
+        """The moment counts even where loading fails, or every bad message would ask again."""
+        self._loaded_at = self._clock.now()
+        self._keys = self._load()
+        return self._keys
+
+
+def statement(message: Message, *, version: int | None, object_id: str) -> str:
+    """What a signature covers, unambiguous and in ASCII; ``version`` and ``object_id`` as the attribute says them."""
+    body = hashlib.sha256(message.body.encode("utf-8", "surrogatepass")).hexdigest()
+    said = (
+        _FORM,
+        message.flow,
+        message.stage,
+        version,
+        object_id,
+        message.request_id,
+        message.requested_at,
+        message.hop,
+        message.retry,
+        message.redrive,
+        message.reply_to,
+        body,
+    )
+    return json.dumps(said, separators=(",", ":"))
+
+
+def signed_attributes(message: Message, signer: Signer) -> dict[str, Attribute]:
+    """The message's own attributes, with a signature where messages are signed."""
+    if not signer.is_on:
+        return message.own_attributes()
+    return message.own_attributes(signer.sign(statement(message, version=message.version, object_id=message.object_id)))
+
+
+def is_claim(message: Message) -> bool:
+    """Whether the message says what only flowguard may say where messages are signed."""
+    return message.hop > 1 or message.retry > 0 or message.redrive > 0 or message.reply_to is not None

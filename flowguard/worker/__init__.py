@@ -1,0 +1,1 @@
+"""One message at work: routed, claimed, handled, committed, sent, acknowledged."""

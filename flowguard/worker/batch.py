@@ -1,0 +1,132 @@
+"""The records of one invocation: each on its own way, their messages sent together, none harming another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+
+from flowguard.errors import EnvelopeError, RunFailed, Untrusted
+from flowguard.events import Event
+from flowguard.wire.envelope import Envelope
+from flowguard.worker.dispatch import dispatch
+from flowguard.worker.ending import Ending
+from flowguard.worker.ports import Budget, Services
+from flowguard.worker.routing import Arrival, Routes, Unroutable
+from flowguard.worker.runtime import Runtime
+from flowguard.worker.telling import Teller
+from flowguard.worker.trust import Trust
+
+DISPATCH_RESERVE_MS = 1_000
+"""Kept of an invocation for sending what was committed: no further record is begun when less is left."""
+
+WARNING_MS = 1_000
+"""How long before its end an invocation warns that it will be cut off."""
+
+
+class Batch:
+    """Takes the envelopes of one invocation through the flows of one function.
+
+    ``given_up`` is for the function of a dead-letter queue: SQS gave these records up, so their runs are ended.
+    ``function_arn`` is the function's own, where Lambda says it.
+    """
+
+    def __init__(
+        self,
+        routes: Routes,
+        services: Services,
+        budget: Budget,
+        *,
+        given_up: bool = False,
+        function_arn: str | None = None,
+    ) -> None:
+        self._routes = routes
+        self._services = services
+        self._budget = budget
+        self._given_up = given_up
+        self._trust = Trust(services.signer, function_arn)
+        self._teller = Teller(services.observer)
+        self._runtime = Runtime(services, self._teller)
+        self._now_at: Arrival | None = None
+
+    def run(self, envelopes: Sequence[Envelope]) -> list[Ending]:
+        """The endings in the order of the envelopes; those that say ``ack`` are done with.
+
+        Of a FIFO queue each record's messages are sent before the next record is begun, and after one that stays in
+        its queue the rest of its group stays too, untouched.
+        """
+        endings: list[Ending] = []
+        held: set[tuple[str | None, str | None]] = set()
+        with self._warning():
+            for envelope in envelopes:
+                group = (envelope.queue_arn, envelope.group_id) if envelope.is_fifo else None
+                if group in held:
+                    endings.append(self._returned(envelope, "a record before it in its group stays in the queue"))
+                    continue
+                ending = self._ending(envelope, first=not endings)
+                if group is not None:
+                    [ending] = dispatch(self._services, self._teller, [ending])
+                    ending = ending._replace(sends=())
+                    held.update(() if ending.ack else {group})
+                endings.append(ending)
+            return dispatch(self._services, self._teller, endings)
+
+    def _ending(self, envelope: Envelope, *, first: bool) -> Ending:
+        """Whatever goes wrong outside a stage leaves the record in its queue."""
+        arrival: Arrival | None = None
+        try:
+            arrival = self._now_at = self._arrival(envelope)
+            if not first and not self._has_time(arrival):
+                return self._returned(envelope, "not enough time was left to begin it")
+            return self._runtime.work(arrival, self._budget)
+        except Exception as error:  # a service, the network, a setting: kept, told, delivered again by the queue
+            why = f"{type(error).__name__}: {error}"
+            self._teller.tell(_event_of(error), arrival, record=envelope.message_id, **_field(error), why=why)
+            return Ending(envelope=envelope, ack=False, why=why)
+
+    def _arrival(self, envelope: Envelope) -> Arrival:
+        arrival = self._routes.resolve(envelope, self._services.clock.now(), self._trust)
+        if arrival.weak_id:
+            self._teller.tell(Event.WEAK_ID, arrival)
+        if self._given_up and arrival.problem is None:
+            why = "SQS gave the message up: its function was killed, or could not answer, each time it was delivered"
+            return arrival._replace(problem=RunFailed(why))
+        return arrival
+
+    def _has_time(self, arrival: Arrival) -> bool:
+        left = self._budget.remaining()
+        if left is None:
+            return True
+        timeout = arrival.stage.timeout if arrival.stage is not None else None
+        return left > DISPATCH_RESERVE_MS + (timeout or timedelta(0)) // timedelta(milliseconds=1)
+
+    def _returned(self, envelope: Envelope, why: str) -> Ending:
+        self._teller.tell(Event.RETURNED, None, record=envelope.message_id, why=why)
+        return Ending(envelope=envelope, ack=False, why=why)
+
+    @contextmanager
+    def _warning(self) -> Iterator[None]:
+        """Warns shortly before the invocation is cut off, naming the message that it is in the middle of."""
+        left = self._budget.remaining()
+        if left is None:
+            yield
+            return
+        call_off = self._services.alarm(
+            max(left - WARNING_MS, 0), lambda: self._teller.tell(Event.TIME_SHORT, self._now_at, ms=WARNING_MS)
+        )
+        try:
+            yield
+        finally:
+            call_off()
+
+
+def _field(error: Exception) -> dict[str, str]:
+    return {"field": error.field} if isinstance(error, Untrusted) else {}
+
+
+def _event_of(error: Exception) -> Event:
+    if isinstance(error, Unroutable):
+        return Event.UNROUTABLE
+    if isinstance(error, Untrusted):
+        return Event.UNTRUSTED
+    return Event.UNREADABLE if isinstance(error, EnvelopeError) else Event.BROKEN

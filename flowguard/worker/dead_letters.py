@@ -1,0 +1,242 @@
+"""What a dead letter is, and in which form it goes back.
+
+There are three kinds. A *parked* letter was written by flowguard and says everything for its return: the next redrive,
+retry 0, the error. An *unsent* one was written by flowguard too: a message of a commit that its destination refused for
+good. A *raw* one was moved by SQS itself, for its function was killed too often; it is as it was sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from flowguard.destinations import Destination
+from flowguard.errors import EnvelopeError
+from flowguard.flow import AnyFlow
+from flowguard.ids import ObjectId, RequestId
+from flowguard.printable import LONGEST_PART, bounded
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import Envelope, Source, normalize_record, resend
+from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, SIGNATURE, ErrorNote, Message, Place
+from flowguard.wire.notification import UNKNOWN_QUEUE, arn_service, is_ours
+from flowguard.wire.records import open_record
+from flowguard.wire.signing import UNSIGNED, Signer, is_claim, statement
+from flowguard.worker.routing import Routes
+from flowguard.worker.unsent import Unsent, bound_for
+
+
+@dataclass(frozen=True)
+class Letter:
+    """One message of a queue of dead letters. Times are ms since 1970.
+
+    ``message`` is what it says as it lies there. ``problem`` is why it cannot be read; then it is sent nowhere.
+    ``source_arn`` is the queue that SQS moved it from, where SQS says so. ``flow`` is its class, where that is known.
+    ``unsent`` is the send that the letter is, of which ``text`` is the body. ``bound_for`` is where a parked letter was
+    to go whose inbox refused it.
+    """
+
+    message_id: str
+    sent_at: int
+    receive_count: int
+    group_id: str | None
+    source_arn: str | None
+    text: str
+    envelope: Envelope | None = None
+    message: Message | None = None
+    problem: str | None = None
+    flow: AnyFlow | None = None
+    unsent: Unsent | None = None
+    bound_for: Destination | None = None
+
+    @classmethod
+    def read(cls, received: Mapping[str, Any], *, now: int, flow: AnyFlow | None = None) -> Letter:
+        """What ReceiveMessage answered. With its flow's class a letter's object is found even where only the payload
+        names it. Raises nothing: a letter that cannot be read is one too."""
+        by_sqs: Mapping[str, str] = received.get("Attributes") or {}
+        source_arn = by_sqs.get("DeadLetterQueueSourceArn")
+        letter = cls(
+            message_id=received["MessageId"],
+            sent_at=int(by_sqs.get("SentTimestamp") or 0),
+            receive_count=int(by_sqs.get("ApproximateReceiveCount") or 1),
+            group_id=by_sqs.get("MessageGroupId"),
+            source_arn=source_arn,
+            text=received["Body"],
+        )
+        record = {**received, "EventSourceARN": source_arn} if source_arn else dict(received)
+        try:
+            return letter._of_send(record) or letter._of_message(record, now, flow)
+        except (EnvelopeError, ValueError) as error:
+            return replace(letter, problem=bounded(str(error)))
+
+    def _of_send(self, record: dict[str, Any]) -> Letter | None:
+        """Its body is any text, so only the record's own attributes count. None where the letter is of another kind."""
+        opened = open_record(record, "record")
+        unsent = Unsent.of(opened.attributes)
+        if unsent is None:
+            return None
+        envelope = Envelope(opened.record, Source.SQS, self.text, opened.attributes, None)
+        return replace(self, envelope=envelope, message=_message(envelope), unsent=unsent)
+
+    def _of_message(self, record: dict[str, Any], now: int, flow: AnyFlow | None) -> Letter:
+        envelope = normalize_record(record)
+        message = _message(envelope)
+        if flow is not None and message.flow in ("", flow.name):
+            resolved = Routes((flow,)).resolve(envelope, now, trust=None).message
+            message = resolved._replace(first_error=message.first_error)  # which a run that begins anew does not have
+        else:
+            flow = None
+        own = {name: envelope.attributes[name] for name in envelope.received["messageAttributes"]}
+        bound = bound_for(own) if self.source_arn is None else None
+        return replace(self, text=envelope.message, envelope=envelope, message=message, flow=flow, bound_for=bound)
+
+    @property
+    def is_parked(self) -> bool:
+        """Written by flowguard, to be sent back as it is."""
+        m = self.message
+        return m is not None and m.redrive > 0 and m.retry == 0 and self.source_arn is None and self.unsent is None
+
+    @property
+    def kind(self) -> str:
+        """``unreadable``, ``unsent``, ``parked`` or ``raw``."""
+        if self.message is None:
+            return "unreadable"
+        return "unsent" if self.unsent is not None else "parked" if self.is_parked else "raw"
+
+    @property
+    def to(self) -> Destination | None:
+        """Where it was to go, as far as the letter says so."""
+        return self.unsent.to if self.unsent is not None else self.bound_for
+
+    @property
+    def error(self) -> ErrorNote | None:
+        """The first error. None where a function was killed before it could say one."""
+        return self.message.first_error if self.message is not None else None
+
+    @property
+    def home_arn(self) -> str | None:
+        """The queue that it came through: by SQS's own word, or else by that of a letter which flowguard parked.
+
+        The body is a sender's text. What it says of the queue counts only where it lies as flowguard parked it.
+        """
+        if self.source_arn is not None or not self.is_parked:
+            return self.source_arn
+        seen = None if self.envelope is None else self.envelope.notification
+        if seen is None or not is_ours(seen) or arn_service(seen["TopicArn"]) != "sqs":
+            return None
+        arn: str = seen["TopicArn"]
+        return None if arn == UNKNOWN_QUEUE else arn
+
+    def returning(self) -> Message:
+        """The message as it is sent back. Raises ValueError where it cannot be read."""
+        if self.message is None:
+            raise ValueError(self.problem or "it cannot be read")
+        return self.message if self.is_parked else self.message._replace(redrive=self.message.redrive + 1, retry=0)
+
+    def resent(self, signer: Signer = UNSIGNED) -> tuple[str, dict[str, Attribute]]:
+        """Body and attributes with which it is sent back: a parked one as it is, a raw one as the next redrive.
+
+        Raises ValueError where it cannot be read, for an unsent one, which is for no stage, and for one whose own
+        signature is not good where messages are signed: the new one would make a forged message a true one.
+        """
+        m = self.returning()
+        if self.unsent is not None:
+            raise ValueError(f"it is a message to {bounded(str(self.unsent.to), LONGEST_PART)}, not one of a stage")
+        assert self.envelope is not None  # noqa: S101 - a message was read from it
+        text = self._place_text
+        self._check_signature(Place.parse(text), signer)
+        if self.is_parked:
+            return resend(self.envelope, {})
+        place = {name: value for name, value in json.loads(text).items() if name not in ("retry", "to", SIGNATURE)}
+        place["redrive"] = m.redrive
+        if signer.is_on:
+            place[SIGNATURE] = signer.sign(_statement(m, Place.parse(text)))
+        extras = {
+            REQUEST_ID: Attribute.string(m.request_id),
+            REQUESTED_AT: Attribute.number(m.requested_at),
+            PLACE: Attribute.string(json.dumps(place, separators=(",", ":"))),
+        }
+        if m.flow:
+            extras[FLOW_STAGE] = Attribute.string(f"{m.flow}/{m.stage}")
+        return resend(self.envelope, extras)
+
+    @property
+    def _place_text(self) -> str:
+        said = self.envelope.attributes.get(PLACE) if self.envelope is not None else None
+        return said.value if said is not None else "{}"
+
+    def check_unsent(self, unsent: Unsent, signer: Signer) -> None:
+        """Raises ValueError where messages are signed and flowguard did not park the letter as it lies there."""
+        if self.message is None or not signer.is_required:
+            return
+        place = Place.parse(self._place_text)
+        parked = self.message._replace(body=unsent.covered(self.text))
+        if problem := signer.problem(_statement(parked, place), place.signature):
+            raise ValueError(f"{problem}, so anybody may have written it; send it by hand, or drop it")
+
+    def _check_signature(self, place: Place, signer: Signer) -> None:
+        """Of the letter as it lies there."""
+        if self.message is None:
+            return
+        if not signer.is_required:
+            if place.signature is not None and not self.is_parked:
+                raise ValueError("it is signed; set FLOWGUARD_SIGNING_KEYS, so that it can be signed anew")
+            return
+        if not self.message.flow:
+            raise ValueError("it names no flow, so it cannot be signed; give --flow-class")
+        if place.signature is None and not is_claim(self.message):
+            return
+        if problem := signer.problem(_statement(self.message, place), place.signature):
+            raise ValueError(f"{problem}; its stage would refuse it, too")
+
+    def facts(self, now: int) -> dict[str, Any]:
+        """What is shown of it: ids, place, error, age in seconds. Never the payload, which is ``text``."""
+        error = self.error
+        return {
+            "message_id": self.message_id,
+            "kind": self.kind,
+            **_place(self.message),
+            "to": None if self.to is None else str(self.to),
+            "send_kind": None if self.unsent is None else self.unsent.kind.value,
+            "send_id": None if self.unsent is None else self.unsent.id,
+            "error": {"type": error.type, "text": error.text, "at": error.at} if error else None,
+            "problem": self.problem,
+            "age": max(0, (now - self.sent_at) // 1000),
+            "receive_count": self.receive_count,
+            "bytes": len(self.text.encode("utf-8", "surrogatepass")),
+        }
+
+
+def _statement(message: Message, place: Place) -> str:
+    """What the letter's attributes say, whatever was read from its payload."""
+    return statement(message, version=place.version, object_id=place.object_id or "")
+
+
+def _place(message: Message | None) -> dict[str, Any]:
+    names = ("flow", "stage", "object_id", "request_id", "requested_at", "hop", "retry", "redrive")
+    return {name: None if (value := getattr(message, name, None)) == "" else value for name in names}
+
+
+def _message(envelope: Envelope) -> Message:
+    """As routing reads it, without knowing the flow. Raises ValueError for attributes that cannot be read."""
+    read = {name: attribute.value for name, attribute in envelope.attributes.items()}
+    flow, _, stage = read.get(FLOW_STAGE, "").partition("/")
+    place = Place.parse(read[PLACE]) if PLACE in read else Place()
+    at = read.get(REQUESTED_AT)
+    if at is not None and not at.isdecimal():
+        raise ValueError(f"its {REQUESTED_AT} {at[:40]!r} is not whole milliseconds since 1970")
+    return Message(
+        flow=flow,
+        stage=stage,
+        version=place.version or 1,
+        object_id=place.object_id or ObjectId(""),
+        request_id=RequestId(read.get(REQUEST_ID) or envelope.sns_message_id or envelope.message_id),
+        requested_at=int(at) if at is not None else envelope.published_at or envelope.sent_at or 0,
+        body=envelope.message,
+        hop=place.hop,
+        retry=place.retry,
+        redrive=place.redrive,
+        reply_to=place.reply_to,
+        first_error=place.first_error,
+    )

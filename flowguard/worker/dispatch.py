@@ -1,0 +1,98 @@
+"""Sends what a batch of records has committed to send. Nothing here changes a run item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from flowguard.errors import Reject
+from flowguard.flow import AnyFlow
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.wire.message import ErrorNote, Message
+from flowguard.worker.ending import Ending
+from flowguard.worker.ports import Refusal, Services
+from flowguard.worker.telling import Teller
+from flowguard.worker.unsent import park
+
+
+class Due(NamedTuple):
+    """A send, and the hop's message that it belongs to."""
+
+    send: Send
+    flow: AnyFlow
+    message: Message
+
+
+def dispatch(services: Services, teller: Teller, endings: list[Ending]) -> list[Ending]:
+    """All side messages, then what carries each run on. A record whose sends were not all taken is not acked.
+
+    ::
+
+        record 1   side ✓  side ✓            then   next ✓    ack
+        record 2   side ✓  side ✗ throttled         (held)    stays queued: delivered again, it answers DONE and resends
+        record 3   side ✓  side ✗ no such queue: parked       next ✓    ack
+
+    The order matters: the claim of the next hop clears the outbox, because its message was the last of it.
+    """
+    return _send(services, teller, _send(services, teller, endings, last=False), last=True)
+
+
+def _send(services: Services, teller: Teller, endings: list[Ending], *, last: bool) -> list[Ending]:
+    due = [
+        (place, Due(send, ending.arrival.flow, ending.arrival.message))
+        for place, ending in enumerate(endings)
+        if ending.ack and ending.arrival is not None
+        for send in ending.sends
+        if send.kind.is_last is last
+    ]
+    if not due:
+        return endings
+    refused = send_or_park(services, teller, [one for _, one in due])
+    answered = list(endings)
+    for number, refusal in refused.items():
+        place, (send, _, _) = due[number]
+        answered[place] = endings[place].kept(f"not sent to {send.to}: {refusal.why}")
+    return answered
+
+
+def send_or_park(services: Services, teller: Teller, due: Sequence[Due]) -> Mapping[int, Refusal]:
+    """Send everything; what is refused for good goes to the dead letters. The answer has what neither of them took."""
+    refused = services.sender.send([one.send for one in due])
+    for number, one in enumerate(due):
+        teller.sent(one.message, one.send, refused.get(number))
+    left = {number: refusal for number, refusal in refused.items() if not refusal.final}
+    letters: dict[int, Due] = {}
+    for number, refusal in refused.items():
+        if not refusal.final:
+            continue
+        try:
+            letters[number] = due[number]._replace(send=_letter(services, due[number], refusal))
+        except Reject as error:
+            left[number] = refusal._replace(why=f"{refusal.why}; it cannot be parked: {error}")
+    return {**left, **_park(services, teller, due, letters, refused)}
+
+
+def _letter(services: Services, one: Due, refusal: Refusal) -> Send:
+    if one.send.kind is Kind.DEAD:
+        raise Reject("it is a dead letter itself")
+    note = ErrorNote.storable("NotSent", f"{one.send.to} refuses it for good: {refusal.why}", services.clock.now())
+    return park(one.flow, one.message, one.send, note, services.signer)
+
+
+def _park(
+    services: Services,
+    teller: Teller,
+    due: Sequence[Due],
+    letters: Mapping[int, Due],
+    refused: Mapping[int, Refusal],
+) -> Mapping[int, Refusal]:
+    """The letters that the dead letters did not take, by the numbers of their sends."""
+    if not letters:
+        return {}
+    answer = services.sender.send([letter.send for letter in letters.values()])
+    failed = {number: answer[place] for place, number in enumerate(letters) if place in answer}
+    for number, letter in letters.items():
+        teller.sent(letter.message, letter.send, failed.get(number))
+        if number not in failed:
+            teller.parked(due[number].message, due[number].send, refused[number].why)
+    return failed

@@ -1,0 +1,45 @@
+"""What became of one record: whether its queue may forget it, and what has to be sent before that."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from flowguard.protocol.outbox import Send
+from flowguard.protocol.verdicts import Verdict
+from flowguard.wire.envelope import Envelope
+from flowguard.worker.routing import Arrival
+
+
+class Ending(NamedTuple):
+    """``result`` is JSON text, of a completed run.
+
+    ``why`` says what is the matter, where the record is not acked or its result is gone.
+    """
+
+    envelope: Envelope
+    ack: bool
+    verdict: Verdict | None = None
+    arrival: Arrival | None = None
+    sends: tuple[Send, ...] = ()
+    result: str | None = None
+    why: str = ""
+
+    def kept(self, why: str) -> Ending:
+        """The same record, now to be delivered again."""
+        return self._replace(ack=False, why=why)
+
+
+def acked(
+    arrival: Arrival,
+    verdict: Verdict | None,
+    sends: tuple[Send, ...] = (),
+    result: str | None = None,
+    why: str = "",
+) -> Ending:
+    """The record is settled once ``sends`` are sent."""
+    return Ending(arrival.envelope, ack=True, verdict=verdict, arrival=arrival, sends=sends, result=result, why=why)
+
+
+def kept(arrival: Arrival, verdict: Verdict, why: str) -> Ending:
+    """The record stays in its queue."""
+    return Ending(envelope=arrival.envelope, ack=False, verdict=verdict, arrival=arrival, why=why)

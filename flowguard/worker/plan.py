@@ -1,0 +1,183 @@
+"""From what a handler did to what its commit writes: pure, and the one place that knows the endings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Never
+
+from flowguard.destinations import Destination, Queue, parse_destination
+from flowguard.errors import Reject, RunFailed
+from flowguard.flow import AnyFlow
+from flowguard.outcome import Done, Next, Outcome
+from flowguard.payloads import encode, encode_json
+from flowguard.printable import bounded
+from flowguard.protocol.outbox import Kind, Outbox, Send, attributes_problem
+from flowguard.protocol.run import Commit, Status
+from flowguard.retry import LONGEST_SQS_DELAY
+from flowguard.step import AnyStep, NoState
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import Envelope, resend, resend_alone
+from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, ErrorNote, Message
+from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
+
+_LONGEST_WHY = 100
+"""Characters of why somebody cannot be told: an item has little room for an error."""
+
+
+class Planner(NamedTuple):
+    """Plans the commit of one hop. ``moment`` is the hop's own time, ms, later than the commit before it."""
+
+    flow: AnyFlow
+    message: Message
+    moment: int
+    signer: Signer = UNSIGNED
+
+    def ended(self, outcome: Outcome, step: AnyStep) -> Commit:
+        """What a handler's outcome writes. Raises :class:`RunFailed` for an outcome that the flow does not allow."""
+        match outcome:
+            case Next():
+                return self._commit(Status.RUNNING, [*step.sends, self._next(outcome)], step)
+            case Done():
+                result = None if outcome.result is None else encode_json(outcome.result)
+                told = self._complete(Status.COMPLETED, len(step.sends), result=result)
+                return self._commit(Status.COMPLETED, [*step.sends, *told], step, result=result)
+            case _:
+                raise self._no_outcome(outcome)
+
+    def failed(self, error: ErrorNote, envelope: Envelope) -> Commit:
+        """The end of a run that can never work: nothing that the handler recorded, a dead letter, and its reply."""
+        told, error = self._told_of(error)
+        return Commit(
+            status=Status.FAILED,
+            committed_at=self.moment,
+            expires_at=self.expires_at,
+            outbox=self._outbox([*told, dead_letter(self.flow, self.message, error, envelope, self.signer)]),
+            state=None,
+            error=error,
+        )
+
+    def _told_of(self, error: ErrorNote) -> tuple[list[Send], ErrorNote]:
+        """The Complete messages of a failed run. One that no service takes is left out, and the error says so: a reply
+        cannot keep its run from ending."""
+        told: list[Send] = []
+        body = self._complete_body(Status.FAILED, error=str(error))
+        for number, to in enumerate(self._to_be_told()):
+            try:
+                told.append(self._complete_to(to, body, f"{self.message.hop_id}.{number}"))
+            except Reject as refusal:
+                error = error.because(f"and nobody is told: {bounded(ascii(str(refusal))[1:-1], _LONGEST_WHY)}")
+        return told, error
+
+    def without_letter(self, commit: Commit) -> tuple[Send, Commit]:
+        """The dead letter of a failed commit, and the commit without it."""
+        sends = commit.outbox.sends if commit.outbox is not None else ()
+        *told, letter = sends
+        return letter, commit._replace(outbox=self._outbox(told))
+
+    @property
+    def expires_at(self) -> int:
+        return expires_at(self.flow, self.moment)
+
+    def _commit(self, status: Status, sends: list[Send], step: AnyStep, result: str | None = None) -> Commit:
+        return Commit(
+            status=status,
+            committed_at=self.moment,
+            expires_at=self.expires_at,
+            outbox=self._outbox(sends),
+            state=None if isinstance(step.state, NoState) else encode_json(step.state),
+            result=result,
+            writes=tuple(step.writes),
+        )
+
+    def _outbox(self, sends: list[Send]) -> Outbox | None:
+        return Outbox(self.message.request_id, self.moment, tuple(sends)) if sends else None
+
+    def _no_outcome(self, outcome: Never) -> RunFailed:
+        """Of a handler that was not type-checked; the type checker allows no call of this."""
+        kind = type(outcome).__name__
+        return RunFailed(f"{self.message.stage!r} returned a {kind}; return OtherStage.message(…) or Done(…)")
+
+    def _next(self, outcome: Next) -> Send:
+        this = self.flow.stage(self.message.stage)
+        stage = self.flow.stage(outcome.stage)
+        if stage.name not in this.then:
+            raise RunFailed(f"{this.name} went on to {stage.name!r}, which its then= does not name")
+        if self.message.hop >= self.flow.max_hops:
+            raise RunFailed(f"{self.flow.name} has made {self.message.hop} hops, its max_hops; does it run in circles?")
+        if not isinstance(outcome.payload, stage.payload):
+            raise RunFailed(f"{stage.name!r} takes {stage.payload.__name__}, not {type(outcome.payload).__name__}")
+        onward = self.message.next(stage.name, encode(outcome.payload))
+        return Send(
+            Kind.NEXT,
+            self.flow.inbox_of(stage),
+            onward.body,
+            onward.hop_id,
+            {**signed_attributes(onward, self.signer), **onward.carried},
+            group=onward.object_id,
+        ).checked()
+
+    def _complete(self, status: Status, number: int, *, result: str | None = None) -> list[Send]:
+        """The Complete message, to whoever asked and to whom the flow always tells."""
+        body = self._complete_body(status, result=result)
+        told = enumerate(self._to_be_told(), number)
+        return [self._complete_to(to, body, f"{self.message.hop_id}.{i}") for i, to in told]
+
+    def _to_be_told(self) -> list[Destination]:
+        asked = [] if self.message.reply_to is None else [parse_destination(self.message.reply_to)]
+        return [*asked, *([] if self.flow.complete_to is None else [self.flow.complete_to])]
+
+    def _complete_body(self, status: Status, *, result: str | None = None, error: str | None = None) -> str:
+        about = {
+            "flow": self.flow.name,
+            "object_id": self.message.object_id,
+            "request_id": self.message.request_id,
+            "status": status.value,
+        }
+        outcome = f',"error":{encode_json(error)}}}' if error is not None else f',"result":{result or "null"}}}'
+        return encode(about)[:-1] + outcome
+
+    def _complete_to(self, to: Destination, body: str, own: str) -> Send:
+        attributes = {REQUEST_ID: Attribute.string(own), REQUESTED_AT: Attribute.number(self.moment)}
+        attributes.update(self.message.carried)
+        return Send(Kind.COMPLETE, to, body, own, attributes, group=self.message.object_id).checked()
+
+
+def retried(again: Message, envelope: Envelope, delay: int, signer: Signer = UNSIGNED) -> Send:
+    """The same request, hop and original, one attempt later. A long delay goes by a way that takes no attributes."""
+    extras, queue = signed_attributes(again, signer), Queue(envelope.queue_arn or "")
+    own = f"{again.hop_id}.retry{again.retry}"
+    if delay > LONGEST_SQS_DELAY.total_seconds():
+        return Send(Kind.SIDE, queue, resend_alone(envelope, extras), own, delay=delay).checked()
+    body, attributes = _resent(envelope, extras)
+    return Send(Kind.SIDE, queue, body, own, attributes, delay).checked()
+
+
+def dead_letter(
+    flow: AnyFlow, message: Message, error: ErrorNote, envelope: Envelope, signer: Signer = UNSIGNED
+) -> Send:
+    """The original, untouched, with what is needed to send it again as it is: the next redrive, retry 0, the error."""
+    body, attributes = _resent(envelope, signed_attributes(message.redriven(error), signer))
+    return Send(
+        Kind.DEAD,
+        flow.dead_letters,
+        body,
+        f"{message.hop_id}.dead",
+        attributes,
+        group=message.object_id or message.request_id,
+    ).checked()
+
+
+def _resent(envelope: Envelope, extras: Mapping[str, Attribute]) -> tuple[str, dict[str, Attribute]]:
+    """As :func:`resend`; attributes that no queue takes, or too many of them, go into the body."""
+    attributes = {**envelope.extras(), **extras}
+    if attributes_problem(attributes) is None:
+        return resend(envelope, extras)
+    if attributes_problem(extras) is None:
+        return resend_alone(envelope, {}), dict(extras)
+    return resend_alone(envelope, extras), {}  # of a direct invocation, whose ids may be any text
+
+
+def expires_at(flow: AnyFlow, moment: int) -> int:
+    """When a run item may go: a copy of its last message may be sent ``retention`` after the first one, and read
+    ``retention`` after that (docs/decisions/0003)."""
+    return moment + 2 * int(flow.retention.total_seconds() * 1000)

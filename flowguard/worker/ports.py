@@ -1,0 +1,85 @@
+"""What the runtime needs from the outside: a store, a sender, a clock, ids, someone to tell. All of it is handed in."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from flowguard.clock import Clock, SystemClock
+from flowguard.events import Observer, log
+from flowguard.ids import Ids, RandomIds
+from flowguard.protocol.outbox import Send
+from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
+from flowguard.wire.envelope import Envelope
+from flowguard.wire.signing import UNSIGNED, Signer
+from flowguard.worker.alarm import Alarm, ThreadAlarm
+
+
+class Store(Protocol):
+    """The run items. Each method is one call to the database, and answers from that call alone."""
+
+    def claim(self, request: ClaimRequest) -> Claim | Refused: ...
+
+    def release(self, claim: Claim, now: int, *, failed: bool) -> None:
+        """End the lease (``now``, ms) of a hop that is not committed. A ``failed`` attempt is counted in the item.
+
+        Writes nothing where another owns the hop by now.
+        """
+        ...
+
+    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
+        """Raises :class:`flowguard.errors.ConditionFailed` for a condition of the caller's own, and
+        :class:`flowguard.errors.TooLarge` before anything is written."""
+        ...
+
+
+class Refusal(NamedTuple):
+    """Why a message was not taken. ``final`` where it will not be, however often it is sent: no such queue, denied."""
+
+    why: str
+    final: bool = False
+
+
+class Sender(Protocol):
+    """Sends what outboxes hold."""
+
+    def send(self, sends: Sequence[Send]) -> Mapping[int, Refusal]:
+        """Send all it can, in order for each destination. The answer has those that were not taken, by position."""
+        ...
+
+    def postpone(self, envelope: Envelope, seconds: int) -> None:
+        """Let a record that stays in its queue be seen again after ``seconds``, not at the queue's own pace.
+
+        At most :data:`flowguard.retry.LONGEST_VISIBILITY`. Raises nothing: the queue brings the record in any case.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """Everything handed in, immutable: nothing is kept on it between two invocations."""
+
+    store: Store
+    sender: Sender
+    clock: Clock = field(default_factory=SystemClock)
+    ids: Ids = field(default_factory=RandomIds)
+    observer: Observer = log
+    draw: random.Random = field(default_factory=random.Random)
+    """For jitter; seeded where a run is to be repeatable."""
+    alarm: Alarm = field(default_factory=ThreadAlarm)
+    signer: Signer = UNSIGNED
+
+
+class Budget(Protocol):
+    """How long the invocation has, in ms; None where nothing limits it."""
+
+    def remaining(self) -> int | None: ...
+
+
+class Unlimited:
+    """No Lambda is counting."""
+
+    def remaining(self) -> int | None:
+        return None

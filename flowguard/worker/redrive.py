@@ -1,0 +1,112 @@
+"""What becomes of a dead letter when it is sent back: decided from the run item alone, by the claim's own table."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple, assert_never
+
+from flowguard.flow import AnyFlow
+from flowguard.ids import Owner
+from flowguard.protocol.claims import decide
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.run import ClaimRequest, RunItem, Status
+from flowguard.protocol.verdicts import Verdict
+from flowguard.wire.message import Message
+from flowguard.worker.dead_letters import Letter
+
+
+class Fate(StrEnum):
+    """What a redrive says of a letter."""
+
+    REDRIVEN = "REDRIVEN"
+    """Sent back to its stage, or an unsent message to where it was to go."""
+    SUPERSEDED = "SUPERSEDED"
+    """Not sent: another request holds the object, or the run went on without it."""
+    COMPLETED = "COMPLETED"
+    """Not sent: its run is complete."""
+    EXPIRED = "EXPIRED"
+    """Not sent: its run item is gone, and with it what the hops before had done."""
+
+
+class Judgement(NamedTuple):
+    fate: Fate
+    why: str
+
+
+def judge(letter: Letter, item: RunItem | None, *, now: int, unsent: bool = False) -> Judgement:
+    """What becomes of the letter, by asking the very table that its claim will be answered from.
+
+    ``unsent`` says that the item holds an outbox. Without its flow's class, the newest request is taken to win.
+    """
+    message = letter.returning()
+    if letter.unsent is not None:
+        return Judgement(Fate.REDRIVEN, "sent to where it was to go")
+    if not message.object_id:
+        return Judgement(Fate.REDRIVEN, "it names no object, so no run item can be asked; its claim will be")
+    verdict = decide(item, _request(message, now, letter.flow))
+    if item is None:
+        return _without_item(message, verdict)
+    match verdict:
+        case Verdict.CLAIMED:
+            return Judgement(Fate.REDRIVEN, _claimed(message, item))
+        case Verdict.BUSY:
+            return Judgement(Fate.REDRIVEN, "a copy of it is being worked on; this one waits behind it")
+        case Verdict.STALE | Verdict.SUPERSEDED | Verdict.IGNORED:
+            return Judgement(Fate.SUPERSEDED, f"request {item.request_id} holds the object")
+        case Verdict.DUPLICATE | Verdict.EARLY | Verdict.GONE:
+            return Judgement(Fate.SUPERSEDED, _went_on(item))
+        case Verdict.DONE:
+            return _done(letter, item, unsent)
+        case _:
+            assert_never(verdict)
+
+
+def _request(message: Message, now: int, flow: AnyFlow | None) -> ClaimRequest:
+    abandoned_after = flow.abandoned_after.total_seconds() * 1000 if flow is not None else now
+    return ClaimRequest(
+        message=message,
+        owner=Owner(""),
+        now=now,
+        lease_until=now,
+        on_conflict=flow.on_conflict if flow is not None else OnConflict.SUPERSEDE,
+        abandoned_before=now - int(abandoned_after),
+        expires_at=now,
+    )
+
+
+def _without_item(message: Message, verdict: Verdict) -> Judgement:
+    if verdict is Verdict.CLAIMED:
+        return Judgement(Fate.REDRIVEN, "no run item: the run starts with it")
+    return Judgement(Fate.EXPIRED, f"no run item: what was done before hop {message.hop} has expired")
+
+
+def _claimed(message: Message, item: RunItem) -> str:
+    if item.request_id != message.request_id:
+        return f"it is newer than request {item.request_id}, which holds the object"
+    if item.hop < message.hop:
+        return f"hop {message.hop} has not been claimed yet"
+    return f"the run {'failed' if item.status is Status.FAILED else 'stopped'} at hop {item.hop} and waits there"
+
+
+def _went_on(item: RunItem) -> str:
+    return f"the run went on: it is at hop {item.hop} ({item.stage}), redrive {item.redrive}, {item.status.value}"
+
+
+def _done(letter: Letter, item: RunItem, unsent: bool) -> Judgement:
+    """A record that SQS moved may be the one whose worker died between commit and dispatch: its outbox is sent only
+    when that record comes back. From a FIFO queue nothing is copied, so it always is that one.
+
+    ::
+
+        worker ── commit ──▶ DynamoDB ── dies ─✗   the outbox is in the item, nobody has sent it
+        SQS    ── delivers again, the worker dies again, maxReceiveCount times ──▶ dead-letter queue
+        redrive ── the same record ──▶ stage: DONE, so its outbox is sent
+    """
+    m = letter.message
+    if unsent and m is not None and not letter.is_parked and m.hop == item.hop:
+        is_fifo = letter.envelope is not None and letter.envelope.is_fifo
+        if is_fifo or m.attempt >= (item.redrive, item.retry):
+            return Judgement(Fate.REDRIVEN, f"hop {m.hop} is committed, but what it had to send may be unsent")
+    if item.status is Status.COMPLETED:
+        return Judgement(Fate.COMPLETED, f"the run was completed at hop {item.hop} ({item.stage})")
+    return Judgement(Fate.SUPERSEDED, _went_on(item))

@@ -1,0 +1,218 @@
+"""From an envelope to a stage's message: which flow, stage, run, hop and attempt it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from flowguard.destinations import Queue
+from flowguard.errors import EnvelopeError, FlowguardError, RunFailed, SettingsError, shown
+from flowguard.flow import AnyFlow, Flow
+from flowguard.ids import ObjectId, RequestId, id_problem
+from flowguard.payloads import decode
+from flowguard.protocol.outbox import attributes_problem
+from flowguard.stage import AnyStage
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import Envelope
+from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message, Place
+from flowguard.worker.trust import STRICT, Trust
+
+CLOCKS_DIFFER_BY = timedelta(minutes=15)
+"""How far ahead a sender's clock may be. A request from the far future would shut out every later one."""
+
+_CLOCKS_DIFFER_BY_MS = CLOCKS_DIFFER_BY // timedelta(milliseconds=1)
+
+_LOOKS_LIKE_SECONDS = 1_000_000_000
+"""September 2001 in seconds since 1970, and the twelfth of January 1970 in milliseconds."""
+
+_EARLIEST = 100_000_000_000
+"""March 1973 in milliseconds; in seconds the year 5138."""
+
+MOST_DIGITS = 15
+"""Of a time in ms: enough for thirty thousand years."""
+
+
+class Unroutable(FlowguardError):
+    """A message that is for no stage of this function. It stays in its queue, which is wired to the wrong function."""
+
+
+class Arrival(NamedTuple):
+    """A message that found its stage.
+
+    ``payload`` is decoded where that was needed to find the object; ``problem`` is why the message can never work.
+    ``weak_id`` says that the request id is the SQS message id, which a redrive changes.
+    """
+
+    envelope: Envelope
+    flow: AnyFlow
+    stage: AnyStage | None
+    message: Message
+    payload: Any = None
+    problem: RunFailed | None = None
+    weak_id: bool = False
+
+
+class Routes:
+    """The flows and stages that one function serves."""
+
+    def __init__(self, targets: Iterable[object]) -> None:
+        """Flows, each followed by those of its stages that are served here; by none for all of them."""
+        self._stages: dict[str, dict[str, AnyStage]] = {}
+        self._flows: dict[str, AnyFlow] = {}
+        flow: AnyFlow | None = None
+        for target in targets:
+            if isinstance(target, type) and issubclass(target, Flow):
+                flow = target
+                if self._flows.setdefault(flow.name, flow) is not flow:
+                    raise SettingsError("lambda_handler", f"two of its flows are named {flow.name!r}")
+                self._stages.setdefault(flow.name, {})
+            elif flow is not None and target in flow.stages:
+                stage = next(stage for stage in flow.stages if stage is target)
+                self._stages[flow.name][stage.name] = stage
+            else:
+                raise SettingsError("lambda_handler", f"{_shown(target)} is no flow, nor a stage of the flow before it")
+        if not self._flows:
+            raise SettingsError("lambda_handler", "it serves nothing; give it a flow: lambda_handler(ValidateCart)")
+        for name, stages in self._stages.items():
+            if not stages:
+                stages.update({stage.name: stage for stage in self._flows[name].stages})
+
+    @property
+    def flows(self) -> tuple[AnyFlow, ...]:
+        return tuple(self._flows.values())
+
+    def serves(self, flow: AnyFlow) -> tuple[AnyStage, ...]:
+        """The flow's stages that this function handles."""
+        return tuple(self._stages.get(flow.name, {}).values())
+
+    def resolve(self, envelope: Envelope, now: int, trust: Trust | None = STRICT) -> Arrival:
+        """Raises :class:`Unroutable`, :class:`EnvelopeError` for attributes that cannot be read, or
+        :class:`Untrusted` for what they may not say. Without ``trust`` nothing is judged: for tools that only look."""
+        flow, stage_name = self._address(envelope)
+        place = self._place(envelope)
+        request_id, weak_id = self._request_id(envelope)
+        requested_at = self._requested_at(envelope, now)
+        message = Message(
+            flow=flow.name,
+            stage=stage_name,
+            version=flow.version if place.version is None else place.version,
+            object_id=place.object_id or ObjectId(""),
+            request_id=request_id,
+            requested_at=requested_at,
+            body=envelope.message,
+            hop=place.hop,
+            retry=place.retry,
+            redrive=place.redrive,
+            reply_to=place.reply_to,
+            first_error=place.first_error if place.retry else None,
+            carried=self._carried(envelope, flow),
+        )
+        payload = None if trust is None else trust.judge(envelope, flow, message, place)
+        return self._arrival(envelope, flow, message, weak_id, payload)
+
+    def _arrival(self, envelope: Envelope, flow: AnyFlow, message: Message, weak_id: bool, payload: Any) -> Arrival:
+        """Settles the object; a message that can never work keeps its place, so that its run can be ended."""
+        stage: AnyStage | None = None
+        problem: RunFailed | None = None
+        try:
+            if message.version not in flow.accepts:
+                raise RunFailed(f"{flow.name} does not read version {message.version}, only {sorted(flow.accepts)}")
+            stage = flow.stage(message.stage)
+            if not message.object_id:
+                payload = decode(stage.payload, message.body, what=f"the payload of {stage.name}")
+                message = message.for_object(flow.object_of(payload, message.request_id))
+        except RunFailed as error:
+            problem = error
+        if stage is not None and stage.name not in self._stages[flow.name]:
+            raise Unroutable(f"{flow.name}/{stage.name} is not served here; {self._served()} is")
+        return Arrival(envelope, flow, stage, message, payload, problem, weak_id)
+
+    def _address(self, envelope: Envelope) -> tuple[AnyFlow, str]:
+        named = envelope.attributes.get(FLOW_STAGE)
+        if named is None:
+            flow = self._by_queue(envelope)
+            return flow, flow.entry().name
+        flow_name, _, stage_name = named.value.partition("/")
+        found = self._flows.get(flow_name)
+        if found is None:
+            raise Unroutable(f"{shown(named.value)} is not served here; {self._served()} is")
+        return found, stage_name
+
+    def _by_queue(self, envelope: Envelope) -> AnyFlow:
+        """Whose is a message that names no flow? The only flow's, or that of the queue it came through."""
+        entered = [flow for flow in self._flows.values() if flow.entry().name in self._stages[flow.name]]
+        if len(entered) == 1:
+            return entered[0]
+        for flow in entered:
+            inbox = flow.inbox_of(flow.entry())
+            if isinstance(inbox, Queue) and inbox.short_name == envelope.queue:
+                return flow
+        raise Unroutable(f"the message names no flow ({FLOW_STAGE}), and its queue tells none of {self._served()}")
+
+    def _served(self) -> str:
+        return ", ".join(f"{flow}/{stage}" for flow, stages in self._stages.items() for stage in stages)
+
+    @staticmethod
+    def _carried(envelope: Envelope, flow: AnyFlow) -> dict[str, Attribute]:
+        """What goes along with everything that the flow sends: only a direct invocation can bring what SQS refuses."""
+        found = {name: envelope.attributes[name] for name in flow.carry if name in envelope.attributes}
+        if problem := attributes_problem(found):
+            raise EnvelopeError(envelope.message_id, "attributes", f"the message {problem}")
+        return found
+
+    @staticmethod
+    def _place(envelope: Envelope) -> Place:
+        found = envelope.attributes.get(PLACE)
+        if found is None:
+            return Place()
+        where = f"attributes.{PLACE}"
+        try:
+            place = Place.parse(found.value)
+        except ValueError as error:
+            raise EnvelopeError(envelope.message_id, where, str(error)) from None
+        if place.is_unsent:
+            problem = "this is a message that could not be sent, and none for a stage: use 'flowguard dlq redrive'"
+            raise EnvelopeError(envelope.message_id, where, problem)
+        return place
+
+    @staticmethod
+    def _request_id(envelope: Envelope) -> tuple[RequestId, bool]:
+        """The attribute survives a redrive; the SNS id is the same for every copy; the SQS id is the last resort."""
+        if (given := envelope.attributes.get(REQUEST_ID)) is not None:
+            if not given.value:
+                raise EnvelopeError(envelope.message_id, f"attributes.{REQUEST_ID}", "is empty")
+            if problem := id_problem(given.value):
+                raise EnvelopeError(envelope.message_id, f"attributes.{REQUEST_ID}", problem)
+            return RequestId(given.value), False
+        if envelope.sns_message_id is not None:
+            return RequestId(envelope.sns_message_id), False
+        return RequestId(envelope.message_id), envelope.queue_arn is not None
+
+    @staticmethod
+    def _requested_at(envelope: Envelope, now: int) -> int:
+        """The sender's time, else SNS's, else SQS's. None may be far ahead: it would shut out every later request."""
+        sent_at = envelope.sent_at
+        arrived = now if sent_at is None else sent_at
+        if (given := envelope.attributes.get(REQUESTED_AT)) is not None:
+            return _plausible(given.value, f"attributes.{REQUESTED_AT}", envelope, max(arrived, now))
+        if (published_at := envelope.published_at) is not None:
+            return _plausible(str(published_at), "body.Timestamp", envelope, max(arrived, now))
+        return _plausible(str(arrived), "attributes.SentTimestamp", envelope, now)
+
+
+def _plausible(text: str, field: str, envelope: Envelope, latest: int) -> int:
+    """The time, in ms, that ``text`` says. Raises :class:`EnvelopeError` where no sender can have meant it."""
+    if not text.isdecimal() or len(text) > MOST_DIGITS:
+        raise EnvelopeError(envelope.message_id, field, f"{text[:40]!r} is not whole milliseconds since 1970")
+    found = int(text)
+    if _LOOKS_LIKE_SECONDS <= found < _EARLIEST:
+        raise EnvelopeError(envelope.message_id, field, f"{found} looks like seconds; write milliseconds since 1970")
+    if found > latest + _CLOCKS_DIFFER_BY_MS:
+        problem = f"{found} is more than {CLOCKS_DIFFER_BY} ahead; is the sender's clock right?"
+        raise EnvelopeError(envelope.message_id, field, problem)
+    return found
+
+
+def _shown(target: object) -> str:
+    return target.__name__ if isinstance(target, type) else repr(target)

@@ -1,0 +1,285 @@
+"""The way of a message: claim, handle, commit, dispatch, ack. Whoever reads ``work`` can draw the life cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any, assert_never
+
+from flowguard.errors import ConditionFailed, Reject, RunFailed, SendFailed, TextGone
+from flowguard.events import Event
+from flowguard.failure import Again, Attempt, Never, after_failure
+from flowguard.ids import Owner
+from flowguard.payloads import decode
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem
+from flowguard.protocol.verdicts import Verdict
+from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
+from flowguard.step import Step
+from flowguard.wire.message import ErrorNote
+from flowguard.worker.dispatch import Due, send_or_park
+from flowguard.worker.ending import Ending, acked, kept
+from flowguard.worker.plan import Planner, dead_letter, expires_at, retried
+from flowguard.worker.ports import Budget, Services
+from flowguard.worker.routing import Arrival
+from flowguard.worker.telling import Teller
+
+LEASE_WITHOUT_LAMBDA = timedelta(seconds=30)
+"""How long a claim holds where no Lambda says how long it has, and the stage names no timeout."""
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class Runtime:
+    """Takes one message through its stage. Holds nothing of it afterwards."""
+
+    def __init__(self, services: Services, teller: Teller) -> None:
+        self.services = services
+        self._teller = teller
+
+    def work(self, arrival: Arrival, budget: Budget) -> Ending:
+        """One message's way. The ending says what is still to be sent, and whether to ack after that."""
+        if not arrival.message.object_id:
+            return self._dead(arrival, arrival.problem or RunFailed("the message names no object"), None)
+        try:
+            arrival, claim = self._claim(arrival, budget)
+        except Reject as error:  # no run item can hold what the message says of itself
+            return self._dead(arrival, error, None)
+        if isinstance(claim, Refused):
+            return self._refused(arrival, claim)
+        self._teller.claimed(arrival, claim)
+        with self._given_back(arrival, claim):
+            self._flush(arrival, claim)
+            try:
+                commit = self._handle(arrival, claim)
+            except KeyboardInterrupt:  # the process is being stopped: the record stays in its queue
+                raise
+            except BaseException as error:  # a stage may raise anything; what becomes of it is decided in one place
+                return self._failed(arrival, claim, error)
+            try:
+                answer = self.services.store.commit(claim, commit)
+            except (ConditionFailed, Reject) as error:  # known not to be applied; any other error might hide a success
+                return self._failed(arrival, claim, error)
+            return self._answered(arrival, commit, answer)
+
+    # -- the steps
+
+    def _claim(self, arrival: Arrival, budget: Budget) -> tuple[Arrival, Claim | Refused]:
+        """One call. A record that is retried in place carries no retry count: claim again with the item's.
+
+        More than one more only where an attempt fails between two of them: each answer shows a later attempt.
+        """
+        claim = self.services.store.claim(self._claim_request(arrival, budget))
+        while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
+            arrival = arrival._replace(message=arrival.message.at_retry(retry))
+            claim = self.services.store.claim(self._claim_request(arrival, budget))
+        return arrival, claim
+
+    def _claim_request(self, arrival: Arrival, budget: Budget) -> ClaimRequest:
+        now, left, flow = self.services.clock.now(), budget.remaining(), arrival.flow
+        without_lambda = (arrival.stage.timeout if arrival.stage is not None else None) or LEASE_WITHOUT_LAMBDA
+        return ClaimRequest(
+            message=arrival.message,
+            owner=Owner(self.services.ids.new()),
+            now=now,
+            lease_until=now + (left if left is not None else _ms(without_lambda)),
+            on_conflict=flow.on_conflict,
+            abandoned_before=now - _ms(flow.abandoned_after),
+            expires_at=expires_at(flow, now),
+        )
+
+    @contextmanager
+    def _given_back(self, arrival: Arrival, claim: Claim) -> Iterator[None]:
+        """Release the claim after an error, where no queue waits with the record until the lease is over.
+
+        Lambda repeats such an invocation after a minute, and gives it up when the claim is refused twice.
+        """
+        try:
+            yield
+        except Exception:
+            if arrival.envelope.queue_arn is None:
+                with suppress(Exception):  # the first error is the one to report
+                    self.services.store.release(claim, self.services.clock.now(), failed=False)
+            raise
+
+    def _flush(self, arrival: Arrival, claim: Claim) -> None:
+        """Send what a run that this claim took over had committed to send. It stays in the item until the commit."""
+        if (outbox := claim.item.outbox) is None:
+            return
+        horizon = self.services.clock.now() - _ms(arrival.flow.retention)
+        try:
+            sends = outbox.left_by_another(arrival.message.request_id, horizon)
+        except TextGone as gone:  # what another run had to say cannot keep this one from its work
+            self._teller.tell(Event.LOST, arrival, for_request=outbox.request_id, why=str(gone))
+            return
+        if not sends:
+            return
+        theirs = arrival.message._replace(request_id=outbox.request_id)
+        due = [Due(send, arrival.flow, theirs) for send in sends]
+        refused = send_or_park(self.services, self._teller, due)
+        if failures := {str(sends[place].to): why for place, (why, final) in refused.items() if not final}:
+            raise SendFailed(failures)
+        for place, (why, _) in refused.items():
+            self._teller.tell(
+                Event.LOST, arrival, for_request=outbox.request_id, to=str(sends[place].to), id=sends[place].id, why=why
+            )
+        self._teller.tell(Event.FLUSHED, arrival, sends=len(sends) - len(refused), for_request=outbox.request_id)
+
+    def _handle(self, arrival: Arrival, claim: Claim) -> Commit:
+        """Run the stage. Nothing that it asked for has happened when this returns."""
+        if arrival.problem is not None or arrival.stage is None:
+            raise arrival.problem or RunFailed("the message is for no stage")
+        if claim.item.lost is not None:
+            raise claim.item.lost
+        stage, message, planner = arrival.stage, arrival.message, self._planner(arrival, claim)
+        payload = arrival.payload
+        if payload is None:
+            payload = decode(stage.payload, message.body, what=f"the payload of {stage.name}")
+        state = stage.state() if claim.item.state is None else decode(stage.state, claim.item.state, what="the state")
+        clock, signer = self.services.clock, self.services.signer
+        step: Step[Any] = Step(message, state=state, clock=clock, committed_at=planner.moment, signer=signer)
+        return planner.ended(stage().handle(payload, step), step)
+
+    # -- what each answer leads to
+
+    def _refused(self, arrival: Arrival, refused: Refused) -> Ending:
+        """A claim that was not given. No second read: the answer brought the item along."""
+        verdict, item = refused.verdict, refused.item
+        self._teller.tell(Event(verdict.value.lower()), arrival)
+        match verdict:
+            case Verdict.DONE if item is not None:
+                return self._done(arrival, item)
+            case Verdict.BUSY if item is not None:
+                seconds = max(1, -((self.services.clock.now() - item.lease_until) // 1000))
+                self.services.sender.postpone(arrival.envelope, seconds)
+                return kept(arrival, verdict, f"another worker has it for {seconds} s more")
+            case Verdict.GONE:
+                return self._dead(arrival, RunFailed("the run's item has expired, and with it its state"), verdict)
+            case Verdict.DUPLICATE | Verdict.STALE | Verdict.SUPERSEDED | Verdict.IGNORED:
+                return acked(arrival, verdict)
+            case Verdict.EARLY | Verdict.DONE | Verdict.BUSY | Verdict.CLAIMED:
+                return kept(arrival, verdict, "the hop before it is not committed")
+            case _:
+                assert_never(verdict)
+
+    def _done(self, arrival: Arrival, item: RunItem) -> Ending:
+        """A hop that was committed before. Its worker may have died before it sent anything: send the outbox again."""
+        try:
+            sends = item.unsent_at(arrival.message.hop)
+        except TextGone as gone:
+            return self._dead(arrival, gone, Verdict.DONE)
+        return acked(arrival, Verdict.DONE, sends, item.result, str(item.lost or ""))
+
+    def _answered(self, arrival: Arrival, commit: Commit, answer: Committed | Fenced) -> Ending:
+        """What the answer to a commit means for the record."""
+        if isinstance(answer, Committed):
+            self._teller.committed(arrival, commit)
+            sends = commit.outbox.sends if commit.outbox is not None else ()
+            return acked(arrival, Verdict.CLAIMED, sends, commit.result)
+        self._teller.tell(Event.FENCED, arrival, by=answer.by.value)
+        match answer.by:
+            case FencedBy.NEWER_RUN:
+                return acked(arrival, Verdict.SUPERSEDED)
+            case FencedBy.FINISHED if answer.item is not None:
+                return self._done(arrival, answer.item)
+            case FencedBy.OTHER_ATTEMPT | FencedBy.EXPIRED | FencedBy.FINISHED:
+                return kept(arrival, Verdict.BUSY, f"fenced: {answer.by.value}")
+            case _:
+                assert_never(answer.by)
+
+    def _failed(self, arrival: Arrival, claim: Claim, error: BaseException) -> Ending:
+        """Once more later, or never: see ``flowguard.failure``."""
+        message, now = arrival.message, self.services.clock.now()
+        note = ErrorNote.of(error, now)
+        policy = arrival.stage.retry if arrival.stage is not None else RetryPolicy()
+        attempt = Attempt(
+            retry=message.retry,
+            age=timedelta(milliseconds=now - message.requested_at),
+            longest_delay=_longest_delay(arrival),
+        )
+        match after_failure(error, policy, attempt, self.services.draw):
+            case Never(why):
+                return self._end(arrival, claim, note.because(why))
+            case Again(delay) if arrival.envelope.retried_in_place:
+                return self._again_in_place(arrival, claim, note, delay)
+            case Again(delay):
+                return self._again(arrival, claim, note, delay)
+
+    def _end(self, arrival: Arrival, claim: Claim, error: ErrorNote) -> Ending:
+        """The run ends FAILED, its message among the dead letters.
+
+        Where the letter does not fit into the item it is sent before the commit: a worker that dies between the two
+        leaves a copy, whose redrive is judged by the run item like any other. Where the replies do not fit either, they
+        are sent after it, and get lost with a worker that dies just then.
+        """
+        store, commit = self.services.store, self._planner(arrival, claim).failed(error, arrival.envelope)
+        try:
+            return self._answered(arrival, commit, store.commit(claim, commit))
+        except Reject as refusal:
+            letter, told = self._planner(arrival, claim).without_letter(commit)
+            due = Due(letter, arrival.flow, arrival.message)
+            if send_or_park(self.services, self._teller, [due]):
+                return kept(arrival, Verdict.CLAIMED, f"{error}; and its dead letter fits nowhere: {refusal}")
+            try:
+                return self._answered(arrival, told, store.commit(claim, told))
+            except Reject:
+                return self._answered(arrival, told, store.commit(claim, told._replace(outbox=None)))
+
+    def _again(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> Ending:
+        """Send a new message for the same hop, one attempt later. One that its queue refuses for good ends the run."""
+        again = retried(arrival.message.again(note), arrival.envelope, delay, self.services.signer)
+        refusal = self.services.sender.send([again]).get(0)
+        self._teller.sent(arrival.message, again, refusal)
+        if refusal is None:
+            self._teller.tell(Event.RETRIED, arrival, error=note.type, delay=delay)
+            return acked(arrival, Verdict.CLAIMED)
+        if refusal.final:
+            return self._end(arrival, claim, note.because(f"its retry cannot be sent: {refusal.why}"))
+        return kept(arrival, Verdict.CLAIMED, f"its retry was not sent to {again.to}: {refusal.why}")
+
+    def _again_in_place(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> Ending:
+        """Leave the record where it is: of a FIFO queue for order's sake, else because there is no queue to send to."""
+        self.services.store.release(claim, self.services.clock.now(), failed=True)
+        self.services.sender.postpone(arrival.envelope, delay)
+        self._teller.tell(Event.RETRIED, arrival, error=note.type, delay=delay)
+        return kept(arrival, Verdict.CLAIMED, str(note))
+
+    def _dead(self, arrival: Arrival, error: Reject, verdict: Verdict | None) -> Ending:
+        """A message that has no run to end: straight to the dead letters."""
+        note = ErrorNote.of(error, self.services.clock.now())
+        self._teller.tell(Event.FAILED, arrival, error=note.type, why=note.text)
+        letter = dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self.services.signer)
+        return acked(arrival, verdict, (letter,))
+
+    def _planner(self, arrival: Arrival, claim: Claim) -> Planner:
+        """Within a run the time of a hop lies after that of the hop before, whatever the clocks say.
+
+        Across runs it does not: a clock that was fast once must not date everything that comes later.
+        """
+        now, m, before = self.services.clock.now(), arrival.message, claim.before
+        goes_on = before is not None and before.request_id == m.request_id and (m.hop > 1 or m.redrive > 0)
+        moment = max(now, claim.item.committed_at + 1) if goes_on else now
+        return Planner(flow=arrival.flow, message=m, moment=moment, signer=self.services.signer)
+
+
+def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
+    """The attempt that the item has come to at this very hop, where the record was taken for an earlier one."""
+    item, m = claim.item, arrival.message
+    if item is None or item.done or item.retry <= m.retry:
+        return None
+    here = item.request_id, item.hop, item.redrive
+    return item.retry if here == (m.request_id, m.hop, m.redrive) else None
+
+
+def _longest_delay(arrival: Arrival) -> timedelta:
+    """What the queue can make, and what a flow waits for before it takes the run for abandoned."""
+    flow = arrival.flow
+    longest = LONGEST_DELAY if flow.long_delays else LONGEST_SQS_DELAY
+    if arrival.envelope.is_fifo:
+        longest = LONGEST_VISIBILITY
+    return min(longest, flow.abandoned_after) if flow.on_conflict is OnConflict.IGNORE else longest
+
+
+def _ms(span: timedelta) -> int:
+    return span // _MILLISECOND

@@ -1,0 +1,188 @@
+"""A message that its destination refuses for good, as a dead letter: nothing that was committed is lost.
+
+::
+
+    outbox ── side message ──▶ emails: no such queue      parked with "unsent": where it was to go, under which id
+           ── next hop ──────▶ ship-order: access denied  parked as a dead letter of that stage, with "to"
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from flowguard.destinations import Destination, parse_destination
+from flowguard.flow import AnyFlow
+from flowguard.ids import ObjectId, RequestId
+from flowguard.protocol.outbox import Kind, Send, refused_character
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import (
+    FLOW_STAGE,
+    OWN_ATTRIBUTES,
+    PLACE,
+    REQUEST_ID,
+    REQUESTED_AT,
+    ErrorNote,
+    Message,
+    Place,
+)
+from flowguard.wire.notification import to_json
+from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
+
+
+class Unsent(NamedTuple):
+    """What a parked side message says of itself beside its body: all that is needed to send it after all.
+
+    ``escaped`` says that the letter's body is the message's as a JSON string: functions and buses take texts that no
+    queue takes.
+    """
+
+    kind: Kind
+    to: Destination
+    id: str
+    attributes: Mapping[str, Attribute]
+    group: str | None = None
+    escaped: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """What stands under ``unsent`` in the ``flowguard`` attribute."""
+        attributes = {name: [a.type, a.value] for name, a in self.attributes.items()}
+        return {
+            "kind": self.kind.value,
+            "to": str(self.to),
+            "id": self.id,
+            "attributes": attributes,
+            **({"group": self.group} if self.group is not None else {}),
+            **({"escaped": True} if self.escaped else {}),
+        }
+
+    @classmethod
+    def parse(cls, found: object) -> Unsent:
+        """Read what :meth:`as_json` wrote. Raises ValueError where it is anything else."""
+        match found:
+            case {"kind": str(kind), "to": str(to), "id": str(own), "attributes": dict(attributes), **more} if own:
+                read = {str(name): _attribute(pair) for name, pair in attributes.items()}
+                escaped = more.get("escaped") is True
+                return cls(_kind(kind), parse_destination(to), own, read, _group(more.get("group")), escaped)
+            case _:
+                raise ValueError("has an 'unsent' without kind, to, id and attributes")
+
+    @classmethod
+    def of(cls, attributes: Mapping[str, Attribute]) -> Unsent | None:
+        """Read it from a letter's own attributes; None where the letter is of another kind. Raises ValueError."""
+        said = _said(attributes)
+        return cls.parse(said["unsent"]) if "unsent" in said else None
+
+    def covered(self, body: str) -> str:
+        """What a signature of the letter covers beside its place: where its body is to go, and under which id."""
+        return json.dumps([body, self.as_json()], sort_keys=True, separators=(",", ":"))
+
+    def send(self, body: str, to: Destination | None = None) -> Send:
+        """The send itself, to where it was to go or to another place. ``body`` is the letter's.
+
+        Raises :class:`flowguard.errors.RunFailed` or :class:`flowguard.errors.TooLarge` where no service takes it, and
+        ValueError where the body is not what the letter says it is.
+        """
+        place = to if to is not None else self.to
+        return Send(
+            self.kind, place, _unescaped(body) if self.escaped else body, self.id, self.attributes, group=self.group
+        ).checked()
+
+
+def bound_for(attributes: Mapping[str, Attribute]) -> Destination | None:
+    """Where a next hop's message was to go, which its inbox refused; None where the letter does not say it.
+
+    Raises ValueError for what is no destination.
+    """
+    found = _said(attributes).get("to")
+    if found is not None and not isinstance(found, str):
+        raise ValueError("has a 'to' that is not text")
+    return None if found is None else parse_destination(found)
+
+
+def park(flow: AnyFlow, message: Message, send: Send, error: ErrorNote, signer: Signer = UNSIGNED) -> Send:
+    """The dead letter of a send that was refused for good. ``message`` is of the hop that sent it.
+
+    Raises :class:`flowguard.errors.RunFailed` or :class:`flowguard.errors.TooLarge` where it fits into no queue.
+    """
+    if send.kind is Kind.NEXT:
+        body, attributes = send.body, _next_hop(send, error, signer)
+    else:
+        body, attributes = _side(message, send, error, signer)
+    group = message.object_id or message.request_id
+    return Send(Kind.DEAD, flow.dead_letters, body, f"{send.id}.unsent", attributes, group=group).checked()
+
+
+def _unescaped(body: str) -> str:
+    found = json.loads(body)
+    if not isinstance(found, str):
+        raise ValueError("has an 'unsent' whose body is not a JSON string")
+    return found
+
+
+def _side(message: Message, send: Send, error: ErrorNote, signer: Signer) -> tuple[str, dict[str, Attribute]]:
+    """The letter's body and attributes. A signature covers the body as it lies there."""
+    escaped = not send.body or refused_character(send.body) is not None
+    body = to_json(send.body) if escaped else send.body
+    unsent = Unsent(send.kind, send.to, send.id, send.attributes, send.group, escaped)
+    about = message._replace(
+        body=unsent.covered(body), retry=0, reply_to=None, first_error=error, last_error=None, attempts=None
+    )
+    attributes = signed_attributes(about, signer)
+    return body, {**attributes, PLACE: _with(attributes[PLACE], unsent=unsent.as_json())}
+
+
+def _next_hop(send: Send, error: ErrorNote, signer: Signer) -> dict[str, Attribute]:
+    """The message of the hop that was not reached, ready to be sent there: its claim waits for it."""
+    said = {name: attribute.value for name, attribute in send.attributes.items()}
+    place = Place.parse(said[PLACE])
+    flow, _, stage = said[FLOW_STAGE].partition("/")
+    onward = Message(
+        flow=flow,
+        stage=stage,
+        version=place.version or 1,
+        object_id=place.object_id or ObjectId(""),
+        request_id=RequestId(said[REQUEST_ID]),
+        requested_at=int(said[REQUESTED_AT]),
+        body=send.body,
+        hop=place.hop,
+        reply_to=place.reply_to,
+        carried={name: a for name, a in send.attributes.items() if name not in OWN_ATTRIBUTES},
+    )
+    again = onward.redriven(error)._replace(attempts=None)
+    attributes = {**signed_attributes(again, signer), **again.carried}
+    return {**attributes, PLACE: _with(attributes[PLACE], to=str(send.to))}
+
+
+def _with(place: Attribute, **more: Any) -> Attribute:
+    return Attribute.string(json.dumps({**json.loads(place.value), **more}, separators=(",", ":")))
+
+
+def _attribute(pair: object) -> Attribute:
+    match pair:
+        case [str(kind), str(value)]:
+            return Attribute(kind, value)
+        case _:
+            raise ValueError("has an 'unsent' with an attribute that is not [type, value]")
+
+
+def _said(attributes: Mapping[str, Attribute]) -> dict[str, Any]:
+    """The ``flowguard`` attribute; nothing where it cannot be read, which its other readers say."""
+    try:
+        found = json.loads(attributes[PLACE].value) if PLACE in attributes else {}
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _kind(text: str) -> Kind:
+    if text not in (Kind.SIDE, Kind.COMPLETE):
+        raise ValueError(f"has an 'unsent' of kind {text[:40]!r}; it is side or complete")
+    return Kind(text)
+
+
+def _group(found: object) -> str | None:
+    if found is not None and not isinstance(found, str):
+        raise ValueError("has an 'unsent' whose group is not text")
+    return found

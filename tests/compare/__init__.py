@@ -1,1 +1,0 @@
-"""One business, written five ways, each under the same explorer: ``python -m tests.compare``."""

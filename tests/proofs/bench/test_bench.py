@@ -1,0 +1,91 @@
+"""The figures that are the same on every machine are held here; the others are printed by ``make bench``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.proofs.bench import __main__ as bench
+from tests.proofs.bench import calls, cpu, imports, wrus
+from tests.proofs.bench.figure import Figure, State, table
+from tests.proofs.bench.flow import PAYLOAD_BYTES, a_cart
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, int]:
+    return calls.calls_by_verdict()
+
+
+@pytest.mark.parametrize("said", ["claimed", "completed"])
+def test_a_stage_costs_two_calls(made: dict[str, int], said: str) -> None:
+    assert made[said] == 2
+
+
+@pytest.mark.parametrize("said", ["done", "duplicate", "stale", "superseded"])
+def test_a_message_that_is_not_let_in_costs_one_call(made: dict[str, int], said: str) -> None:
+    assert made[said] == 1
+
+
+def test_a_stage_costs_two_write_units(dynamodb_local_url: str) -> None:
+    units, size = wrus.units_of_a_stage(dynamodb_local_url)
+    assert units <= wrus.MARK
+    assert size <= 1024
+
+
+def test_the_payload_has_the_size_that_is_told() -> None:
+    assert len(a_cart().model_dump_json()) == pytest.approx(PAYLOAD_BYTES, rel=0.1)
+
+
+def test_an_item_is_as_large_as_dynamodb_says() -> None:
+    assert wrus.item_size(
+        {"pk": {"S": "é"}, "n": {"N": "123"}, "b": {"B": b"12"}, "m": {"M": {"x": {"BOOL": True}}}}
+    ) == (2 + 2 + 1 + 3 + 1 + 2 + 1 + 3 + 1 + 1 + 1)
+
+
+def test_the_bare_calls_are_the_very_calls_of_the_handler() -> None:
+    message, by_hand, by_own_client = cpu.flowguard_and_bare()
+    assert cpu.ratio(message, by_hand, rounds=1, messages=1) > 0
+    assert cpu.ratio(message, by_own_client, rounds=1, messages=1) > 0
+
+
+def test_a_cold_start_is_measured_in_a_process_of_its_own() -> None:
+    found = imports.start("import json")
+    assert 0 <= found.cpu < 10_000
+    assert found.memory > 1
+
+
+FIGURES = [
+    Figure("within", 1.004, 1.00, "×"),
+    Figure("over", 3, 2),
+    Figure("compared", 1.5, None, "×"),
+    Figure("missing", None, 2, note="not there"),
+]
+
+
+def test_a_figure_is_judged_as_it_is_printed() -> None:
+    assert [figure.state for figure in FIGURES] == [State.OK, State.OVER, State.COMPARED, State.SKIPPED]
+
+
+def test_the_table_has_a_row_for_each_figure() -> None:
+    assert table(FIGURES).splitlines() == [
+        "figure    measured   mark",
+        "within       1.00×  1.00×  ok",
+        "over             3      2  over",
+        "compared     1.50×      -  -",
+        "missing          -      2  skipped  not there",
+    ]
+
+
+def test_a_missed_mark_fails_only_where_that_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.main([], [lambda: FIGURES]) == 0
+    assert capsys.readouterr().out == f"{table(FIGURES)}\n"
+    assert bench.main(["--strict"], [lambda: FIGURES]) == 1
+    assert bench.main(["--strict"], [lambda: FIGURES[:1]]) == 0
+
+
+def test_the_figures_can_be_had_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.main(["--json"], [lambda: FIGURES]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["state"] for row in rows] == ["ok", "over", "-", "skipped"]
+    assert rows[0]["measured"] == 1.004

@@ -1,0 +1,56 @@
+"""A function on a table and no queues: what it sends is kept, and can be handed to it as the event it would become."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flowguard import LambdaHandler, Settings, lambda_handler
+from flowguard.aws.clients import Clients
+from flowguard.aws.services import aws_services
+from flowguard.clock import ManualClock
+from flowguard.destinations import Queue
+from flowguard.events import Tally
+from flowguard.flow import AnyFlow
+from flowguard.protocol.outbox import Send
+from flowguard.wire.envelope import Envelope
+from flowguard.worker.ports import Refusal
+from tests.proofs.bench.flow import Context, an_event
+
+
+class Wire:
+    """Implements :class:`flowguard.worker.ports.Sender`."""
+
+    def __init__(self) -> None:
+        self.sent: list[Send] = []
+
+    def send(self, sends: Sequence[Send]) -> Mapping[int, Refusal]:
+        self.sent.extend(sends)
+        return {}
+
+    def postpone(self, envelope: Envelope, seconds: int) -> None:
+        pass
+
+    def next_event(self) -> dict[str, Any]:
+        """The last message sent, as SQS hands it over."""
+        last = self.sent[-1]
+        assert isinstance(last.to, Queue)
+        attributes = {name: attribute.to_sqs_record() for name, attribute in last.attributes.items()}
+        return an_event(last.to.name, last.body, attributes, message_id=last.id, sent_at=0)
+
+
+class Bench:
+    """One function for all stages of a flow, on whatever the clients talk to. Its clock stands still."""
+
+    def __init__(self, flow: AnyFlow, clients: Clients) -> None:
+        self.wire, self.tally, self.clock = Wire(), Tally(), ManualClock()
+        services = aws_services(Settings(), clients, clock=self.clock, observer=self.tally)
+        self.services = replace(services, sender=self.wire)
+        self._handler: LambdaHandler = lambda_handler(flow).using(self.services)
+
+    def run(self, event: dict[str, Any]) -> str:
+        """What was told of the event's record: the first thing, such as ``claimed``."""
+        told = len(self.tally.happenings)
+        self._handler(event, Context())
+        return self.tally.happenings[told].event.value

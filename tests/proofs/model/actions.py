@@ -1,0 +1,426 @@
+"""What can happen next in a world: what the queue, the database, people and bad luck do to the real function."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+from flowguard.destinations import Queue
+from flowguard.ids import Owner
+from flowguard.protocol import claims
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.run import Claim, Commit, Committed, Refused, RunItem, Status
+from flowguard.protocol.verdicts import Verdict
+from flowguard.wire.message import Message
+from flowguard.worker.ports import Refusal
+from tests.proofs.model import checks
+from tests.proofs.model.function import (
+    FIFO_INBOX,
+    INBOX,
+    NOW,
+    Claiming,
+    Committing,
+    Ended,
+    Function,
+    Handling,
+    Releasing,
+    Sending,
+    owner_name,
+)
+from tests.proofs.model.scenarios import Scenario
+from tests.proofs.model.world import Fact, Record, Shelf, Worker, World
+from tests.proofs.model.written import released
+
+MOST_WORKERS = 2
+Step = tuple[str, World]
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The parts of the database and the queue that a mutant may break.
+
+    ``fence`` are the conditions of a commit; the store has them as an expression, so they stand here once more.
+    """
+
+    fence: frozenset[str] = frozenset({"request_id", "epoch", "owner", "done"})
+    acks_before_sending: bool = False
+    given_up_asks: bool = True
+
+
+class _Granted(NamedTuple):
+    """What a claim does, whatever else is in the world."""
+
+    item: int | None
+    answer: int
+    verdict: Verdict
+    fault: str
+
+
+class _Arrived(NamedTuple):
+    """What sends lead to. They are kept, so that their identity is theirs alone."""
+
+    sends: tuple[Send, ...]
+    queued: tuple[int, ...]
+    parked: tuple[int, ...]
+    facts: tuple[Fact, ...]
+
+
+class Actions:
+    """The steps of one scenario."""
+
+    def __init__(self, scenario: Scenario, environment: Environment) -> None:
+        self.scenario = scenario
+        self.shelf = Shelf()
+        self.function = Function(scenario, self.shelf)
+        self._environment = environment
+        self._claims: dict[tuple[int | None, Worker], _Granted] = {}
+        self._sends: dict[tuple[int, ...], _Arrived] = {}
+        self._names: dict[tuple[int, bool], str] = {}
+
+    def start(self) -> World:
+        asked = [self.function.request(run) for run in self.scenario.requests]
+        asked += [self.function.request(run, later=1) for run in self.scenario.repeated]
+        queue = tuple(map(Record, asked))
+        return World(None, tuple(sorted(queue)), self.scenario.budget)
+
+    def steps(self, world: World) -> Iterator[Step]:
+        """Every step that changes the world."""
+        if world.fault:
+            return
+        for label, after in self._all(world):
+            tidy = after._replace(queue=tuple(sorted(after.queue)), workers=tuple(sorted(after.workers)))
+            if tidy != world:
+                yield label, tidy
+
+    def fault_of(self, world: World, moved: bool) -> str:
+        if world.fault or (moved and not world.is_quiet):
+            return world.fault
+        if not world.is_quiet:
+            return "nothing can go on, and not everything is done"
+        # a world that is quiet may still have letters to move back; if nobody does, this is its end
+        found = checks.end_fault(self.scenario, self.function, self.shelf, world)
+        return found or checks.calm_fault(self.scenario, self.function, self.shelf, world)
+
+    def _all(self, world: World) -> Iterator[Step]:
+        if len(world.workers) < MOST_WORKERS:
+            for record in dict.fromkeys(world.queue):
+                if not record.hidden:
+                    yield from self._deliver(world, record)
+        for place, worker in enumerate(world.workers):
+            rest = world.workers[:place] + world.workers[place + 1 :]
+            yield from self._work(world._replace(workers=rest), worker)
+        yield from self._misfortunes(world)
+        yield from self._people(world)
+
+    # -- the queue
+
+    def _deliver(self, world: World, record: Record) -> Iterator[Step]:
+        """A record is delivered and its claim made: nothing is to be seen between the two."""
+        counting = self.scenario.receives and not record.given_up
+        taken = record._replace(hidden=True, seen=record.seen + 1 if counting else 0)
+        here = world._replace(queue=(*_without(world.queue, record), taken))
+        worker = Worker(taken._replace(hidden=False), self._free_owner(world))
+        label = self._label("claim", worker)
+        yield from self._claim(here, worker, label)
+        if world.budget.lost:
+            yield from self._claim_twice(here, worker, f"{label}, its answer lost")
+        if world.budget.crashes and counting:
+            yield f"{label}: killed before it", self._back(here, worker).spend("crashes")
+
+    def _back(self, world: World, worker: Worker) -> World:
+        """The record is visible again; SQS gives it up when it was received too often."""
+        mine = worker.record._replace(hidden=True)
+        if mine not in world.queue:
+            return world  # delivered once more meanwhile, or settled
+        visible = mine._replace(hidden=False)
+        if self.scenario.receives and not mine.given_up and mine.seen >= self.scenario.receives:
+            visible = Record(mine.envelope, mine.copy, given_up=True)
+        return world._replace(queue=(*_without(world.queue, mine), visible))
+
+    def _acked(self, world: World, worker: Worker) -> World:
+        """Any receipt removes the message, also one of an earlier delivery; gone from the queue, it removes nothing."""
+        same = [one for one in world.queue if one[:3] == worker.record[:3]]
+        return world._replace(queue=_without(world.queue, same[0])) if same else world
+
+    def _free_owner(self, world: World) -> int:
+        """A nonce that nobody who is still there has."""
+        used = {owner_name(worker.owner) for worker in world.workers}
+        if world.item is not None:
+            used.add(self.shelf[world.item].owner)
+        return next(owner for owner in range(1, 9) if owner_name(owner) not in used)
+
+    # -- claims
+
+    def _claim(self, world: World, worker: Worker, label: str) -> Iterator[Step]:
+        granted = self._granted(world.item, worker)
+        message = self.function.message_of(worker.record.envelope)
+        after = world._replace(item=granted.item).noted(*_claim_facts(world, self.shelf, granted, message))
+        after = after.blamed(self._claim_fault(world, granted))
+        yield from self._went_on(after, worker, granted.answer, f"{label}: {granted.verdict.value}")
+
+    def _claim_twice(self, world: World, worker: Worker, label: str) -> Iterator[Step]:
+        first = self._granted(world.item, worker)
+        if first.verdict is not Verdict.CLAIMED:
+            return
+        after = world._replace(item=first.item).spend("lost")
+        if self._granted(first.item, worker).verdict is not Verdict.CLAIMED:
+            after = after.blamed("a worker does not recognise its own claim")
+        yield from self._claim(after, worker, label)
+
+    def _claim_fault(self, world: World, granted: _Granted) -> str:
+        late = ("expired",) in world.log and granted.verdict is Verdict.EARLY
+        return "" if late else granted.fault
+
+    def _granted(self, item: int | None, worker: Worker) -> _Granted:
+        key = (item, worker)
+        if key not in self._claims:
+            self._claims[key] = self._ask(item, worker)
+        return self._claims[key]
+
+    def _ask(self, number: int | None, worker: Worker) -> _Granted:
+        call = self.function.call_of(worker)
+        assert isinstance(call, Claiming), call
+        item: RunItem | None = None if number is None else self.shelf[number]
+        verdict = claims.decide(item, call.request)
+        if worker.record.given_up and not self._environment.given_up_asks:
+            verdict = Verdict.CLAIMED
+        message = call.request.message
+        fault = checks.conflict_fault(self.scenario, verdict, item, message)
+        if verdict is not Verdict.CLAIMED:
+            return _Granted(number, self.shelf.put(Refused(verdict, item)), verdict, fault)
+        after = claims.taken(item, call.request)
+        answer = self.shelf.put(Claim(message, after, _essence(item)))
+        return _Granted(self.shelf.put(after), answer, verdict, fault or checks.claim_fault(item, after))
+
+    # -- workers
+
+    def _went_on(self, world: World, worker: Worker, answer: int, label: str) -> Iterator[Step]:
+        """The worker has an answer. One that has nothing to do but to end has ended: nothing happens in between."""
+        went = worker._replace(answers=(*worker.answers, answer))
+        call = self.function.call_of(went)
+        if isinstance(call, Ended) and (not call.ack or len(went.answers) == 1):
+            yield label, self._acked(world, went) if call.ack else self._back(world, went)
+        else:
+            yield label, world._replace(workers=(*world.workers, went))
+
+    def _work(self, world: World, worker: Worker) -> Iterator[Step]:
+        """The worker's next call, answered in each way it may be; or the worker dies instead."""
+        call = self.function.call_of(worker)
+        if world.budget.crashes:
+            yield self._label("death", worker), self._back(world, worker).spend("crashes")
+        match call:
+            case Ended():
+                yield self._label("ack", worker), self._acked(world, worker)
+            case Handling():
+                yield from self._handle(world, worker)
+            case Committing(claim, commit):
+                yield from self._commit(world, worker, claim, commit)
+            case Sending(sends):
+                yield from self._send(world, worker, sends)
+            case Releasing(claim):
+                yield from self._release(world, worker, claim)
+            case Claiming():
+                yield from self._claim(world, worker, self._label("claim once more", worker))
+
+    def _handle(self, world: World, worker: Worker) -> Iterator[Step]:
+        yield from self._went_on(world, worker, self.shelf.put("ok"), self._label("handle", worker))
+        [message] = [one.message for one in map(self.shelf.__getitem__, worker.answers) if isinstance(one, Claim)]
+        for ending, what in (("fail", "failures"), ("reject", "rejects")):
+            if getattr(world.budget, what):
+                answer = self.shelf.put(ending)
+                call = self.function.call_of(worker._replace(answers=(*worker.answers, answer)))
+                fault = checks.failure_fault(self.scenario, message, ending, call)
+                yield from self._went_on(world.spend(what).blamed(fault), worker, answer, self._label(ending, worker))
+
+    # -- releases and commits
+
+    def _release(self, world: World, worker: Worker, claim: Claim) -> Iterator[Step]:
+        """As the store does it: nothing where another owns the hop."""
+        after, found = world, None if world.item is None else self.shelf[world.item]
+        if self._passes(claim, found):
+            after = world._replace(item=self.shelf.put(released(found or claim.item, claim, NOW)))
+        yield from self._went_on(after, worker, self.shelf.put("released"), self._label("release", worker))
+
+    def _commit(self, world: World, worker: Worker, claim: Claim, commit: Commit) -> Iterator[Step]:
+        label = self._label(f"commit {commit.status.value}", worker)
+        found: RunItem | None = None if world.item is None else self.shelf[world.item]
+        if not self._passes(claim, found):
+            answer = claims.refused_commit(claim, commit.status, found)
+            told = "taken for done" if isinstance(answer, Committed) else f"fenced by {answer.by.value}"
+            yield from self._went_on(world, worker, self.shelf.put(answer), f"{label}: {told}")
+            return
+        after = self._written(world, worker, claim, commit)
+        yield from self._went_on(after, worker, self.shelf.put(Committed()), label)
+        if world.budget.lost:
+            yield from self._commit_lost(after.spend("lost"), worker, claim, commit, label)
+
+    def _commit_lost(self, after: World, worker: Worker, claim: Claim, commit: Commit, label: str) -> Iterator[Step]:
+        """The write is applied. Its answer never comes, or it is repeated and meets itself."""
+        never = self.shelf.put(ConnectionError("no answer"))
+        yield from self._went_on(after, worker, never, f"{label}, never answered")
+        assert after.item is not None
+        answer = claims.refused_commit(claim, commit.status, self.shelf[after.item])
+        seen = after if answer == Committed() else after.blamed("a worker does not recognise its own commit")
+        yield from self._went_on(seen, worker, self.shelf.put(answer), f"{label}, repeated")
+
+    def _passes(self, claim: Claim, found: RunItem | None) -> bool:
+        fence, mine = self._environment.fence, claim.item
+        if found is None:
+            return not fence
+        same = all(getattr(found, name) == getattr(mine, name) for name in fence - {"done"})
+        return same and not (found.done and "done" in fence)
+
+    def _written(self, world: World, worker: Worker, claim: Claim, commit: Commit) -> World:
+        message, found = claim.message, None if world.item is None else self.shelf[world.item]
+        fact = ("commit", message.request_id, str(message.hop), commit.status.value, str(message.redrive))
+        sends = commit.outbox.sends if commit.outbox is not None else ()
+        carrier = next((send.id for send in sends if send.kind in (Kind.NEXT, Kind.DEAD)), "")
+        owed = [
+            ("owed", send.id, "" if send.id == carrier else carrier) for send in sends if send.kind is not Kind.NEXT
+        ]
+        ended = [("ended", message.request_id)] if commit.status is not Status.RUNNING else []
+        fault = checks.write_fault(world, found, owner_name(worker.owner), fact)
+        after = (found or claim.item)._replace(
+            status=commit.status,
+            done=True,
+            committed_at=commit.committed_at,
+            outbox=commit.outbox,
+            state=(found or claim.item).state if commit.status is Status.FAILED else commit.state,
+            result=commit.result,
+            stages={} if commit.status is Status.COMPLETED else (found or claim.item).stages,
+        )
+        return world._replace(item=self.shelf.put(after)).noted(fact, *owed, *ended).blamed(fault)
+
+    # -- sends
+
+    def _send(self, world: World, worker: Worker, sends: tuple[Send, ...]) -> Iterator[Step]:
+        early = self._acked(world, worker) if self._environment.acks_before_sending else world
+        label = self._label(f"send {', '.join(send.id for send in sends)}", worker)
+        yield from self._went_on(self._sent(early, worker, sends), worker, self.shelf.put({}), label)
+        for taken in _parts(sends):
+            some = self._sent(early, worker, taken)
+            said = f"{self._label('send', worker)}: only {', '.join(send.id for send in taken) or 'nothing'}"
+            if world.budget.crashes and taken:
+                yield f"{said}, then death", self._back(some, worker).spend("crashes")
+            if world.budget.refused:
+                refused = {place: Refusal("throttled") for place, send in enumerate(sends) if send not in taken}
+                yield from self._went_on(some.spend("refused"), worker, self.shelf.put(refused), said)
+
+    def _sent(self, world: World, worker: Worker, sends: tuple[Send, ...]) -> World:
+        arrived = self._arrived(sends)
+        own = self.function.message_of(worker.record.envelope).request_id
+        fault = world.fault or checks.sends_fault(world, own, sends, arrived.facts)
+        parked = tuple(sorted({*world.parked, *arrived.parked})) if arrived.parked else world.parked
+        log = world.log if world.log.issuperset(arrived.facts) else world.log.union(arrived.facts)
+        after = world._replace(workers=(*world.workers, worker), parked=parked, log=log, fault=fault)
+        for envelope in arrived.queued:
+            after = after.with_message(envelope)
+        return after._replace(workers=world.workers)
+
+    def _arrived(self, sends: tuple[Send, ...]) -> _Arrived:
+        key = tuple(map(id, sends))
+        if key not in self._sends:
+            self._sends[key] = self._arrive(sends)
+        return self._sends[key]
+
+    def _arrive(self, sends: tuple[Send, ...]) -> _Arrived:
+        """What comes of sends, wherever they come from: further hops and attempts, dead letters, facts."""
+        queued, parked, facts = [], [], list[Fact]()
+        for send in sends:
+            inward = isinstance(send.to, Queue) and send.to.short_name in (INBOX, FIFO_INBOX)
+            if send.kind is Kind.DEAD:
+                parked.append(self.function.received(send))
+            elif inward:
+                queued.append(self.function.received(send))
+            if not inward:
+                facts.append(("sent", send.id, str(zlib.crc32(f"{send.to}{send.body}".encode()))))
+        return _Arrived(sends, tuple(queued), tuple(parked), tuple(facts))
+
+    # -- what else may happen
+
+    def _misfortunes(self, world: World) -> Iterator[Step]:
+        if world.budget.doubles:
+            for record in dict.fromkeys(world.queue):
+                if record.hidden:
+                    seen = record._replace(hidden=False)
+                    queue = (*_without(world.queue, record), seen)
+                    yield f"{self._name(record)} becomes visible again", world.spend("doubles", queue=queue)
+        if world.item is not None:
+            item: RunItem = self.shelf[world.item]
+            yield from self._lapses(world, item)
+            if world.budget.expiries:
+                yield "the item expires", self._expired(world)
+
+    def _lapses(self, world: World, item: RunItem) -> Iterator[Step]:
+        """The lease of a dead worker ends by itself; that of a living one only with bad luck."""
+        alive = any(owner_name(worker.owner) == item.owner for worker in world.workers)
+        if not item.done and item.lease_until > NOW and (world.budget.lapses or not alive):
+            over = world._replace(item=self.shelf.put(item._replace(lease_until=NOW)))
+            yield "the lease ends", over.spend("lapses") if alive else over
+        if world.budget.abandoned and (item.done or item.lease_until == NOW):
+            long_over = self.shelf.put(item._replace(lease_until=checks.LONG_OVER))
+            yield "a day passes", world.spend("abandoned", item=long_over)
+
+    def _expired(self, world: World) -> World:
+        """Far later than any message lives, but for what a stalled worker still holds; then requests come again."""
+        kept = frozenset(fact for fact in world.log if fact[0] in ("ended", "superseded", "sent"))
+        after = world.spend("expiries", item=None, log=kept | {("expired",)})
+        for run in self.scenario.again:
+            request = self.function.request(run)
+            after = after.with_message(request).noted(("came", self.function.message_of(request).request_id))
+        return after
+
+    def _people(self, world: World) -> Iterator[Step]:
+        if world.budget.redrives:
+            for letter in world.parked:
+                parked = tuple(other for other in world.parked if other != letter)
+                label = f"{self._name(Record(letter))} is moved back"
+                yield label, world.with_message(letter).spend("redrives", parked=parked)
+
+    # -- names
+
+    def _label(self, what: str, worker: Worker) -> str:
+        return f"{owner_name(worker.owner)}: {what} ({self._name(worker.record)})"
+
+    def _name(self, record: Record) -> str:
+        key = (record.envelope, record.given_up)
+        if key not in self._names:
+            m = self.function.message_of(record.envelope)
+            attempt = f"{f', redrive {m.redrive}' if m.redrive else ''}{f', retry {m.retry}' if m.retry else ''}"
+            self._names[key] = f"{m.request_id}, hop {m.hop}{attempt}{', given up' if record.given_up else ''}"
+        return self._names[key]
+
+
+def _claim_facts(world: World, shelf: Shelf, granted: _Granted, message: Message) -> list[Fact]:
+    """Who lost the object, to whom."""
+    if granted.verdict is Verdict.IGNORED:
+        return [("ignored", message.request_id)]
+    if granted.verdict in (Verdict.STALE, Verdict.SUPERSEDED):
+        return [("superseded", message.request_id)]
+    if granted.verdict is not Verdict.CLAIMED or world.item is None:
+        return []
+    before: RunItem = shelf[world.item]
+    return [] if before.request_id == message.request_id else [("superseded", before.request_id)]
+
+
+def _essence(item: RunItem | None) -> RunItem | None:
+    """All of it that a worker looks at: which run's which hop it was. Keeps the number of workers small."""
+    if item is None:
+        return None
+    return item._replace(
+        epoch=0, outbox=None, state=None, result=None, committed_at=0, owner=Owner(""), lease_until=0, retry=0
+    )
+
+
+def _without(queue: tuple[Record, ...], record: Record) -> tuple[Record, ...]:
+    place = queue.index(record)
+    return queue[:place] + queue[place + 1 :]
+
+
+def _parts(sends: tuple[Send, ...]) -> Iterator[tuple[Send, ...]]:
+    """Every part of a batch that may be taken, short of all of it."""
+    for size in range(len(sends)):
+        yield from combinations(sends, size)

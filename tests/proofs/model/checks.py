@@ -1,0 +1,161 @@
+"""What must never be, as sentences: an empty one is no fault. Nothing here asks the code that is under test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.run import RunItem, Status
+from flowguard.protocol.verdicts import Verdict
+from flowguard.wire.message import Message
+from tests.proofs.model.function import NOW, Call, Committing, Ended, Function, Handling, run_name
+from tests.proofs.model.scenarios import Scenario
+from tests.proofs.model.world import Fact, Shelf, World
+
+ENDED = (Status.COMPLETED, Status.FAILED)
+LONG_OVER = NOW - 2 * 86_400_000
+"""When the lease of a run ended that nobody has worked on for longer than its flow allows."""
+_CARRIERS = (Kind.NEXT, Kind.DEAD)
+
+
+def claim_fault(before: RunItem | None, after: RunItem) -> str:
+    """I5, I4 and the lease, by what a granted claim changed."""
+    hops_passed = tuple(json.loads(after.state)["hops"]) if after.state is not None else ()
+    if hops_passed != tuple(range(1, after.hop)):
+        return f"hop {after.hop} starts with the state of hops {hops_passed}"
+    if after.done or after.status is not Status.RUNNING:
+        return "a hop is done before it was handled"
+    if before is None:
+        return ""
+    if (after.requested_at, after.request_id) < (before.requested_at, before.request_id):
+        return "an older request takes the object from a newer one"
+    if after.epoch <= before.epoch:
+        return "the epoch does not grow"
+    return _same_run_fault(before, after) if after.request_id == before.request_id else ""
+
+
+def _same_run_fault(before: RunItem, after: RunItem) -> str:
+    old, new = (before.hop, before.redrive, before.retry), (after.hop, after.redrive, after.retry)
+    if new < old:
+        return "a run goes back to a hop or an attempt that it has left behind"
+    if new == old and before.lease_until > NOW and before.owner != after.owner:
+        return "an attempt is taken from a worker whose lease is alive"
+    if after.hop == before.hop and before.done and before.status is not Status.FAILED:
+        return "a committed hop is opened again"
+    if after.hop > before.hop and not before.done:
+        return "a hop begins although the one before it is not committed"
+    return ""
+
+
+def conflict_fault(scenario: Scenario, verdict: Verdict, before: RunItem | None, message: Message) -> str:
+    """2.4: whose the object is when two requests meet; and whether a dead letter that was moved back has its way."""
+    if before is None:
+        return "a later hop begins without its item" if verdict is Verdict.CLAIMED and message.hop > 1 else ""
+    if before.request_id == message.request_id:
+        return _redrive_fault(verdict, before, message)
+    if verdict is Verdict.STALE and before.requested_at < message.requested_at:
+        return "a newer request is taken for an older one"
+    ended_before = before.status in ENDED and before.committed_at < message.requested_at
+    is_free = ended_before or (before.status is Status.RUNNING and before.lease_until == LONG_OVER)
+    if verdict is Verdict.IGNORED and (is_free or scenario.on_conflict is not OnConflict.IGNORE):
+        return "a request is turned away although the object is free"
+    if verdict is Verdict.CLAIMED and not is_free and scenario.on_conflict is OnConflict.IGNORE:
+        return "the object is taken from a run that keeps it"
+    return ""
+
+
+def _redrive_fault(verdict: Verdict, before: RunItem, message: Message) -> str:
+    moved_back = before.status is Status.FAILED and before.hop == message.hop and message.redrive > before.redrive
+    if moved_back and verdict is not Verdict.CLAIMED:
+        return "a dead letter was moved back, and its run is not opened"
+    if verdict is Verdict.EARLY:
+        return "a hop comes before its predecessor is committed"
+    return ""
+
+
+def write_fault(world: World, found: RunItem | None, worker_name: str, fact: Fact) -> str:
+    """I1 to I3, when a commit was applied to what it found. Nonces of living workers are never the same."""
+    if found is None or found.owner != worker_name:
+        return "a commit is applied by a worker that no longer owns the hop"
+    if found.done:
+        return "a hop is committed over its own commit"
+    _, run, hop, status, _ = fact
+    same_hop = [old for old in world.log if old[0] == "commit" and old[1:3] == (run, hop)]
+    if any(old[3] != Status.FAILED.value for old in same_hop) or fact in same_hop:
+        return f"hop {hop} of {run} is committed twice ({status})"
+    before = ("commit", run, str(int(hop) - 1), Status.RUNNING.value)
+    if hop != "1" and not any(old[:4] == before for old in world.log):
+        return f"hop {hop} of {run} is committed, and the hop before it is not"
+    return ""
+
+
+def sends_fault(world: World, own: str, sends: Iterable[Send], facts: Iterable[Fact]) -> str:
+    """I7: what carries the worker's ``own`` run on comes last (a takeover has fenced the other run, and still holds
+    what it sends for it). And two messages never have one id."""
+    sent = {fact[1]: fact for fact in world.log if fact[0] == "sent"}
+    for fact in facts:
+        if sent.get(fact[1], fact) != fact:
+            return f"two different messages are sent under the id {fact[1]}"
+    carriers = {send.id for send in sends if send.kind in _CARRIERS and send.id.startswith(f"{own}.")}
+    here = {send.id for send in sends}
+    for fact in world.log:
+        if fact[0] == "owed" and fact[2] in carriers and fact[1] not in sent and fact[1] not in here:
+            return f"{fact[2]} is sent before {fact[1]}"
+    return ""
+
+
+def failure_fault(scenario: Scenario, message: Message, ending: str, call: Call) -> str:
+    """I10: what comes of an attempt that failed."""
+    ends = isinstance(call, Committing)
+    if isinstance(call, Handling | Ended):
+        return "nothing comes of an attempt that failed"
+    if ending == "reject" or message.retry + 1 >= scenario.attempts:
+        return "" if ends else f"after the last attempt ({ending}) the run is not ended"
+    return f"attempt {message.retry + 1} of {scenario.attempts} ends the run" if ends else ""
+
+
+def end_fault(scenario: Scenario, function: Function, shelf: Shelf, world: World) -> str:
+    """I6 and I7, once nothing is left to be done."""
+    item: RunItem | None = None if world.item is None else shelf[world.item]
+    for run in {*scenario.requests, *scenario.again}:
+        if fault := _run_fault(scenario, function, world, item, run):
+            return fault
+    if ("expired",) in world.log:
+        return ""
+    sent = {fact[1] for fact in world.log if fact[0] == "sent"}
+    unsent = sorted(fact[1] for fact in world.log if fact[0] == "owed" and fact[1] not in sent)
+    return f"{unsent[0]} was committed and never sent" if unsent else ""
+
+
+def _run_fault(scenario: Scenario, function: Function, world: World, item: RunItem | None, run: int) -> str:
+    name = run_name(run)
+    came = ("came", name) in world.log or run in scenario.requests
+    if not came or ("ignored", name) in world.log or ("superseded", name) in world.log:
+        return ""
+    letters = [function.message_of(one) for one in world.parked if function.message_of(one).request_id == name]
+    if item is None or item.request_id != name:
+        if item is not None and item.request_id > name and ("expired",) in world.log:
+            return ""
+        over = ("ended", name) in world.log or letters
+        return "" if over else f"{name} was accepted, and neither ended nor was superseded"
+    if item.status is Status.RUNNING:
+        return "" if letters and ("expired",) in world.log else f"{name} has stopped at hop {item.hop}"
+    if item.status is Status.COMPLETED:
+        return f"{name} is COMPLETED and has a dead letter" if letters and scenario.is_calm else ""
+    due = [letter for letter in letters if (letter.hop, letter.redrive) == (item.hop, item.redrive + 1)]
+    return "" if len(due) == 1 else f"{name} is FAILED with {len(due)} dead letters to move back"
+
+
+def calm_fault(scenario: Scenario, function: Function, shelf: Shelf, world: World) -> str:
+    """Where nothing was repeated there are exact numbers: a handler is called as often as the policy says."""
+    if not scenario.is_calm or world.item is None:
+        return ""
+    item: RunItem = shelf[world.item]
+    begun, left = scenario.budget, world.budget
+    failed, redriven = begun.failures - left.failures, begun.redrives - left.redrives
+    if failed > scenario.attempts * (1 + redriven):
+        return f"a handler was called {failed} times by a policy of {scenario.attempts} attempts"
+    is_stuck = item.status is Status.FAILED and redriven and not left.redrives and not (failed or left.rejects)
+    return "a run was moved back, nothing failed any more, and it is still FAILED" if is_stuck else ""

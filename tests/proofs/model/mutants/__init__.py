@@ -1,0 +1,18 @@
+"""The protocol with one thing broken at a time, in the library's own code. Each is caught by some scenario, or says why
+it can do no harm."""
+
+from __future__ import annotations
+
+from tests.proofs.model.mutants.attempts import ATTEMPTS
+from tests.proofs.model.mutants.commits import COMMITS
+from tests.proofs.model.mutants.conflicts import CONFLICTS
+from tests.proofs.model.mutants.dispatches import DISPATCHES
+from tests.proofs.model.mutants.failures import FAILURES
+from tests.proofs.model.mutants.fifo import FIFO
+from tests.proofs.model.mutants.items import ITEMS
+from tests.proofs.model.mutants.mutant import Mutant
+from tests.proofs.model.mutants.outboxes import OUTBOXES
+
+__all__ = ["MUTANTS", "Mutant"]
+
+MUTANTS = (*CONFLICTS, *ATTEMPTS, *FIFO, *ITEMS, *COMMITS, *FAILURES, *OUTBOXES, *DISPATCHES)

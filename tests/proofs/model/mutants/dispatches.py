@@ -1,0 +1,58 @@
+"""Dispatch: what goes last, and that a record is acked after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowguard.protocol.outbox import Kind
+from flowguard.worker import batch, dispatch
+from flowguard.worker.ending import Ending
+from tests.proofs.model.actions import Environment
+from tests.proofs.model.mutants.mutant import Mutant
+
+
+def _dispatch_all(services: Any, teller: Any, endings: list[Ending]) -> list[Ending]:
+    """The last sends go whether or not those before them were taken."""
+    after = dispatch._send(services, teller, endings, last=False)
+    last = dispatch._send(services, teller, endings, last=True)
+    return [one if not one.ack else other for one, other in zip(after, last, strict=True)]
+
+
+def _dispatch_deaf(services: Any, teller: Any, endings: list[Ending]) -> list[Ending]:
+    """What was refused is not sent again."""
+    dispatch.dispatch(services, teller, endings)
+    return endings
+
+
+DISPATCHES = (
+    Mutant(
+        "next-first",
+        "the next hop goes with the rest",
+        ((Kind, "is_last", property(lambda self: False)),),
+        caught_by="sends",
+    ),
+    Mutant(
+        "letter-first",
+        "the dead letter goes with the rest",
+        ((Kind, "is_last", property(lambda self: self is Kind.NEXT)),),
+        caught_by="newer-fails",
+    ),
+    Mutant(
+        "dispatch-on",
+        "the next hop is sent although a side message was refused",
+        ((batch, "dispatch", _dispatch_all),),
+        caught_by="sends",
+    ),
+    Mutant(
+        "dispatch-deaf",
+        "a record is acked although its sends were refused",
+        ((batch, "dispatch", _dispatch_deaf),),
+        caught_by="sends",
+    ),
+    Mutant(
+        "ack-first",
+        "a record is acked before its messages are sent",
+        environment=Environment(acks_before_sending=True),
+        caught_by="chain",
+    ),
+)

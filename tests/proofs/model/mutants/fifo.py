@@ -1,0 +1,45 @@
+"""Attempts of FIFO records, which the item counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowguard.worker import runtime
+from tests.proofs.model import actions
+from tests.proofs.model.mutants.mutant import Mutant
+
+
+def _asking_once_more(self: Any, arrival: Any, budget: Any) -> Any:
+    claim = self.services.store.claim(self._claim_request(arrival, budget))
+    if arrival.envelope.is_fifo and (retry := runtime._retry_in_item(arrival, claim)) is not None:
+        arrival = arrival._replace(message=arrival.message.at_retry(retry))
+        claim = self.services.store.claim(self._claim_request(arrival, budget))
+    return arrival, claim
+
+
+FIFO = (
+    Mutant(
+        "release-lost",
+        "a failed attempt of a FIFO record is not counted",
+        ((actions, "released", lambda item, claim, now: item._replace(lease_until=now)),),
+        caught_by="fifo-used-up",
+    ),
+    Mutant(
+        "release-at-zero",
+        "a release ends the lease at the beginning of time, so that the run looks abandoned",
+        ((actions, "released", lambda item, claim, now: item._replace(retry=claim.item.retry + 1, lease_until=0)),),
+        caught_by="fifo-ignore",
+    ),
+    Mutant(
+        "fifo-duplicate",
+        "a FIFO record does not ask as the attempt that the item has come to",
+        ((runtime, "_retry_in_item", lambda arrival, claim: None),),
+        caught_by="fifo",
+    ),
+    Mutant(
+        "fifo-once-more",
+        "a FIFO record asks only once more, whatever fails meanwhile",
+        ((runtime.Runtime, "_claim", _asking_once_more),),
+        caught_by="fifo-again",
+    ),
+)

@@ -1,0 +1,128 @@
+"""The worlds that are searched: who asks for what, and what may go wrong how often."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from flowguard.protocol.conflict import OnConflict
+from tests.proofs.model.world import Budget
+
+
+class Scenario(NamedTuple):
+    """``requests`` are the runs asked for at the beginning, greater is newer; ``repeated`` those that their sender asks
+    for once more, under the same id and with a later time; ``again`` those that come once more when the item has
+    expired. ``receives`` is the queue's maxReceiveCount, 0 for none. ``is_fifo`` says so of the last stage's queue. The
+    tests leave out what ``is_long``; the command does not."""
+
+    name: str
+    about: str
+    budget: Budget
+    requests: tuple[int, ...] = (1,)
+    repeated: tuple[int, ...] = ()
+    again: tuple[int, ...] = ()
+    hops: int = 2
+    attempts: int = 2
+    on_conflict: OnConflict = OnConflict.SUPERSEDE
+    receives: int = 0
+    is_fifo: bool = False
+    apart: int = 0
+    """ms between one request and the next: 0 where all are asked for before the first commit."""
+    is_long: bool = False
+
+    @property
+    def is_calm(self) -> bool:
+        """Nothing is ever repeated, so that nothing may be there twice."""
+        b = self.budget
+        return not (b.crashes or b.doubles or b.lapses or b.lost or b.refused or b.expiries or self.receives)
+
+
+_IGNORE = OnConflict.IGNORE
+SCENARIOS = (
+    Scenario("calm", "a redrive, and nothing else amiss", Budget(rejects=1, redrives=1)),
+    Scenario("used-up", "attempts used up, and nothing else amiss", Budget(failures=5, redrives=1), hops=1),
+    Scenario("chain", "two hops: crashes, second deliveries, leases that end early", Budget(1, 0, 0, 1, 1)),
+    Scenario("sends", "two hops: batches of sends that are taken in part", Budget(crashes=1, doubles=1, refused=2)),
+    Scenario("lost", "answers to applied writes are lost", Budget(crashes=1, failures=2, lost=1), hops=1),
+    Scenario("newer", "a newer request meets a run", Budget(1, 0, 0, 0, 1, 0, 1), (1, 2), is_long=True),
+    Scenario("newer-fails", "a newer request meets a run that fails", Budget(1, 0, 1, 1, refused=1), (1, 2), hops=1),
+    Scenario(
+        "ignore",
+        "the first keeps the object, until it has ended or is abandoned",
+        Budget(crashes=1, rejects=1, doubles=1, abandoned=1),
+        (1, 2),
+        hops=1,
+        on_conflict=_IGNORE,
+    ),
+    Scenario(
+        "ignore-later",
+        "the same, and the second request is asked for after the first run's commits",
+        Budget(crashes=1, rejects=1, doubles=1, abandoned=1),
+        (1, 2),
+        hops=1,
+        on_conflict=_IGNORE,
+        apart=60_000,
+    ),
+    Scenario("retry", "failing attempts and their copies", Budget(2, 2, 0, 1, 1), hops=1, attempts=3, is_long=True),
+    Scenario("exhausted", "failing more often than the policy allows", Budget(1, 3, 0, 1, 1), hops=1),
+    Scenario("reject", "messages that can never work", Budget(1, 0, 1, 1, 1, 0, 1), is_long=True),
+    Scenario(
+        "fifo-used-up",
+        "attempts used up on a FIFO queue, and nothing else amiss",
+        Budget(failures=5),
+        hops=1,
+        is_fifo=True,
+    ),
+    Scenario("fifo", "failing attempts on a FIFO queue", Budget(1, 3, 0, 1, 1), hops=1, attempts=2, is_fifo=True),
+    Scenario(
+        "fifo-again",
+        "an attempt on a FIFO queue fails while another worker asks for it",
+        Budget(failures=2, doubles=1),
+        hops=1,
+        attempts=3,
+        is_fifo=True,
+    ),
+    Scenario("fifo-redrive", "dead letters of a FIFO queue moved back", Budget(0, 1, 1, 1, redrives=1), is_fifo=True),
+    Scenario(
+        "fifo-ignore",
+        "a request meets a run that waits for its next attempt",
+        Budget(crashes=1, failures=1, abandoned=1),
+        (1, 2),
+        on_conflict=_IGNORE,
+        is_fifo=True,
+    ),
+    Scenario("redrive", "dead letters moved back", Budget(1, 0, 2, 1, 1, redrives=2), hops=1),
+    Scenario("redrive-later", "dead letters of a later hop moved back", Budget(1, 0, 1, 1, 0, redrives=2)),
+    Scenario(
+        "redrive-newer", "dead letters moved back after a newer run", Budget(0, 0, 1, 1, redrives=2), (1, 2), hops=1
+    ),
+    Scenario("redrive-both", "the same, two hops and a crash", Budget(1, 0, 1, 0, redrives=2), (1, 2), is_long=True),
+    Scenario(
+        "killed", "a function that dies each time", Budget(5, 0, 0, 1, redrives=1), hops=1, receives=2, is_long=True
+    ),
+    Scenario("killed-later", "a later hop's function dies each time", Budget(3), receives=2),
+    Scenario(
+        "repeated",
+        "a request is asked for again, under its id and with a later time",
+        Budget(crashes=1, failures=1, doubles=1, lapses=1),
+        repeated=(1,),
+        hops=1,
+    ),
+    Scenario(
+        "repeated-redrive",
+        "the same, and it fails for good",
+        Budget(crashes=1, rejects=1, redrives=1),
+        repeated=(1,),
+        hops=1,
+    ),
+    Scenario(
+        "repeated-fifo",
+        "the same on a FIFO queue",
+        Budget(crashes=1, failures=1, doubles=1, lapses=1),
+        repeated=(1,),
+        hops=1,
+        is_fifo=True,
+    ),
+    Scenario("expiry-alone", "the item expires under a worker, and nobody asks again", Budget(expiries=1)),
+    Scenario("expiry", "the item expires under a worker", Budget(0, 0, 0, 1, 1, expiries=1), again=(1, 2), hops=1),
+    Scenario("expiry-later", "the item expires between two hops", Budget(expiries=1, doubles=1), again=(1,)),
+)

@@ -1,0 +1,86 @@
+"""The protocol in small worlds: no fault as it is, and a fault for each part that is taken away."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.proofs.model.__main__ import main
+from tests.proofs.model.mutants import MUTANTS, Mutant
+from tests.proofs.model.proof import BY_NAME, catch, prove, quick_names
+from tests.proofs.model.search import BoundReached, search
+
+HARMFUL = [mutant for mutant in MUTANTS if not mutant.harmless]
+HARMLESS = [mutant for mutant in MUTANTS if mutant.harmless]
+AT_HAND = ("calm", "used-up", "lost", "chain")
+"""Where harmless mutants are looked at here; the command tries them on more."""
+
+
+@pytest.mark.parametrize("name", quick_names())
+def test_no_way_through_a_small_world_breaks_the_protocol(name: str) -> None:
+    found = prove(name)
+
+    assert not found.fault, "\n".join([found.fault, *found.way])
+    assert found.states > 10  # a world in which nothing happens would prove nothing
+
+
+@pytest.mark.parametrize("mutant", HARMFUL, ids=lambda mutant: mutant.name)
+def test_what_is_broken_is_found(mutant: Mutant) -> None:
+    caught = catch(mutant, [mutant.caught_by])
+
+    assert caught, f"{mutant.caught_by} does not find it: {mutant.about}"
+    assert caught[1].way
+
+
+@pytest.mark.parametrize("mutant", HARMLESS, ids=lambda mutant: mutant.name)
+def test_what_is_called_harmless_is_not_found(mutant: Mutant) -> None:
+    caught = catch(mutant, AT_HAND)
+
+    assert caught is None, f"{mutant.name} does harm: {caught}"
+
+
+def test_a_mutant_names_a_scenario_or_its_reason() -> None:
+    for mutant in MUTANTS:
+        assert bool(mutant.harmless) != (mutant.caught_by in BY_NAME), mutant.name
+
+
+def _counting(state: int) -> Iterator[tuple[str, int]]:
+    """A fork: by ones up to ten, or at once."""
+    if state < 10:
+        yield "one more", state + 1
+        yield "all at once", 10
+
+
+def test_the_way_to_a_fault_is_a_shortest_one() -> None:
+    found = search(0, _counting, lambda state, moved: "" if moved else f"{state} is reached")
+
+    assert (found.fault, found.way) == ("10 is reached", ("all at once",))
+
+
+def test_a_search_that_cannot_end_says_so() -> None:
+    with pytest.raises(BoundReached):
+        search(0, lambda state: iter([("more", state + 1)]), lambda state, moved: "", bound=100)
+
+
+def test_the_command_tells_what_was_searched(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["calm", "--json"]) == 0
+
+    [line] = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (line["name"], line["good"], line["found"]["fault"]) == ("calm", True, "")
+
+
+def test_the_command_fails_for_a_mutant_that_gets_away(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["calm", "--mutants"]) == 1  # one small world finds only some of them
+
+    out = capsys.readouterr().out
+    assert "calm: a dead letter was moved back, and its run is not opened" in out
+    assert "GOT AWAY" in out
+
+
+def test_the_command_knows_its_scenarios(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["no-such-world"])
+
+    assert "there are calm, used-up" in capsys.readouterr().err

@@ -1,0 +1,95 @@
+"""``python -m tests.proofs.prove``: every guard is taken away once, and exploring has to notice.
+
+Ends with 1 where one is not missed, or where the whole flowguard violates anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from tests.arguments import count
+from tests.proofs.prove import others
+from tests.proofs.prove.cases import CASES
+from tests.proofs.prove.elsewhere import tested
+from tests.proofs.prove.harmless import HARMLESS
+from tests.proofs.prove.hunt import Hunt
+from tests.proofs.prove.judge import Effort
+from tests.proofs.prove.mutant import Mutant
+from tests.proofs.prove.mutants import Mutants
+from tests.proofs.prove.report import Figures, case_lines, lines
+from tests.proofs.prove.witnesses import Witnesses
+
+SHORT = Effort(until=600)
+FOR_TESTED, FOR_HARMLESS = 60, 12
+LONG = Effort(bound=300, walks=200, most=300, until=5_000)
+"""Ten times as many schedules on those of which little is expected, too."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = _arguments()
+    given = parser.parse_args(arguments)
+    began = time.perf_counter()
+    mutants = Mutants()
+    chosen = [one for one in mutants.all if given.only in f"{one.place} {one.name}"]
+    if not chosen:
+        parser.error(f"--only {given.only!r}: none of the {len(mutants.all):,} mutants has that in its place or name")
+    hunt = Hunt(mutants, CASES, given.jobs, LONG if given.long else SHORT)
+    hunt.watch()
+    if not given.json:
+        _say(line for case, truth in zip(hunt.cases, hunt.truths, strict=True) for line in case_lines(case, truth))
+    hunt.run(chosen, _limits(chosen, 10 if given.long else 1))
+    witnesses = Witnesses(mutants, given.jobs)
+    witnesses.ask([one for one in chosen if one.number not in hunt.kills and one.name not in HARMLESS])
+    found = lines(hunt, witnesses, chosen, HARMLESS)
+    if not given.json:
+        _say(["", *(str(line) for line in found if not (given.brief and line.fate.is_good)), ""])
+    figures = Figures(
+        hunt.cases,
+        hunt.truths,
+        found,
+        sum(hunt.tried.values()),
+        {} if given.only or given.alone else {one.name: others.run(one, long=given.long) for one in others.ALL},
+        [] if given.only else _stale(mutants.all),
+        witnesses.failing,
+        time.perf_counter() - began,
+    )
+    sys.stdout.write(json.dumps(figures.as_json(), default=str) + "\n" if given.json else f"{figures}\n")
+    return 0 if figures.is_good else 1
+
+
+def _limits(mutants: Sequence[Mutant], times: int) -> Mapping[int, int]:
+    """How much is tried on those of which little is expected."""
+    found = {one.number: times * FOR_TESTED for one in mutants if tested(one.name) is not None}
+    return {**found, **{one.number: times * FOR_HARMLESS for one in mutants if one.name in HARMLESS}}
+
+
+def _stale(mutants: Sequence[Mutant]) -> list[str]:
+    names = {one.name for one in mutants}
+    return [name for name in HARMLESS if name not in names]
+
+
+def _say(told: Iterable[str]) -> None:
+    sys.stdout.writelines(f"{line}\n" for line in told)
+    sys.stdout.flush()
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.proofs.prove", description=__doc__)
+    parser.add_argument("--long", action="store_true", help="pairs of faults and random walks, long races and soak")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("--jobs", type=count, default=len(os.sched_getaffinity(0)), help="processes; one a core")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="mutants whose place or name has it; no races, no soak"
+    )
+    parser.add_argument("--brief", action="store_true", help="of the mutants only those that nothing notices")
+    parser.add_argument("--alone", action="store_true", help="without races and soak")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""Guards that no schedule can meet, and the tests which notice that they are gone: the tests are run on the mutant.
+
+The explorer delivers what SQS, SNS and flowguard itself send, a record at a time, with all the time in the world.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """``pattern`` is of mutants' names, ``reason`` why no schedule can meet them."""
+
+    pattern: str
+    tests: tuple[str, ...]
+    reason: str
+
+
+TESTED: Final = (
+    Elsewhere(
+        r"^protocol\.claims\.(decide|_another_run|_same_hop|is_abandoned)",
+        ("tests/aws/test_claims_agree.py::test_the_database_and_the_decision_agree",),
+        "what the database has granted is not decided again: only `flowguard dlq` asks for this half of the decision",
+    ),
+    Elsewhere(
+        r"^(expressions\.COMMIT|claims\.refused_commit)",
+        ("tests/aws/store/",),
+        "the item has expired, and maybe begun anew, while a worker held it",
+    ),
+    Elsewhere(
+        r"^worker\.batch\.Batch\.(run|_ending|_has_time|_returned)",
+        ("tests/worker/test_batch.py",),
+        "the explorer's batches have one record, and all the time there is",
+    ),
+    Elsewhere(
+        r"^handler\._answer",
+        ("tests/test_handler.py",),
+        "the explorer's batches have one record, and each can be read",
+    ),
+    Elsewhere(
+        r"^wire\.message\.(Place\.parse|_whole|_text|_signature|_error_note)",
+        ("tests/wire/test_message.py",),
+        "an attribute that flowguard has not written",
+    ),
+    Elsewhere(
+        r"^worker\.routing\.",
+        ("tests/worker/test_routing.py",),
+        "a message that flowguard has not written, or a function set up wrongly",
+    ),
+    Elsewhere(
+        r"^worker\.trust\.", ("tests/worker/test_trust.py",), "messages that are forged, or changed on their way"
+    ),
+    Elsewhere(r"^wire\.home\.", ("tests/wire/test_home.py",), "destinations that no explored flow has"),
+    Elsewhere(
+        r"^wire\.signing\.",
+        ("tests/wire/test_signing.py", "tests/worker/test_trust.py"),
+        "the explorer's messages are not signed",
+    ),
+    Elsewhere(
+        r"^(protocol\.outbox\.|bodies\.)",
+        ("tests/protocol/test_outbox.py", "tests/aws/test_sender.py"),
+        "messages as large as can be, and texts that no service takes",
+    ),
+    Elsewhere(
+        r"^worker\.unsent\.",
+        ("tests/worker/test_unsent.py", "tests/worker/runtime/test_refused_for_good.py", "tests/worker/test_trust.py"),
+        "a parked message of every form, and one that nobody parked",
+    ),
+    Elsewhere(
+        r"^worker\.dispatch\.",
+        (
+            "tests/worker/runtime/test_refused_for_good.py",
+            "tests/worker/runtime/test_dispatch.py",
+            "tests/worker/runtime/test_outages.py",
+        ),
+        "several messages of which some are refused, some for good",
+    ),
+    Elsewhere(r"^aws\.sender\.", ("tests/aws/test_sender.py",), "names and sizes that no explored flow has"),
+    Elsewhere(r"^aws\.schedules\.", ("tests/aws/test_schedules.py",), "a scheduler that refuses"),
+    Elsewhere(r"^aws\.faults\.", ("tests/aws/test_faults.py",), "a transaction that meets another one"),
+    Elsewhere(
+        r"^aws\.writes\.",
+        ("tests/aws/test_writes.py", "tests/aws/store/"),
+        "values that no explored flow writes",
+    ),
+    Elsewhere(
+        r"^aws\.store\.",
+        ("tests/aws/test_refused_commits.py", "tests/aws/store/"),
+        "sizes and refusals that no explored flow has",
+    ),
+    Elsewhere(
+        r"^worker\.runtime\.Runtime\._claim_request: left is not None",
+        ("tests/worker/runtime/test_claims.py::test_the_lease_ends_when_the_invocation_does",),
+        "the explorer's functions have no Lambda that says how long is left",
+    ),
+    Elsewhere(
+        r"^worker\.runtime\.Runtime\._claim: arrival\.envelope\.is_fifo",
+        ("tests/worker/runtime/test_claims.py::test_a_retry_of_an_attempt_that_was_overtaken_is_a_duplicate",),
+        "a copy that comes while a later attempt is at work: the explorer's come at once, or when all is over",
+    ),
+    Elsewhere(
+        r"^worker\.runtime\.Runtime\.(_given_back|_claim|_again_in_place)",
+        ("tests/worker/runtime/test_without_a_queue.py",),
+        "the explorer's messages come from queues",
+    ),
+    Elsewhere(
+        r"^worker\.runtime\.Runtime\.",
+        ("tests/worker/runtime/",),
+        "texts that are gone, letters that fit nowhere, clocks that go back: several at once",
+    ),
+    Elsewhere(
+        r"^aws\.packing\.",
+        ("tests/aws/store/test_long_texts.py",),
+        "texts of every size and form, and an S3 that refuses",
+    ),
+    Elsewhere(
+        r"^worker\.plan\.",
+        ("tests/worker/test_plan.py", "tests/worker/runtime/test_refused_for_good.py"),
+        "what a handler returns that is not type-checked",
+    ),
+    Elsewhere(r"^failure\.", ("tests/test_failure.py",), "the very limits"),
+    Elsewhere(r"^retry\.", ("tests/test_retry.py",), "how long a delay is, which nobody outside can see"),
+)
+
+
+def tested(name: str) -> Elsewhere | None:
+    """Where a mutant of this name is noticed, if not by exploring."""
+    return next((one for one in TESTED if re.match(one.pattern, name)), None)

@@ -1,0 +1,140 @@
+"""Mutants that no schedule can tell from the whole flowguard, or that do no harm: each named, with the reason.
+
+One of them that is killed all the same is a failure: then the reason is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+_BY_REASON: Final[Mapping[str, Sequence[str]]] = {
+    "leases and visibility save work that is done twice; what is applied, the fence decides": (
+        "worker.runtime.Runtime._claim_request: arrival.stage is not None → forced false",
+        "worker.runtime.Runtime._claim_request: arrival.stage.timeout if arrival.stage is not None else None → forced false",
+        "worker.runtime.Runtime._refused: case Verdict.BUSY → never taken",
+        "worker.runtime.Runtime._refused: self.services.sender.postpone(arrival.envelope, seconds) → left out",
+    ),
+    "a later hop is claimed only for the request that stands there, so the same is written again": (
+        "expressions.CLAIM_LATER_HOP: SET request_id = :request_id → left out",
+        "expressions.CLAIM_LATER_HOP: SET requested_at = :requested_at → left out",
+        "expressions.CLAIM_LATER_HOP: SET version = :version → left out",
+    ),
+    "a hop that another one follows has no result, and a failed run none either: nothing is there": (
+        "expressions.CLAIM_LATER_HOP: REMOVE #result → left out",
+    ),
+    "what carried the run on came last, so these are copies: clearing them saves their bytes": (
+        "expressions.CLAIM_LATER_HOP: REMOVE outbox → left out",
+    ),
+    "nobody reads it of a claim: neither the runtime nor the commit": (
+        "protocol.claims.taken: RunItem(stages={m.stage: m.request_id} if item is None or first else {**item.stages, m.stage: m.request_id}) → left out",
+        "protocol.claims.taken: RunItem(ttl=request.expires_at // 1000) → left out",
+        "protocol.claims.taken: item is None or first → forced true (2)",
+        "protocol.claims.taken: item is None → forced false (2)",
+        "protocol.claims.taken: first → forced false (2)",
+        "protocol.claims.taken: {m.stage: …} → left out",
+        "protocol.claims.taken: {**item.stages: …} → left out",
+        "protocol.claims.taken: {m.stage: …} → left out (2)",
+    ),
+    "the store reads the outbox for a first hop alone, and the state for a later one alone: nothing is there": (
+        "protocol.claims.taken: first → forced true",
+        "protocol.claims.taken: first → forced false",
+    ),
+    "without an item only a first hop is claimed, and that is asked too: this is for the type checker": (
+        "protocol.claims.taken: item is None → forced false",
+    ),
+    "the process is being stopped, which no schedule does: killing it is all that is left to see": (
+        "worker.runtime.Runtime.work: except KeyboardInterrupt → catches nothing",
+        "worker.runtime.Runtime.work: except KeyboardInterrupt → catches every Exception",
+    ),
+    "the problem is always there where the object is not: what is put in its place is for the type checker": (
+        "worker.runtime.Runtime.work: RunFailed('the message names no object') → forced false",
+    ),
+    "the two are never equal there: equal ones have been answered a line before": (
+        "protocol.claims.decide: m.hop < item.hop → becomes m.hop <= item.hop",
+        "protocol.claims._another_run: (m.requested_at, m.request_id) < (item.requested_at, item.request_id) → becomes (m.requested_at, m.request_id) <= (item.requested_at, item.request_id)",
+        "protocol.claims.refused_commit: (item.requested_at, item.request_id) < (mine.requested_at, mine.request_id) → becomes (item.requested_at, item.request_id) <= (mine.requested_at, mine.request_id)",
+    ),
+    "a write without a condition cannot fail by it: the other branch is for the type checker": (
+        "aws.writes.condition_failure: write.condition → forced true",
+    ),
+    "the first part is never true without the second, which is for the type checker": (
+        "worker.runtime.Runtime._handle: arrival.stage is None → forced false",
+        "worker.runtime.Runtime._refused: case Verdict.DONE if item is not None → forced true",
+        "worker.runtime.Runtime._refused: case Verdict.BUSY if item is not None → forced true",
+        "worker.runtime.Runtime._answered: case FencedBy.FINISHED if answer.item is not None → forced true",
+        "aws.store.DynamoDBStore._refused: item is not None → forced true",
+        "aws.store.DynamoDBStore._fenced: item is not None → forced true",
+    ),
+    "only an observer, or whoever calls the function directly, is told": (
+        "worker.batch.Batch._arrival: arrival.weak_id → forced true",
+        "worker.batch.Batch._arrival: arrival.weak_id → forced false",
+        "worker.ending.acked: Ending(verdict=verdict) → left out",
+        "worker.ending.acked: Ending(arrival=arrival) → left out",
+        "worker.ending.acked: Ending(result=result) → left out",
+        "worker.ending.kept: Ending(verdict=verdict) → left out",
+        "worker.ending.kept: Ending(arrival=arrival) → left out",
+    ),
+    "what was decoded to find the object is decoded again, from the same text": (
+        "worker.runtime.Runtime._handle: payload is None → forced true",
+    ),
+    "a lease that ends between two looks at the clock: SQS refuses less than 0 s, and the record stays hidden": (
+        "worker.runtime.Runtime._refused: max(1, -((self.services.clock.now() - item.lease_until) // 1000)) → without 1",
+    ),
+    "with nothing to send the sender makes no call": (
+        "worker.runtime.Runtime._flush: not sends → forced false",
+        "worker.dispatch._send: not due → forced false",
+    ),
+    "what no case takes raises, so the record stays and is told DONE when it comes again: one delivery more": (
+        "worker.runtime.Runtime._answered: case FencedBy.FINISHED → never taken",
+    ),
+    "copies of what the later hop's own record sends": (
+        "protocol.run.RunItem.unsent_at: self.hop == hop → forced true",
+    ),
+    "two moments are never equal to the millisecond that the bound is made of, and either answer is right then": (
+        "protocol.outbox.Outbox.left_by_another: self.committed_at < not_before → becomes self.committed_at <= not_before",
+    ),
+    "ids of equal requests never get there: another request comes first": (
+        "expressions.FIRST_HOP[SUPERSEDE]: request_id < :request_id → becomes request_id <= :request_id",
+        "expressions.FIRST_HOP[IGNORE]: request_id < :request_id → becomes request_id <= :request_id",
+    ),
+    "no two claims have one owner, and the owner is compared too": (
+        "expressions.COMMIT: request_id = :request_id → true",
+        "expressions.COMMIT: epoch = :epoch → true",
+    ),
+    "the reader takes the value that is not there for this very one": (
+        "protocol.outbox.Send.as_json: self.delay or self.group → forced true",
+        "wire.message.Message.own_attributes: self.object_id → forced true",
+        "wire.message.Message.own_attributes: self.retry → forced true",
+        "wire.message.Message.own_attributes: self.redrive → forced true",
+        "wire.message.Message.own_attributes: self.reply_to is not None → forced true",
+        "wire.message.Message.own_attributes: self.attempts is not None → forced true",
+    ),
+    "it is as good as false itself: forced to be so it stays what it is": (
+        "worker.batch.Batch._has_time: timedelta(0) → forced false",
+        "worker.plan.retried: '' → forced false",
+        "worker.routing.Routes.resolve: ObjectId('') → forced false",
+    ),
+    "nothing else can be raised there: reading JSON, judging what was read, turning values into DynamoDB's": (
+        "aws.writes.write_action: except (TypeError, RecursionError) → catches every Exception",
+        "aws.writes._to_value: except (TypeError, ArithmeticError) → catches every Exception",
+        "wire.message.Place.parse: except (ValueError, RecursionError) → catches every Exception",
+        "worker.routing.Routes._place: except ValueError → catches every Exception",
+        "worker.trust._named: except (ValueError, RecursionError) → catches every Exception",
+        "worker.trust._named: except RunFailed → catches every Exception",
+        "worker.dispatch.send_or_park: except Reject → catches every Exception",
+    ),
+    "what proves nothing is not believed either: this saves the digest of what nobody signed": (
+        "worker.trust.Trust._is_signed: required → forced true",
+        "wire.signing.signed_attributes: not signer.is_on → forced false",
+    ),
+    "what is acked has found its stage: this is for the type checker": (
+        "worker.dispatch._send: ending.arrival is not None → forced true",
+    ),
+    "a first hop without its stage was refused before: this is for the type checker": (
+        "worker.trust._checked_payload: stage is not None → forced true",
+    ),
+}
+
+HARMLESS: Final = {name: reason for reason, names in _BY_REASON.items() for name in names}
+"""The reason, by the mutant's name."""

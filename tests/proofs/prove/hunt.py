@@ -1,0 +1,167 @@
+"""Who kills which mutant: rounds of a few schedules each, until a mutant is dead or every schedule was tried.
+
+Each mutant runs in a process of its own, which is forked from one where the case is already set up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
+
+from tests.proofs.prove.fork import forked, pool
+from tests.proofs.prove.judge import Case, Effort, Truth, Verdict, judge, judge_its_own, spread, watch
+from tests.proofs.prove.mutant import Mutant
+from tests.proofs.prove.mutants import Mutants
+from tests.proofs.prove.protocol import allow_unused
+
+FIRST: Final = 10
+"""Schedules of a case in its first round."""
+
+CHUNK: Final = 30
+
+
+_Step: TypeAlias = tuple[int, Sequence[str] | None]
+"""A case or a mutant, and schedules of that case to be tried on that mutant; None for those of its own calls."""
+
+
+class Kill(NamedTuple):
+    """``schedules`` is how many it took, of all cases."""
+
+    case: str
+    schedule: str
+    verdict: Verdict
+    schedules: int
+
+
+class Work(NamedTuple):
+    """Some mutants, and for each the schedules of one case; None for those that its own calls give."""
+
+    case: int
+    jobs: Sequence[_Step]
+
+
+@dataclass
+class Hunt:
+    """``truths`` are by the place of the case."""
+
+    mutants: Mutants
+    cases: Sequence[Case]
+    jobs: int
+    effort: Effort = field(default_factory=Effort)
+    truths: list[Truth] = field(default_factory=list)
+    kills: dict[int, Kill] = field(default_factory=dict)
+    tried: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+
+    def watch(self) -> None:
+        """The whole flowguard, case by case."""
+        with self._pool() as pool:
+            self.truths = list(pool.map(_watch, range(len(self.cases))))
+
+    def run(self, chosen: Sequence[Mutant], limits: Mapping[int, int]) -> None:
+        """``limits`` are of mutants of which little is expected: about so many schedules, instead of the effort's."""
+        until = self.effort.until
+        plans = {mutant.number: self._plan(mutant.number, limits.get(mutant.number, until)) for mutant in chosen}
+        with self._pool() as pool:
+            for place in range(max((len(plan) for plan in plans.values()), default=0)):
+                works = self._works(plans, place)
+                for case, results in zip(works, pool.map(_hunt, works), strict=True):
+                    self._take(self.cases[case.case].name, results)
+
+    def _take(self, case: str, results: Sequence[_Result]) -> None:
+        for number, tried, found in results:
+            self.tried[number] += tried
+            if found is not None and number not in self.kills:
+                schedule, verdict = found
+                self.kills[number] = Kill(case, schedule, verdict, self.tried[number])
+
+    def met(self, number: int) -> int:
+        """How many schedules can tell the mutant apart."""
+        return sum(truth.met.get(number, 0) for truth in self.truths)
+
+    def _plan(self, number: int, limit: int | None) -> list[_Step]:
+        firsts: list[_Step] = []
+        rest: list[_Step] = []
+        own: list[_Step] = []
+        for case, truth in enumerate(self.truths):
+            schedules = truth.candidates.get(number, ())
+            if not schedules:
+                continue
+            some = spread(schedules, FIRST)
+            firsts.append((case, some))
+            if left := [one for one in schedules if one not in set(some)]:
+                rest.append((case, left))
+            if "none" in schedules and self.cases[case].is_whole:
+                own.append((case, None))
+        return [*firsts, *rest, *own] if limit is None else _cut(firsts, limit)
+
+    def _works(self, plans: Mapping[int, Sequence[_Step]], place: int) -> list[Work]:
+        by_case: dict[int, list[_Step]] = defaultdict(list)
+        for number, plan in plans.items():
+            if number not in self.kills and place < len(plan):
+                case, schedules = plan[place]
+                by_case[case].append((number, schedules))
+        return [
+            Work(case, several[first : first + CHUNK])
+            for case, several in sorted(by_case.items())
+            for first in range(0, len(several), CHUNK)
+        ]
+
+    def _pool(self) -> ProcessPoolExecutor:
+        global _hunting  # noqa: PLW0603 - what the forked processes have from the start: it cannot be sent to them
+        _hunting = self
+        return pool(self.jobs)
+
+
+def _cut(steps: Sequence[_Step], limit: int) -> list[_Step]:
+    """About as many schedules as the limit allows, a few of each case rather than all of one."""
+    found: list[_Step] = []
+    for case, schedules in steps:
+        if limit > 0 and schedules is not None:
+            some = spread(schedules, max(2, min(limit // 6, FIRST)))
+            found.append((case, some))
+            limit -= len(some)
+    return found
+
+
+_hunting: Hunt
+_probed = False
+_Result: TypeAlias = tuple[int, int, tuple[str, Verdict] | None]
+"""A mutant's number, the schedules tried, and what killed it."""
+
+# -- in the forked processes -------------------------------------------------------------------------------------------
+
+
+def _watch(place: int) -> Truth:
+    global _probed  # noqa: PLW0603 - a process gets its probes once
+    if not _probed:
+        _hunting.mutants.put_probes()
+        _probed = True
+    return watch(_hunting.cases[place], _hunting.effort)
+
+
+def _hunt(work: Work) -> list[_Result]:
+    case, truth = _hunting.cases[work.case], _hunting.truths[work.case]
+    allow_unused()
+    logging.disable()
+    found: list[_Result] = []
+    with case.ground() as ground:
+        for number, schedules in work.jobs:
+
+            def trial(number: int = number, schedules: Sequence[str] | None = schedules) -> _Result:
+                with _hunting.mutants.by_number(number).at_work():
+                    if schedules is None:
+                        kill = judge_its_own(ground, case, truth, _hunting.effort)
+                    else:
+                        kill = judge(ground, case, truth, schedules)
+                return (number, len(schedules or ()), None) if kill is None else (number, kill[0], kill[1:])
+
+            found.append((forked(trial) or (_endless(number),))[0])
+    return found
+
+
+def _endless(number: int) -> _Result:
+    return number, 0, ("none", Verdict("explorer", "did not come to an end"))

@@ -1,0 +1,215 @@
+"""Exploring a case: once undisturbed by any mutant, to see what is right and who meets which guard; then mutants."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from flowguard.flow import AnyFlow
+from flowguard.testing.explorer.cure import Effects
+from flowguard.testing.explorer.engine import in_memory
+from flowguard.testing.explorer.equivalence import End, Free, end_of
+from flowguard.testing.explorer.ground import Ground
+from flowguard.testing.explorer.history import History
+from flowguard.testing.explorer.inbox import Given
+from flowguard.testing.explorer.invariants import Invariant
+from flowguard.testing.explorer.problem import Problem
+from flowguard.testing.explorer.report import Report, Violation
+from flowguard.testing.explorer.schedule import NOTHING, Schedule
+from flowguard.testing.explorer.search import Budget, Search
+from tests.proofs.prove import probes
+
+
+@dataclass(frozen=True)
+class Case:
+    """Flows and the messages that start them.
+
+    ``also`` are schedules beside all single faults and ``bound`` pairs; ``only`` are instead of all of them. ``timed``:
+    what is right depends on when something comes, so every end that the whole flowguard comes to is. Texts above
+    ``offload_above`` bytes go to S3.
+    """
+
+    name: str
+    flows: Sequence[AnyFlow]
+    messages: Sequence[Given]
+    tables: Mapping[str, str] = field(default_factory=dict)
+    free: Free = field(default_factory=dict)
+    invariants: Sequence[Invariant] = ()
+    bound: int = 0
+    walks: int = 0
+    also: Sequence[str] = ()
+    only: Sequence[str] = ()
+    timed: bool = False
+    offload_above: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a schedule that only a mutant can have is judged rightly too."""
+        return not (self.only or self.timed)
+
+    @contextmanager
+    def ground(self) -> Iterator[Ground]:
+        with Ground(self.flows, self.messages, self.tables, in_memory, 0, offload_above=self.offload_above) as ground:
+            yield ground
+
+
+class Effort(NamedTuple):
+    """How many schedules of two faults, and of more, each case gets beside its own; and how many of all that can tell
+    a mutant apart are tried on it, spread evenly. ``until``: a mutant that has outlived so many schedules of all cases
+    is left; None where every schedule is tried that can tell it apart."""
+
+    bound: int = 0
+    walks: int = 0
+    most: int = 60
+    until: int | None = None
+
+
+def spread(schedules: Sequence[str], most: int) -> Sequence[str]:
+    """The first of them, and others evenly."""
+    if len(schedules) <= most:
+        return schedules
+    return [schedules[place * len(schedules) // most] for place in range(most)]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What the whole flowguard does with a case.
+
+    ``calls`` are those of the undisturbed run: a mutant that needs others costs more than it should. ``candidates``
+    are, by a mutant's number, schedules that can tell it apart; ``met`` is how many there are of them.
+    """
+
+    references: Mapping[str, End]
+    calls: Sequence[str]
+    undisturbed: Sequence[Effects]
+    candidates: Mapping[int, Sequence[str]]
+    met: Mapping[int, int]
+    report: Report
+    seconds: float
+
+
+class Verdict(NamedTuple):
+    """What is wrong after a schedule: the invariant's name, and a sentence."""
+
+    rule: str
+    about: str
+
+
+class _Watching(Search):
+    """Notes which guards each schedule meets."""
+
+    def __init__(self, ground: Ground, case: Case) -> None:
+        super().__init__(ground, case.invariants, case.free)
+        self._case = case
+        self.met: dict[str, frozenset[int]] = {}
+        self._wrong: set[str] = set()
+
+    def _run(self, schedule: Schedule) -> History:
+        probes.taken()
+        history = super()._run(schedule)
+        self.met[schedule.id] = probes.taken()
+        return history
+
+    def _problems(self, history: History) -> list[Problem]:
+        if self._case.timed:
+            end = end_of(history, self._ground.keys, self._free)
+            self._references[end.digest] = end
+        return super()._problems(history)
+
+    def truth(self, effort: Effort) -> Truth:
+        began = time.perf_counter()
+        report = self._some() if self._case.only else self._all(effort)
+        able = self._able()
+        candidates = {number: tuple(spread(schedules, effort.most)) for number, schedules in able.items()}
+        met = {number: len(schedules) for number, schedules in able.items()}
+        seconds = time.perf_counter() - began
+        calls = calls_of(self.references())
+        return Truth(self._references, calls, self._undisturbed, candidates, met, report, seconds)
+
+    def _some(self) -> Report:
+        first = self.references()
+        for schedule in self._case.only:
+            self._try(Schedule.parse(schedule))
+        return self.report(first)
+
+    def _all(self, effort: Effort) -> Report:
+        case = self._case
+        report = self.all(Budget(case.bound + effort.bound, case.walks + effort.walks, 0, 20))
+        for schedule in case.also:
+            self._try(Schedule.parse(schedule))
+        return replace(report, schedules=self._schedules, violations=tuple(self._found.values()))
+
+    def _able(self) -> Mapping[int, Sequence[str]]:
+        """By a mutant's number the schedules that can tell it apart, as they were run; none that end wrong anyway."""
+        found: dict[int, list[str]] = {}
+        for schedule, numbers in self.met.items():
+            for number in numbers if schedule not in self._wrong else ():
+                found.setdefault(number, []).append(schedule)
+        return found
+
+    def check(self, schedule: Schedule) -> tuple[History, dict[Any, Violation]]:
+        history, found = super().check(schedule)
+        if found:
+            self._wrong.add(schedule.id)
+        return history, found
+
+
+class _Judging(Search):
+    """Holds a mutant's ends against those of the whole flowguard."""
+
+    def __init__(self, ground: Ground, case: Case, truth: Truth) -> None:
+        super().__init__(ground, case.invariants, case.free)
+        self._references = dict(truth.references)
+        self._undisturbed = list(truth.undisturbed)
+        self._calls = truth.calls
+
+    def wrong(self, schedule: str) -> Verdict | None:
+        """What is wrong after it."""
+        try:
+            history, found = self.check(Schedule.parse(schedule))
+        except Exception as error:  # not even the explorer could go on: nothing of this kind happens undisturbed
+            return Verdict("explorer", f"{type(error).__name__}: {error}")
+        for violation in found.values():
+            return _verdict(violation)
+        if schedule == NOTHING and (calls := calls_of(history)) != self._calls:
+            return Verdict("undisturbed", f"{len(calls)} calls, and others than the {len(self._calls)} that it takes")
+        return None
+
+    def references(self) -> History:
+        return self._run(Schedule())
+
+
+def watch(case: Case, effort: Effort) -> Truth:
+    """In a process with probes."""
+    with case.ground() as ground:
+        return _Watching(ground, case).truth(effort)
+
+
+def judge(ground: Ground, case: Case, truth: Truth, schedules: Iterable[str]) -> tuple[int, str, Verdict] | None:
+    """The first of these schedules after which something is wrong: how many that took, its id, and what is wrong."""
+    judging = _Judging(ground, case, truth)
+    for tried, schedule in enumerate(schedules, 1):
+        if (wrong := judging.wrong(schedule)) is not None:
+            return tried, schedule, wrong
+    return None
+
+
+def judge_its_own(ground: Ground, case: Case, truth: Truth, effort: Effort) -> tuple[int, str, Verdict] | None:
+    """All single faults of the mutant's own calls: it may make some that the whole flowguard does not make."""
+    report = _Judging(ground, case, truth).all(Budget(effort.bound, effort.walks, 0, 1))
+    for violation in report.violations:
+        return report.schedules, violation.schedule, _verdict(violation)
+    return None
+
+
+def calls_of(history: History) -> tuple[str, ...]:
+    """Each call of a run, and how it was answered."""
+    return tuple(f"{made.operation} {made.target} {made.error or ''}" for made in history.calls)
+
+
+def _verdict(violation: Violation) -> Verdict:
+    problem = violation.problems[0]
+    return Verdict(violation.rule, f"{problem.where}: {problem.text}")

@@ -1,0 +1,91 @@
+"""What is not taken away, each with the reason."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+MODULES: Final = (
+    "flowguard.protocol.claims",
+    "flowguard.worker.runtime",
+    "flowguard.worker.batch",
+    "flowguard.handler",
+    "flowguard.worker.dispatch",
+    "flowguard.worker.ending",
+    "flowguard.failure",
+    "flowguard.worker.plan",
+    "flowguard.protocol.outbox",
+    "flowguard.wire.bodies",
+    "flowguard.worker.unsent",
+    "flowguard.protocol.run",
+    "flowguard.wire.message",
+    "flowguard.retry",
+    "flowguard.worker.routing",
+    "flowguard.worker.trust",
+    "flowguard.wire.home",
+    "flowguard.wire.signing",
+    "flowguard.aws.store",
+    "flowguard.aws.sender",
+    "flowguard.aws.schedules",
+    "flowguard.aws.writes",
+    "flowguard.aws.packing",
+    "flowguard.aws.faults",
+)
+"""Where decisions are made."""
+
+FUNCTIONS: Final = {
+    r"\.__(str|repr)__$": "a text for people",
+    r"\.__(init|call)__$": "keeps what it is made with, and passes on what it is called with",
+    r"^retry\.RetryPolicy\.(problems|longest_delay)$": "judges a class when it is defined; no message has come yet",
+    r"^wire\.message\.ErrorNote\.": "a text for people",
+    r"^worker\.routing\.(_shown|Routes\._served)$": "a text for people",
+    r"^worker\.routing\.Routes\.serves$": "for tools that list functions",
+    r"^aws\.store\._message$": "a text for people",
+    r"^handler\.(_result|LambdaHandler\._tell_unreadable)$": "what a person or an observer is told",
+    r"^handler\.LambdaHandler\._services$": "chooses the services that a function is made with",
+    r"^aws\.store\.DynamoDBStore\.(read|whole)$": "for people and tests: not on a message's way",
+    r"^worker\.batch\.(_event_of|_field|Batch\._warning)$": "chooses what an observer is told, and decides nothing",
+    r"^worker\.plan\.Planner\._no_outcome$": "a text for people",
+    r"^worker\.trust\._untrusted$": "a text for people",
+    r"^wire\.signing\.Unsigned\.": "what it answers is asked for only where messages are not signed",
+    r"^aws\.writes\._types$": "loads boto3's types once",
+    r"^aws\.writes\._kind$": "a text for people",
+}
+"""By the name of the function: never touched."""
+
+STATEMENTS: Final = {
+    r"^(self\.)?_?teller\.|^self\._teller\.|^told\(|^self\._services\.observer\(": "tells an observer; decides nothing",
+    r"^assert_never\(": "for the type checker: nothing comes there",
+    r"^call_off\(\)": "ends a warning",
+}
+"""By their source: neither left out nor moved."""
+
+FIELDS: Final = {
+    "why": "a text for people",
+    "text": "a text for people",
+}
+"""Named arguments that are not left out."""
+
+KEYS: Final = {
+    r"^':": "a value of an expression, whose own conditions and actions are left out one by one",
+    r"^'(S|N|M|L|BOOL)'$": "how DynamoDB writes a value's type",
+    r"^\*\*_SAID$": "values of an expression, whose own conditions and actions are left out one by one",
+    r"^'ExpressionAttribute(Names|Values)'$": "goes with the expression, which is left out by itself",
+}
+"""Entries of dicts that are not left out, by their keys as they are written."""
+
+TEXTS: Final = "what stands in a text, or in an error's arguments, is read by people"
+
+
+def reason(function: str) -> str | None:
+    """Why nothing of this function is taken away."""
+    return next((why for pattern, why in FUNCTIONS.items() if re.search(pattern, function)), None)
+
+
+def is_left(key: str) -> bool:
+    """Of an entry of a dict."""
+    return any(re.search(pattern, key) for pattern in KEYS)
+
+
+def only_tells(statement: str) -> bool:
+    return any(re.search(pattern, statement) for pattern in STATEMENTS)

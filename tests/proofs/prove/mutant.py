@@ -1,0 +1,52 @@
+"""A mutant: flowguard with one guard taken away, and how to tell whether a schedule ever meets that guard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+ROOT = Path(__file__).parents[3]
+
+
+class Change(Protocol):
+    """What is changed in the running process."""
+
+    def apply(self) -> None: ...
+
+    def undo(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """``name`` stays the same while lines move: where, what stood there, what becomes of it.
+
+    ``number`` is by which probes name it (``tests.proofs.prove.probes``).
+    """
+
+    number: int
+    name: str
+    file: str
+    line: int
+    change: Change
+
+    @property
+    def place(self) -> str:
+        """``flowguard/protocol/claims.py:31``"""
+        return f"{self.file}:{self.line}"
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """The process without that guard, for as long as the block runs."""
+        self.change.apply()
+        try:
+            yield
+        finally:
+            self.change.undo()
+
+
+def within(path: str) -> str:
+    """A file's path as people write it here."""
+    return Path(path).resolve().relative_to(ROOT).as_posix()

@@ -1,0 +1,126 @@
+"""Running unit tests on mutants: they are collected once, and each mutant meets them in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from tests.proofs.prove import probes
+from tests.proofs.prove.mutant import ROOT
+
+_OFF: Final = ("cacheprovider", "xdist", "flowguard", "logging")
+_LEFT_OUT: Final = "not dynamodb-local and not moto and not test_without"
+"""Engines that take their time, and tests that lose a guard themselves: they fail where they do not find it."""
+
+_OPTIONS: Final = (
+    "-q",
+    "--capture=no",
+    "--assert=plain",
+    "--hypothesis-seed=0",
+    *(f"-pno:{name}" for name in _OFF),
+    f"--rootdir={ROOT}",
+    f"-k={_LEFT_OUT}",
+)
+
+
+class Seen(NamedTuple):
+    """A test on the whole flowguard: the numbers of the mutants that it meets."""
+
+    test: str
+    fails: bool
+    met: frozenset[int]
+    seconds: float
+
+
+class Collected:
+    """Tests that can be run in processes forked from the one where they were collected."""
+
+    def __init__(self, items: Sequence[pytest.Item]) -> None:
+        self._by_id = {one.nodeid: one for one in items}
+
+    def files(self) -> list[str]:
+        return list(dict.fromkeys(name.partition("::")[0] for name in self._by_id))
+
+    def watch(self, tests: Iterable[str]) -> list[Seen]:
+        """Each test of these files and functions, in a process with probes."""
+        return [_seen(one, after) for one, after in self._each(tests)]
+
+    def first_failing(self, tests: Iterable[str]) -> str | None:
+        """The first of these tests that fails now. To be called once in a process."""
+        return next((one.nodeid for one, after in self._each(tests) if _fails(one, after)), None)
+
+    def _each(self, tests: Iterable[str]) -> Iterator[tuple[pytest.Item, pytest.Item | None]]:
+        """In the order in which they are named, each with the one that is next."""
+        chosen = [one for named in tests for one in self._named(named)]
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield from zip(chosen, [*chosen[1:], None], strict=True)
+
+    def _named(self, named: str) -> Sequence[pytest.Item]:
+        """One test, or those of a file or a function."""
+        if (one := self._by_id.get(named)) is not None:
+            return [one]
+        several = [one for name, one in self._by_id.items() if name.startswith(named)]
+        if not several:
+            raise LookupError(f"no test is named {named}")
+        return several
+
+
+def collected(tests: Iterable[str], then: Callable[[Collected], None]) -> None:
+    """Collects these files and calls ``then`` with them while pytest is set up."""
+    loop = _Loop(then)
+    files = sorted({str(ROOT / test.partition("::")[0]) for test in tests})
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        pytest.main([*_OPTIONS, *files], plugins=[loop])
+    if loop.error is not None:
+        raise loop.error
+    if not loop.was_reached:
+        raise RuntimeError(f"the tests cannot be collected: {said.getvalue()}")
+
+
+class _Loop:
+    """A plugin in the place of pytest's own loop over the tests."""
+
+    def __init__(self, then: Callable[[Collected], None]) -> None:
+        self._then = then
+        self.was_reached = False
+        self.error: Exception | None = None
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self.was_reached = not session.testsfailed
+        if self.was_reached:
+            try:
+                self._then(Collected(session.items))
+            except Exception as error:  # pytest would print it, and go on
+                self.error = error
+        return True
+
+
+class _Failures:
+    """A plugin that is there while one test runs."""
+
+    def __init__(self) -> None:
+        self.any = False
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self.any = self.any or report.failed
+
+
+def _fails(one: pytest.Item, after: pytest.Item | None) -> bool:
+    failures = _Failures()
+    one.config.pluginmanager.register(failures)
+    one.config.hook.pytest_runtest_protocol(item=one, nextitem=after)
+    one.config.pluginmanager.unregister(failures)
+    return failures.any
+
+
+def _seen(one: pytest.Item, after: pytest.Item | None) -> Seen:
+    probes.taken()
+    began = time.perf_counter()
+    fails = _fails(one, after)
+    return Seen(one.nodeid, fails, probes.taken(), time.perf_counter() - began)

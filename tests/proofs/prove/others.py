@@ -1,0 +1,57 @@
+"""The other proofs that end in figures: races of processes on a real engine, and the soak. Each is its own command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True)
+class Other:
+    """A module that prints JSON for ``--json``: its figures and checks, under the names that it has for them."""
+
+    name: str
+    module: str
+    short: Sequence[str]
+    long: Sequence[str]
+    figures: str
+    holds: str
+
+
+RACES: Final = Other("races", "tests.proofs.races", (), ("--claims", "50000"), "counts", "ok")
+SOAK: Final = Other("soak", "tests.proofs.soak", ("--messages", "500"), ("--messages", "20000"), "figures", "holds")
+ALL: Final = (RACES, SOAK)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``figures`` by name; ``broken`` are the checks that do not hold."""
+
+    command: str
+    holds: bool
+    figures: Mapping[str, Any]
+    checks: int
+    broken: Sequence[str]
+    seconds: float
+
+
+def run(other: Other, *, long: bool) -> Outcome:
+    """In a process of its own. One that prints no JSON does not hold, and what it said is why."""
+    arguments = [*(other.long if long else other.short), "--json"]
+    began = time.perf_counter()
+    done = subprocess.run([sys.executable, "-m", other.module, *arguments], capture_output=True, text=True, check=False)
+    seconds = time.perf_counter() - began
+    command = " ".join(["python -m", other.module, *arguments[:-1]])
+    try:
+        said: Any = json.loads(done.stdout)
+    except ValueError:
+        return Outcome(command, False, {}, 0, (done.stderr.strip()[-2000:] or "it printed no figures",), seconds)
+    checks = said["checks"]
+    broken = tuple(check["name"] for check in checks if not check.get("ok", check.get("holds")))
+    holds = bool(said[other.holds]) and not broken and done.returncode == 0
+    return Outcome(command, holds, said[other.figures], len(checks), broken, seconds)

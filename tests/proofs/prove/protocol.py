@@ -1,0 +1,122 @@
+"""The expressions of flowguard's store as mutants, and the probes that see where they matter."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Final
+
+from flowguard.aws import expressions
+from flowguard.local.memory import requests
+from flowguard.local.memory.conditions import Condition, condition
+from flowguard.local.memory.updates import Update, update
+from tests.proofs.prove import probes
+from tests.proofs.prove.expressions import (
+    Loss,
+    Text,
+    condition_losses,
+    is_update,
+    marked_constants,
+    update_losses,
+)
+from tests.proofs.prove.mutant import Mutant, within
+
+_CONDITION: Final = "ConditionExpression"
+_UPDATE: Final = "UpdateExpression"
+
+
+def allow_unused() -> None:
+    """A lost condition leaves a placeholder without use, which DynamoDB would refuse: that is not what is proved."""
+    requests._all_used = _any_use
+
+
+def _any_use(kind: str, params: requests.Params, used: frozenset[str]) -> None:
+    """In place of the engine's check."""
+
+
+class TextChange:
+    """An expression of the module, or of one of its dicts, in other words."""
+
+    def __init__(self, name: str, key: Any, after: str) -> None:
+        self._name = name
+        self._key = key
+        self._after = after
+        self._before: Any = None
+
+    def apply(self) -> None:
+        value = getattr(expressions, self._name)
+        self._before = value
+        setattr(expressions, self._name, self._after if self._key is None else {**value, self._key: self._after})
+
+    def undo(self) -> None:
+        setattr(expressions, self._name, self._before)
+
+
+class Expressions:
+    """All mutants of the module ``flowguard.aws.expressions``, numbered from ``first``, and the probes for them."""
+
+    def __init__(self, first: int) -> None:
+        self.mutants: list[Mutant] = []
+        self._conditions: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        self._updates: dict[str, list[int]] = defaultdict(list)
+        path = str(inspect.getsourcefile(expressions))
+        names: Counter[str] = Counter()
+        for name, key, whole in _texts(path):
+            losses = update_losses(whole) if is_update(whole.text) else condition_losses(whole)
+            for loss in losses:
+                self._add(name, key, whole, loss, first + len(self.mutants), path, names)
+
+    def _add(self, name: str, key: Any, whole: Text, loss: Loss, number: int, path: str, names: Counter[str]) -> None:
+        place = name if key is None else f"{name}[{key.name}]"
+        said = f"expressions.{place}: {loss.guard} → {loss.change}"
+        names[said] += 1
+        if names[said] > 1:
+            said += f" ({names[said]})"
+        self.mutants.append(Mutant(number, said, within(path), loss.line, TextChange(name, key, loss.after)))
+        if is_update(whole.text):
+            self._updates[whole.text].append(number)
+        else:
+            self._conditions[whole.text].append((number, loss.after))
+
+    def put_probes(self) -> None:
+        """For good: the memory engine asks each mutant's condition too, and notes whose answer is another."""
+
+        @lru_cache(maxsize=256)
+        def watched(kind: str, text: str, names: Any) -> Condition:
+            real = condition(kind, text, names)
+            others = [(number, condition(kind, after, names).holds) for number, after in self._conditions.get(text, ())]
+            return replace(real, holds=_asking(real.holds, others)) if others else real
+
+        def updating(kind: str, text: str, names: Any) -> Update:
+            for number in self._updates.get(text, ()):
+                probes.note(number)
+            return update(kind, text, names)
+
+        parsers: Any = requests._PARSERS
+        parsers.update({_CONDITION: watched, _UPDATE: updating})
+
+
+def _asking(real: Callable[..., bool], others: list[tuple[int, Callable[..., bool]]]) -> Callable[..., bool]:
+    def holds(item: Any, values: Any) -> bool:
+        answer = real(item, values)
+        for number, other in others:
+            if other(item, values) != answer:
+                probes.note(number)
+        return answer
+
+    return holds
+
+
+def _texts(path: str) -> Iterator[tuple[str, Any, Text]]:
+    """Every expression that the module offers: by its name, and its key where it stands in a dict."""
+    for name, value in marked_constants(path).items():
+        if not name.isupper() or name.startswith("_") or name.endswith("NAMES"):
+            continue
+        if isinstance(value, str):
+            yield name, None, Text.marked(value)
+        elif isinstance(value, dict):
+            for key, text in value.items():
+                yield name, key, Text.marked(text)

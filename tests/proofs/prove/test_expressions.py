@@ -1,0 +1,98 @@
+"""A text loses one condition or one action at a time, and stays one that DynamoDB reads."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from flowguard.aws import expressions
+from flowguard.local.memory.conditions import condition
+from tests.proofs.prove.expressions import Loss, Text, condition_losses, marked_constants, update_losses
+
+
+def plain(text: str) -> Text:
+    return Text(text, [1] * len(text))
+
+
+def losses(text: str) -> list[tuple[str, str, str]]:
+    return [(loss.guard, loss.change, loss.after) for loss in condition_losses(plain(text))]
+
+
+def test_operands_of_and_become_true_and_of_or_false() -> None:
+    assert losses("a = :a AND (b < :b OR attribute_not_exists(c))") == [
+        ("a = :a", "true", "(a = :a OR NOT a = :a) AND (b < :b OR attribute_not_exists(c))"),
+        (
+            "(b < :b OR attribute_not_exists(c))",
+            "true",
+            "a = :a AND ((b < :b OR attribute_not_exists(c)) OR NOT (b < :b OR attribute_not_exists(c)))",
+        ),
+        ("b < :b", "false", "a = :a AND ((b < :b AND NOT b < :b) OR attribute_not_exists(c))"),
+        (
+            "attribute_not_exists(c)",
+            "false",
+            "a = :a AND (b < :b OR (attribute_not_exists(c) AND NOT attribute_not_exists(c)))",
+        ),
+        ("b < :b", "becomes b <= :b", "a = :a AND (b <= :b OR attribute_not_exists(c))"),
+    ]
+
+
+@pytest.mark.parametrize(("a", "b", "c"), list(itertools.product([True, False], repeat=3)))
+def test_a_loss_means_what_it_says(a: bool, b: bool, c: bool) -> None:
+    text = "a = :yes AND (b = :yes OR c = :yes)"
+    item: Any = {name: {"BOOL": value} for name, value in zip("abc", (a, b, c), strict=True)}
+    wanted = {
+        ("a = :yes", "true"): b or c,
+        ("(b = :yes OR c = :yes)", "true"): a,
+        ("b = :yes", "false"): a and c,
+        ("c = :yes", "false"): a and b,
+    }
+    found = {
+        (guard, change): condition("ConditionExpression", after, ()).holds(item, {":yes": {"BOOL": True}})
+        for guard, change, after in losses(text)
+    }
+    assert found == wanted
+
+
+def test_every_loss_of_flowguards_own_conditions_can_be_read() -> None:
+    names = tuple(expressions.FIRST_HOP_NAMES.items())
+    for text in (*expressions.FIRST_HOP.values(), expressions.LATER_HOP, expressions.COMMIT):
+        found = losses(text)
+        assert len(found) >= 4
+        assert len({after for _, _, after in found}) == len(found)
+        for _, _, after in found:
+            condition("ConditionExpression", after, names)
+
+
+def test_an_update_loses_each_action_and_each_amount() -> None:
+    found = list(update_losses(plain("SET a = :a, n = if_not_exists(n, :zero) + :one REMOVE #b, c")))
+    assert [(loss.guard, loss.change, loss.after) for loss in found] == [
+        ("SET a = :a", "left out", "SET n = if_not_exists(n, :zero) + :one REMOVE #b, c"),
+        ("SET n = if_not_exists(n, :zero) + :one", "left out", "SET a = :a REMOVE #b, c"),
+        (
+            "SET n = if_not_exists(n, :zero) + :one",
+            "becomes n = if_not_exists(n, :zero)",
+            "SET a = :a, n = if_not_exists(n, :zero) REMOVE #b, c",
+        ),
+        ("REMOVE #b", "left out", "SET a = :a, n = if_not_exists(n, :zero) + :one REMOVE c"),
+        ("REMOVE c", "left out", "SET a = :a, n = if_not_exists(n, :zero) + :one REMOVE #b"),
+    ]
+
+
+def test_a_clause_goes_with_its_last_action_and_an_expression_does_not() -> None:
+    assert [loss.after for loss in update_losses(plain("SET a = :a REMOVE b"))] == ["REMOVE b", "SET a = :a"]
+    assert list(update_losses(plain("SET a = :a"))) == []
+
+
+def test_marks_say_the_line_and_are_gone_from_the_text() -> None:
+    marked = Text.marked("\x013\x02a = :a AND \x0117\x02b = :b")
+    assert marked.text == "a = :a AND b = :b"
+    found: list[Loss] = list(condition_losses(marked))
+    assert [(loss.guard, loss.line) for loss in found] == [("a = :a", 3), ("b = :b", 17)]
+
+
+def test_marked_constants_are_those_of_the_module() -> None:
+    found = marked_constants(str(expressions.__file__))
+    assert Text.marked(found["COMMIT"]).text == expressions.COMMIT
+    assert {key: Text.marked(text).text for key, text in found["FIRST_HOP"].items()} == expressions.FIRST_HOP

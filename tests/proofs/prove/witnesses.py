@@ -1,0 +1,78 @@
+"""Which unit test notices which mutant, of those that no schedule has killed.
+
+As with schedules, a mutant meets only those tests that can tell it apart: all of them are run once with the probes, on
+the whole flowguard. Where no probe was met all are tried, since a test may ask an expression in a way of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tests.proofs.prove.elsewhere import Elsewhere, tested
+from tests.proofs.prove.fork import forked, pool
+from tests.proofs.prove.mutant import Mutant
+from tests.proofs.prove.mutants import Mutants
+from tests.proofs.prove.noticing import Collected, Seen, collected
+from tests.proofs.prove.protocol import allow_unused
+
+
+@dataclass
+class Witnesses:
+    """``noticed`` is by a mutant's number the test that noticed it, None where no test did; ``met`` how many could.
+
+    ``failing`` are tests that fail on the whole flowguard too: what they notice means nothing.
+    """
+
+    mutants: Mutants
+    jobs: int
+    noticed: dict[int, str | None] = field(default_factory=dict)
+    met: Counter[int] = field(default_factory=Counter)
+    failing: list[str] = field(default_factory=list)
+
+    def ask(self, chosen: Sequence[Mutant]) -> None:
+        """Those for which ``elsewhere`` names tests; of the others nothing is known afterwards."""
+        left = {one.number: where for one in chosen if (where := tested(one.name)) is not None}
+        if left:
+            collected({test for where in left.values() for test in where.tests}, lambda found: self._ask(found, left))
+
+    def _ask(self, found: Collected, left: Mapping[int, Elsewhere]) -> None:
+        global _tests, _mutants
+        _tests, _mutants = found, self.mutants
+        with pool(self.jobs) as watching:
+            seen = [one for each in watching.map(_watch, found.files()) for one in each]
+        self.failing = [one.test for one in seen if one.fails]
+        self.met = Counter(number for one in seen for number in one.met)
+        with pool(self.jobs) as asking:
+            answers = asking.map(_first_failing, left, [_able(number, where, seen) for number, where in left.items()])
+            self.noticed = dict(zip(left, answers, strict=True))
+
+
+def _able(number: int, where: Elsewhere, seen: Sequence[Seen]) -> list[str]:
+    """The tests named for it that meet it, the quickest first."""
+    named = [one for one in seen if one.test.startswith(where.tests)]
+    meeting = [one for one in named if number in one.met]
+    return [one.test for one in sorted(meeting or named, key=lambda one: one.seconds)]
+
+
+# -- in the forked processes -------------------------------------------------------------------------------------------
+
+_tests: Collected
+_mutants: Mutants
+_probed = False
+
+
+def _watch(file: str) -> list[Seen]:
+    global _probed  # noqa: PLW0603 - a process gets its probes once
+    if not _probed:
+        _mutants.put_probes()
+        _probed = True
+    return _tests.watch([file])
+
+
+def _first_failing(number: int, tests: Sequence[str]) -> str | None:
+    allow_unused()
+    with _mutants.by_number(number).at_work():
+        answer = forked(lambda: _tests.first_failing(tests))
+    return f"{', '.join(tests)}, which come to no end," if answer is None else answer[0]

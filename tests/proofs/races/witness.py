@@ -1,0 +1,94 @@
+"""What DynamoDB answered to each call, a line each: the truth that workers' own opinions are held against."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from flowguard.aws.faults import error_code
+from flowguard.aws.items import read_item
+from flowguard.local.calls import ApiCall, Proceed, Response
+from tests.proofs.races.shared import Shared
+from tests.proofs.soak.journal import Journal
+
+TOKEN = "ClientRequestToken"
+"""By it DynamoDB knows a repeated transaction: it applies the first alone, and answers both alike."""
+
+_OLD = (
+    *("request_id", "requested_at", "status", "hop", "retry", "redrive"),
+    *("epoch", "owner", "lease_until", "done", "committed_at"),
+)
+
+
+class Witness:
+    """An interceptor that stands next to the real call, so that a call made twice is written down twice."""
+
+    def __init__(self, journal: Journal, shared: Shared) -> None:
+        self._journal = journal
+        self._shared = shared
+
+    def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
+        update = run_item_update(call)
+        if update is None:
+            return proceed()
+        values = plain(update["ExpressionAttributeValues"])
+        line = {"what": what(values), "object": update["Key"]["pk"]["S"], "begun": time.monotonic_ns(), **values}
+        if line["what"] == "claim":
+            self._shared.count_claim()
+        answer: Response = {}
+        refused: ClientError | None = None
+        try:
+            answer = proceed()
+        except ClientError as error:
+            if not is_refusal(error):
+                raise
+            refused = error
+        line["ended"], line["yes"] = time.monotonic_ns(), refused is None
+        line["token"] = call.params.get(TOKEN)
+        old: Any = answer.get("Attributes") if refused is None else refused.response.get("Item")
+        line["old"] = {name: getattr(read_item(old), name) for name in _OLD} if old else None
+        self._journal.write(line.pop("what"), **line)
+        if refused is not None:
+            raise refused
+        return answer
+
+
+def run_item_update(call: ApiCall) -> Any:
+    """The update of the run item that the call makes, None where it makes none."""
+    match call.operation:
+        case "UpdateItem":
+            return call.params
+        case "TransactWriteItems":
+            return call.params["TransactItems"][0]["Update"]
+        case _:
+            return None
+
+
+def what(values: Mapping[str, Any]) -> str:
+    """Claim, commit or release, by what only that one says."""
+    if "lease_until" in values:
+        return "claim"
+    return "commit" if "status" in values else "release"
+
+
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers and words of an update, without colons; its long texts are of no interest here."""
+    found: dict[str, Any] = {}
+    for name, typed in values.items():
+        (kind, value), *_ = typed.items()
+        if kind == "N":
+            found[name.removeprefix(":")] = int(value)
+        elif kind == "S" and name.removeprefix(":") in ("request_id", "owner", "status"):
+            found[name.removeprefix(":")] = value
+    return found
+
+
+def is_refusal(error: ClientError) -> bool:
+    """Whether the run item's own condition did not hold."""
+    if error_code(error) == "ConditionalCheckFailedException":
+        return True
+    reasons: Any = error.response.get("CancellationReasons", [])
+    return bool(reasons) and reasons[0].get("Code") == "ConditionalCheckFailed"

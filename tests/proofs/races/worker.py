@@ -1,0 +1,191 @@
+"""One of the processes: takes some record of some object, and calls the flow's function with it, again and again."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from botocore.config import Config
+
+from flowguard.aws.packing import Packing
+from flowguard.aws.store import DynamoDBStore
+from flowguard.handler import lambda_handler
+from flowguard.ids import Owner, RequestId, SeededIds
+from flowguard.local.calls import intercept
+from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
+from flowguard.protocol.verdicts import Verdict
+from flowguard.settings import Settings
+from flowguard.wire.message import Message
+from flowguard.worker.ports import Services
+from tests.proofs.races.flow import FLOWS, LEASE
+from tests.proofs.races.mishaps import Died, Mishaps, Odds
+from tests.proofs.races.mutants import break_expressions
+from tests.proofs.races.post import Mail, Post, Record, object_name
+from tests.proofs.races.shared import ProcessClock, Shared
+from tests.proofs.races.witness import Witness
+from tests.proofs.soak.ground import Ground
+from tests.proofs.soak.journal import Journal
+
+REQUESTS = 5
+"""Of each object; several processes may ask at once, so that there may be a few more."""
+
+NEW, AGAIN, SECOND = 0.15, 0.05, 0.2
+"""How often a worker sends a new request, delivers a settled record again, takes a second record along."""
+
+_ONE_REQUEST = Config(retries={"total_max_attempts": 1}, read_timeout=60, parameter_validation=False)
+"""A call is one request over HTTP, or its journal could not say what was applied: repeats are the mishaps' business."""
+
+TOO_MANY = 3
+"""A race that asks for so many times the claims it wants, and some more, will not come to its end."""
+
+
+@dataclass(frozen=True)
+class Race:
+    """What all processes are told. ``claims`` is how many are asked for before no further request is made."""
+
+    dynamodb_url: str
+    access_key: str
+    folder: Path
+    claims: int
+    processes: int
+    seed: int
+    odds: Odds = field(default_factory=Odds)
+    mutant: str | None = None
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "journal"
+
+    @property
+    def post(self) -> Path:
+        return self.folder / "post"
+
+    @property
+    def window(self) -> int:
+        """How many objects are raced for at a time."""
+        return max(2, self.processes // 2)
+
+
+def work(race: Race, number: int, shared: Shared) -> None:
+    """The life of process ``number``."""
+    if race.mutant is not None:
+        break_expressions(race.mutant)
+    journal = Journal(race.journal, f"p{number}")
+    random.seed(f"{race.seed} handlers {number}")
+    with (
+        intercept(Mishaps(race.odds, random.Random(f"{race.seed} mishaps {number}"), journal)),
+        intercept(Witness(journal, shared), innermost=True),
+    ):
+        _Worker(race, number, shared, journal).run()
+
+
+class _Worker:
+    def __init__(self, race: Race, number: int, shared: Shared, journal: Journal) -> None:
+        self._race, self._shared = race, shared
+        self._clock = ProcessClock(shared)
+        self._post = Post(race.post, f"p{number}")
+        self._draw = random.Random(f"{race.seed} choices {number}")
+        self._ids = SeededIds(race.seed * 1_000 + number)
+        self._next = 0
+        services = Services(
+            store=_Told(race, journal),
+            sender=self._post,
+            clock=self._clock,
+            ids=self._ids,
+            observer=lambda _: None,
+            draw=self._draw,
+        )
+        self._handler = lambda_handler(*dict.fromkeys(FLOWS)).using(services)
+
+    def run(self) -> None:
+        """Until nothing is left to do, as far as this process knows: what others add, they see through themselves."""
+        while True:
+            self._post.read()
+            asked = self._shared.asked()
+            closing = asked >= self._race.claims
+            objects = self._open(closing)
+            if not objects or asked > TOO_MANY * self._race.claims + 1_000:
+                return
+            self._turn(self._draw.choice(objects), closing)
+
+    def _open(self, closing: bool) -> list[int]:
+        """The objects that are raced for now: those with mail, the longest known first, and new ones beside them."""
+        found = sorted(self._post.busy)[: self._race.window]
+        while not closing and self._requests(self._next) >= REQUESTS:
+            self._next += 1
+        further = self._next
+        while not closing and len(found) < self._race.window:
+            if further not in found and self._requests(further) < REQUESTS:
+                found.append(further)
+            further += 1
+        return found
+
+    def _requests(self, number: int) -> int:
+        mail = self._post.mail.get(number)
+        return mail.requests if mail is not None else 0
+
+    def _turn(self, number: int, closing: bool) -> None:
+        mail = self._post.mail.get(number)
+        wants_more = not closing and self._requests(number) < REQUESTS
+        if mail is None or not mail.waiting or (wants_more and self._draw.random() < NEW):
+            self._ask(number)
+            return
+        self._clock.ahead = LEASE if self._draw.random() < self._race.odds.ahead else 0
+        self._deliver(self._picked(mail))
+
+    def _ask(self, number: int) -> None:
+        """A new request. Some were asked for before others that are known already, some at the same moment."""
+        flow, object_id = FLOWS[number % len(FLOWS)], object_name(number)
+        asked_at = self._clock.now() - self._draw.choice((0, 0, LEASE, 3 * LEASE))
+        name = RequestId(f"{object_id}.{self._ids.new()[:8]}")
+        message, _ = flow.request({"id": object_id}, request_id=name, requested_at=asked_at - asked_at % 50)
+        self._post.request(message)
+
+    def _picked(self, mail: Mail) -> list[Record]:
+        waiting = list(mail.waiting.values())
+        if mail.settled and self._draw.random() < AGAIN:
+            return [self._draw.choice(mail.settled)]
+        return self._draw.sample(waiting, min(len(waiting), 1 + (self._draw.random() < SECOND)))
+
+    def _deliver(self, records: list[Record]) -> None:
+        """One invocation. Of a worker that died nothing is acknowledged."""
+        try:
+            answer = self._handler({"Records": records})
+        except Died:
+            return
+        left = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+        for record in records:
+            if record["messageId"] not in left:
+                self._post.settle(record)
+
+
+class _Told:
+    """The store, and a line for each answer that its worker got. It makes no pause before another try."""
+
+    def __init__(self, race: Race, journal: Journal) -> None:
+        ground, settings = Ground(race.dynamodb_url, "no queues here", race.access_key), Settings()
+        client = ground.session().client("dynamodb", endpoint_url=race.dynamodb_url, config=_ONE_REQUEST)
+        packing = Packing(lambda: ground.clients.s3, None, settings.offload_above)
+        self._store = DynamoDBStore(client, settings.table, packing, pause=lambda _: None)
+        self._journal = journal
+
+    def claim(self, request: ClaimRequest) -> Claim | Refused:
+        answer = self._store.claim(request)
+        verdict = Verdict.CLAIMED if isinstance(answer, Claim) else answer.verdict
+        holder = answer.item.request_id if answer.item is not None else None
+        self._tell("told-claim", request.message, request.owner, verdict=verdict.value, holder=holder)
+        return answer
+
+    def release(self, claim: Claim, now: int, *, failed: bool) -> None:
+        self._store.release(claim, now, failed=failed)
+
+    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
+        answer = self._store.commit(claim, commit)
+        said = "committed" if isinstance(answer, Committed) else answer.by.value
+        self._tell("told-commit", claim.message, claim.item.owner, answer=said, epoch=claim.item.epoch)
+        return answer
+
+    def _tell(self, what: str, message: Message, owner: Owner, **facts: object) -> None:
+        names = {"flow": message.flow, "object": message.object_id, "request_id": message.request_id}
+        self._journal.write(what, **names, hop=message.hop, redrive=message.redrive, owner=owner, **facts)

@@ -1,0 +1,54 @@
+"""What the flows have sent to the outside, taken out of the queues while the soak goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tests.proofs.soak.ground import Ground, id_of
+from tests.proofs.soak.places import DEAD, NEWS, TOLD
+from tests.sent_ids import readable
+
+
+class Told(NamedTuple):
+    """A Complete message: its own id, and what it says."""
+
+    id: str
+    request_id: str
+    status: str
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Mail:
+    """Copies included. ``letters`` are the request ids of dead letters, ``news`` the ids of the stages' messages."""
+
+    letters: Sequence[str] = ()
+    told: Sequence[Told] = ()
+    news: Sequence[str] = ()
+
+
+@dataclass
+class Postman:
+    """Takes what lies in the queues whenever he is sent."""
+
+    ground: Ground
+    _letters: list[str] = field(default_factory=list)
+    _told: list[Told] = field(default_factory=list)
+    _news: list[str] = field(default_factory=list)
+
+    def collect(self) -> None:
+        self._letters += [id_of(message) for message in self.ground.take(DEAD)]
+        self._told += [_told(message["Body"], readable(id_of(message))) for message in self.ground.take(TOLD)]
+        self._news += [readable(id_of(message)) for message in self.ground.take(NEWS)]
+
+    def mail(self) -> Mail:
+        self.collect()
+        return Mail(tuple(self._letters), tuple(self._told), tuple(self._news))
+
+
+def _told(body: str, own: str) -> Told:
+    said = json.loads(body)
+    return Told(own, said["request_id"], said["status"], said.get("error") or "")

@@ -1,0 +1,76 @@
+"""What a soak left behind: the tables and queues, read once, and what the workers' journal tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flowguard.aws.items import read_item, run_key
+from flowguard.flow import AnyFlow
+from flowguard.ids import ObjectId
+from flowguard.protocol.run import RunItem, Status
+from tests.proofs.soak.chronicle import Chronicle
+from tests.proofs.soak.ground import Ground
+from tests.proofs.soak.mail import Mail
+from tests.proofs.soak.orders.flow import Order, Orders
+from tests.proofs.soak.pages.flow import Pages
+from tests.proofs.soak.pages.requests import PageRequest
+from tests.proofs.soak.places import ACCOUNTS, EFFECTS, PAGES
+from tests.proofs.soak.request import Requests, Trouble
+
+GIVEN_UP = "RunFailed: SQS gave the message up"
+"""How the error of a run begins that SQS's own dead-letter queue has ended."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``orders`` and ``pages`` are what was asked for, by request id; ``page_runs`` are by page."""
+
+    orders: Mapping[str, Order]
+    pages: Mapping[str, PageRequest]
+    order_runs: Mapping[str, RunItem]
+    page_runs: Mapping[str, RunItem]
+    effects: Mapping[str, int]
+    accounts: Mapping[str, Mapping[str, Any]]
+    page_rows: Mapping[str, Mapping[str, Any]]
+    mail: Mail
+    chronicle: Chronicle
+    seconds: float
+
+    @classmethod
+    def read(cls, ground: Ground, asked: Requests, mail: Mail, chronicle: Chronicle, seconds: float) -> Outcome:
+        orders, pages = runs_of(Orders), runs_of(Pages)
+        runs = {str(item["pk"]["S"]): read_item(item) for item in ground.scan("flowguard")}
+        return cls(
+            asked.orders,
+            asked.pages,
+            {key.removeprefix(orders): run for key, run in runs.items() if key.startswith(orders)},
+            {key.removeprefix(pages): run for key, run in runs.items() if key.startswith(pages)},
+            {name: int(row["applied"]) for name, row in ground.rows(EFFECTS).items()},
+            ground.rows(ACCOUNTS),
+            ground.rows(PAGES),
+            mail,
+            chronicle,
+            seconds,
+        )
+
+    def failed(self) -> dict[str, str]:
+        """Each request that ended among the dead letters, with its error."""
+        return {told.request_id: told.error for told in self.mail.told if told.status == Status.FAILED}
+
+    def completed(self) -> set[str]:
+        return {told.request_id for told in self.mail.told if told.status == Status.COMPLETED}
+
+    def given_up(self) -> set[str]:
+        """The requests that the function of SQS's own dead-letter queue has ended."""
+        return {request for request, error in self.failed().items() if error.startswith(GIVEN_UP)}
+
+    def trouble(self, request_id: str) -> Trouble:
+        order = self.orders.get(request_id)
+        return order.trouble if order is not None else self.pages[request_id].reset.trouble
+
+
+def runs_of(flow: AnyFlow) -> str:
+    """What the keys of a flow's run items begin with."""
+    return str(run_key(flow.name, ObjectId(""))["pk"]["S"])

@@ -1,0 +1,116 @@
+"""One soak, from empty tables to its outcome."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.engines.polling import comes_true
+from tests.proofs.soak.chronicle import GIVEN_UP_WORKER, Chronicle
+from tests.proofs.soak.feed import Feed
+from tests.proofs.soak.ground import Ground
+from tests.proofs.soak.journal import Journal, read_journal
+from tests.proofs.soak.mail import Postman
+from tests.proofs.soak.odds import Odds
+from tests.proofs.soak.orders import requests as order_requests
+from tests.proofs.soak.outcome import Outcome
+from tests.proofs.soak.pages import requests as page_requests
+from tests.proofs.soak.places import (
+    ACCOUNTS,
+    DEAD,
+    EFFECTS,
+    GIVEN_UP,
+    INBOX,
+    MAX_RECEIVES,
+    NEWS,
+    PAGES,
+    TIMEOUT,
+    TOLD,
+    VISIBILITY,
+)
+from tests.proofs.soak.request import Requests
+from tests.proofs.soak.workers import Workers, workers_on
+
+ORDERS_FLOW, PAGES_FLOW = "tests.proofs.soak.orders.flow:Orders", "tests.proofs.soak.pages.flow:Pages"
+
+
+class NotDrained(Exception):
+    """Messages were still under way when the time was up."""
+
+
+def soak(
+    ground: Ground, journal: Path, messages: int, workers: int, odds: Odds, limit: float = 1_800, *more: str
+) -> Outcome:
+    """Sends everything, works until nothing is left, and reads what there is.
+
+    ``limit`` is in seconds; ``more`` are further arguments of the workers.
+    """
+    prepare(ground)
+    asked = requests(messages, odds)
+    began = time.monotonic()
+    postman = Postman(ground)
+    with workers_on(ground, journal) as pool:
+        both = ("--flow", PAGES_FLOW, "--timeout", str(TIMEOUT), *odds.arguments(), *more)
+        for number in range(workers):
+            pool.start(f"worker-{number}", ORDERS_FLOW, INBOX, *both)
+        pool.start(GIVEN_UP_WORKER, ORDERS_FLOW, GIVEN_UP, "--given-up", *both)
+        feed = Feed(ground.services().sender, asked.sends)
+        reaper = Reaper(pool, Journal(journal, "reaper"), odds)
+        if not comes_true(lambda: _round(ground, pool, feed, postman, reaper), limit, every=0.1):
+            raise NotDrained(f"{ground.waiting(INBOX)} messages are left after {limit} s")
+    seconds = time.monotonic() - began
+    return Outcome.read(ground, asked, postman.mail(), Chronicle.of(read_journal(journal)), seconds)
+
+
+def requests(messages: int, odds: Odds) -> Requests:
+    """Half of them orders, half of them for pages."""
+    orders = order_requests.orders(messages // 2, odds)
+    pages = page_requests.page_requests(messages - messages // 2, odds)
+    sends = sorted([*order_requests.sent(orders), *page_requests.sent(pages, odds)], key=lambda one: one.position)
+    return Requests(orders, pages, sends)
+
+
+def prepare(ground: Ground) -> None:
+    ground.create_tables(ACCOUNTS, PAGES, EFFECTS)
+    for queue in (GIVEN_UP, DEAD, TOLD, NEWS):
+        ground.create_queue(queue, visibility=VISIBILITY)
+    ground.create_queue(INBOX, visibility=VISIBILITY, given_up_to=GIVEN_UP, max_receives=MAX_RECEIVES)
+
+
+@dataclass
+class Reaper:
+    """Kills a worker now and then from outside, wherever it is: between any two instructions, idle ones too."""
+
+    workers: Workers
+    journal: Journal
+    odds: Odds
+    clock: Callable[[], float] = time.monotonic
+    _draw: random.Random = field(init=False)
+    _next: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._draw = random.Random(f"{self.odds.seed} reaper")
+        self._next = self.clock() + self._pause()
+
+    def come(self) -> None:
+        if self.clock() < self._next:
+            return
+        self._next = self.clock() + self._pause()
+        name = self._draw.choice(self.workers.names)
+        if self.workers.kill(name):
+            self.journal.write("killed", point="anywhere", of=name)
+
+    def _pause(self) -> float:
+        return self._draw.expovariate(1 / self.odds.strike) if self.odds.strike else float("inf")
+
+
+def _round(ground: Ground, pool: Workers, feed: Feed, postman: Postman, reaper: Reaper) -> bool:
+    """True when nothing is left in any of the flows' queues: in the order in which messages go, and once more."""
+    reaper.come()
+    pool.tend()
+    feed.more(ground.waiting(INBOX))
+    postman.collect()
+    return feed.is_over and not any(ground.waiting(queue) for queue in (INBOX, GIVEN_UP, INBOX))

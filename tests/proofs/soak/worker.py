@@ -1,0 +1,120 @@
+"""One worker: a process that does for its queue what Lambda does, until it is told to stop, or dies."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from importlib import import_module
+from pathlib import Path
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from flowguard.flow import AnyFlow
+from flowguard.handler import dlq_handler, lambda_handler
+from flowguard.local.calls import intercept
+from tests.proofs.soak.deaths import Deaths, Point
+from tests.proofs.soak.faults import Faults
+from tests.proofs.soak.ground import Ground
+from tests.proofs.soak.journal import Journal
+from tests.proofs.soak.mapping import Mapping, Record, die_at_the_end_of
+from tests.proofs.soak.mutants import MUTANTS
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tests.proofs.soak.worker", description=__doc__)
+    parser.add_argument("--dynamodb", required=True, help="endpoint URL")
+    parser.add_argument("--sqs", required=True, help="endpoint URL")
+    parser.add_argument("--access-key", required=True)
+    parser.add_argument("--flow", required=True, action="append", help="module:class; more than one may be given")
+    parser.add_argument("--queue", required=True)
+    parser.add_argument("--journal", required=True, type=Path)
+    parser.add_argument("--name", default="worker")
+    parser.add_argument("--given-up", action="store_true", help="the queue is where SQS puts what it gave up")
+    parser.add_argument("--timeout", type=float, default=4, help="seconds that an invocation may take before it dies")
+    parser.add_argument("--kill", type=float, default=0, help="the share of deliveries that kill the worker")
+    parser.add_argument("--point", action="append", type=Point, help="where; anywhere when not given")
+    parser.add_argument("--stall", type=float, default=0, help="the share of deliveries that outlive their lease")
+    parser.add_argument("--throttle", type=float, default=0, help="the share of calls that AWS refuses")
+    parser.add_argument("--lost", type=float, default=0, help="the share of calls that are applied, and not answered")
+    parser.add_argument("--mutant", choices=MUTANTS, help="a guard of flowguard to work without")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--memory", type=int, help="the most the process may have, in MiB")
+    return parser
+
+
+def main(words: Sequence[str]) -> None:
+    given = arguments().parse_args(words)
+    if given.memory is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (given.memory << 20, given.memory << 20))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if given.mutant is not None:
+        MUTANTS[given.mutant]()
+    journal = Journal(given.journal, given.name)
+    ground = Ground(given.dynamodb, given.sqs, given.access_key)
+    handler = (dlq_handler if given.given_up else lambda_handler)(*map(_flow, given.flow))
+    deaths = Deaths(given.kill, given.point or list(Point), given.seed, journal, given.stall)
+    faults = Faults(given.throttle, given.lost, given.seed, journal)
+    mapping = Mapping(
+        ground.clients.sqs,
+        ground.url(given.queue),
+        handler.using(ground.services(journal.happened)),
+        timedelta(seconds=given.timeout),
+    )
+    with intercept(deaths), intercept(faults):
+        _work(mapping, deaths, faults, journal)
+
+
+def _work(mapping: Mapping, deaths: Deaths, faults: Faults, journal: Journal) -> None:
+    """Until SIGTERM, which is heeded between two batches, or until whoever started the worker is gone."""
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
+    parent, batch = os.getppid(), 0
+    while not stopped and os.getppid() == parent:
+        records = _received(mapping)
+        if not records:
+            continue
+        batch += 1
+        for record in records:
+            _tell(journal, record, f"{os.getpid()}.{batch}")
+        die_at_the_end_of(mapping.timeout, lambda: journal.write("killed", point="time-out"))
+        deaths.begin(records)
+        faults.begin(records)
+        settled = mapping.invoke(records)
+        deaths.end()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        with suppress(ClientError, BotoCoreError):  # not deleted: delivered again
+            mapping.delete(settled)
+
+
+def _received(mapping: Mapping) -> list[Record]:
+    """Nothing, where SQS refuses."""
+    with suppress(ClientError, BotoCoreError):
+        return mapping.receive()
+    return []
+
+
+def _tell(journal: Journal, record: Record, batch: str) -> None:
+    """``cpu`` is what the process has used so far, in seconds."""
+    system, said = record["attributes"], record["messageAttributes"]
+    journal.write(
+        "received",
+        batch=batch,
+        message=record["messageId"],
+        request_id=said["uniquerequestid"]["stringValue"],
+        place=said["flowguard"]["stringValue"],
+        receives=int(system["ApproximateReceiveCount"]),
+        waited=int(system["ApproximateFirstReceiveTimestamp"]) - int(system["SentTimestamp"]),
+        cpu=time.process_time(),
+    )
+
+
+def _flow(name: str) -> AnyFlow:
+    module, _, attribute = name.partition(":")
+    flow: AnyFlow = getattr(import_module(module), attribute)
+    return flow

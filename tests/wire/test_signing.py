@@ -1,0 +1,233 @@
+"""Signatures: what they cover, which keys make and check them, and that no secret is ever shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowguard.clock import ManualClock
+from flowguard.errors import SettingsError
+from flowguard.ids import ObjectId, RequestId
+from flowguard.wire.message import PLACE, Message, Place
+from flowguard.wire.signing import LOADED_AGAIN_AFTER, UNSIGNED, Keys, KeySigner, is_claim, signed_attributes, statement
+
+OLD, NEW = "old-secret-" + "o" * 32, "new-secret-" + "n" * 32
+MESSAGE = Message(
+    flow="price-cart",
+    stage="price",
+    version=1,
+    object_id=ObjectId("c-1"),
+    request_id=RequestId("r-1"),
+    requested_at=1_000,
+    body='{"cart_id":"c-1"}',
+    reply_to="sqs:replies",
+)
+
+
+def signer(text: str) -> KeySigner:
+    return KeySigner(lambda: Keys.parse(text), ManualClock())
+
+
+def said(message: Message) -> str:
+    return statement(message, version=message.version, object_id=message.object_id)
+
+
+def signature(message: Message, keys: str = f"new:{NEW}") -> str:
+    found = Place.parse(signed_attributes(message, signer(keys))[PLACE].value).signature
+    assert found is not None
+    return found
+
+
+# -- what is signed ---------------------------------------------------------------------------------------------------
+
+
+def test_a_signature_names_its_key_and_is_good_for_its_message() -> None:
+    assert signature(MESSAGE).startswith("new.")
+    assert len(signature(MESSAGE)) == len("new.") + 64
+    assert signer(f"new:{NEW}").problem(said(MESSAGE), signature(MESSAGE)) is None
+
+
+CHANGES: dict[str, Any] = {
+    "flow": "other",
+    "stage": "confirm",
+    "version": 2,
+    "object_id": "c-2",
+    "request_id": "r-2",
+    "requested_at": 1_001,
+    "hop": 2,
+    "retry": 1,
+    "redrive": 1,
+    "reply_to": "sqs:mine",
+    "body": "{}",
+}
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_whatever_is_changed_the_signature_is_of_another_message(field: str) -> None:
+    changed = MESSAGE._replace(**{field: CHANGES[field]})
+    assert signer(f"new:{NEW}").problem(said(changed), signature(MESSAGE)) == (
+        "its signature is of another message or another secret"
+    )
+
+
+def test_a_version_that_is_left_out_is_another_than_one_that_is_said() -> None:
+    assert statement(MESSAGE, version=None, object_id="c-1") != said(MESSAGE)
+
+
+texts = st.text(st.characters(), max_size=20)
+
+
+@given(st.tuples(texts, texts, texts, texts), st.tuples(texts, texts, texts, texts))
+def test_two_messages_never_say_the_same(one: tuple[str, ...], other: tuple[str, ...]) -> None:
+    def made(flow: str, stage: str, object_id: str, body: str) -> str:
+        return said(MESSAGE._replace(flow=flow, stage=stage, object_id=ObjectId(object_id), body=body))
+
+    assert (made(*one) == made(*other)) is (one == other)
+
+
+def test_nothing_is_signed_where_no_keys_are_set() -> None:
+    assert signed_attributes(MESSAGE, UNSIGNED) == MESSAGE.own_attributes()
+    assert UNSIGNED.sign("it") is None
+    assert UNSIGNED.problem("it", "k.00") == "signatures cannot be checked; FLOWGUARD_SIGNING_KEYS is not set"
+
+
+@pytest.mark.parametrize(
+    ("changes", "claim"),
+    [
+        ({"reply_to": None}, False),
+        ({}, True),
+        ({"reply_to": None, "hop": 2}, True),
+        ({"reply_to": None, "retry": 1}, True),
+        ({"reply_to": None, "redrive": 1}, True),
+    ],
+)
+def test_a_plain_request_claims_nothing(changes: dict[str, int | None], claim: bool) -> None:
+    assert is_claim(MESSAGE._replace(**changes)) is claim  # type: ignore[arg-type]  # one row for all fields
+
+
+# -- what is believed -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given_signature", "told"),
+    [
+        (None, "it carries no signature"),
+        ("", "its signature names a key that is not known here"),
+        ("none.00", "its signature names a key that is not known here"),
+        ("new", "its signature is of another message or another secret"),
+        ("new.", "its signature is of another message or another secret"),
+        ("new.é\ud800", "its signature is of another message or another secret"),
+        (f"new.{signature(MESSAGE, f'new:{OLD}').partition('.')[2]}", "its signature is of another message or another"),
+        (signature(MESSAGE).upper(), "its signature names a key that is not known here"),
+        (signature(MESSAGE) + "0", "its signature is of another message or another secret"),
+    ],
+)
+def test_what_is_no_valid_signature_says_why(given_signature: str | None, told: str) -> None:
+    found = signer(f"new:{NEW}").problem(said(MESSAGE), given_signature)
+    assert found is not None
+    assert found.startswith(told)
+
+
+def test_the_first_key_signs_and_all_verify() -> None:
+    both = signer(f"new:{NEW}, old:{OLD}\n")
+    assert signature(MESSAGE, f"new:{NEW},old:{OLD}").startswith("new.")
+    assert both.problem(said(MESSAGE), signature(MESSAGE, f"old:{OLD}")) is None
+    assert both.problem(said(MESSAGE), signature(MESSAGE, f"new:{NEW}")) is None
+    assert signer(f"new:{NEW}").problem(said(MESSAGE), signature(MESSAGE, f"old:{OLD}")) is not None
+
+
+# -- when keys are loaded ---------------------------------------------------------------------------------------------
+
+
+class Stored:
+    """A place where keys are kept, which counts who looks there."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.loads = 0
+
+    def load(self) -> Keys:
+        self.loads += 1
+        if not self.text:
+            raise OSError("it does not answer")
+        return Keys.parse(self.text)
+
+
+def test_keys_are_loaded_when_first_needed_and_then_kept() -> None:
+    stored, clock = Stored(f"old:{OLD}"), ManualClock()
+    lazy = KeySigner(stored.load, clock)
+    assert stored.loads == 0
+    for _ in range(3):
+        clock.advance(ms=LOADED_AGAIN_AFTER)
+        lazy.sign("it")
+        lazy.problem("it", "old.00")
+    assert stored.loads == 1
+
+
+def test_a_key_that_is_not_known_is_looked_for_at_most_once_in_five_minutes() -> None:
+    stored, clock = Stored(f"old:{OLD}"), ManualClock()
+    lazy = KeySigner(stored.load, clock)
+    lazy.sign("it")
+    stored.text = f"new:{NEW},old:{OLD}"
+    clock.advance(ms=LOADED_AGAIN_AFTER - 1)
+    assert lazy.problem(said(MESSAGE), signature(MESSAGE)) == "its signature names a key that is not known here"
+    assert stored.loads == 1
+    clock.advance(ms=1)
+    assert lazy.problem(said(MESSAGE), signature(MESSAGE)) is None
+    for _ in range(3):
+        lazy.problem("it", "nobodys.00")
+    assert stored.loads == 2
+
+
+def test_a_store_that_refuses_is_not_asked_for_each_bad_message_and_the_known_keys_stay() -> None:
+    stored, clock = Stored(f"old:{OLD}"), ManualClock()
+    lazy = KeySigner(stored.load, clock)
+    lazy.sign("it")
+    stored.text = ""
+    clock.advance(ms=LOADED_AGAIN_AFTER)
+    with pytest.raises(OSError, match="does not answer"):
+        lazy.problem("it", "nobodys.00")
+    assert lazy.problem("it", "nobodys.00") == "its signature names a key that is not known here"
+    assert lazy.problem(said(MESSAGE), signature(MESSAGE, f"old:{OLD}")) is None
+    assert stored.loads == 2
+
+
+# -- keys as they are written -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "key 1 is not id:secret with an id of 1 to 32 of: a-z, A-Z, 0-9, '-', '_'"),
+        (NEW, "key 1 is not id:secret"),
+        ("id", "key 1 is not id:secret"),
+        (f":{NEW}", "key 1 is not id:secret"),
+        (f"a.b:{NEW}", "key 1 is not id:secret"),
+        (f"{NEW}:new", "key 1 is not id:secret"),
+        (f"new:{NEW},", "key 2 is not id:secret"),
+        ("new:" + "x" * 31, "key 1 has a secret of 31 bytes; it needs 32"),
+        (f"new:{NEW},old:short", "key 2 has a secret of 5 bytes; it needs 32"),
+        (f"new:{NEW},new:{OLD}", "key 2 has the id of one before it"),
+    ],
+)
+def test_malformed_keys_are_refused_by_their_place_and_nothing_of_them_is_shown(text: str, told: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Keys.parse(text)
+    assert caught.value.setting == "FLOWGUARD_SIGNING_KEYS"
+    assert caught.value.problem.startswith(told)
+    shown = str(caught.value) + json.dumps(caught.value.args)
+    assert not any(part in shown for part in (NEW, OLD, "short", "xxx", "a.b"))
+
+
+def test_a_secret_is_counted_in_bytes_and_may_have_colons() -> None:
+    assert "a" in Keys.parse("a:" + "é" * 16)
+    assert Keys.parse(f"a:{NEW}:x").digest("a", "it") != Keys.parse(f"a:{NEW}").digest("a", "it")
+
+
+def test_keys_show_nothing_of_themselves() -> None:
+    keys = Keys.parse(f"new:{NEW}")
+    assert NEW not in f"{keys!r} {keys} {signer(f'new:{NEW}')!r}"

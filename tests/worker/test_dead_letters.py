@@ -1,0 +1,451 @@
+"""What a dead letter is, in which form it goes back, and what becomes of it there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from flowguard.clock import ManualClock
+from flowguard.destinations import Queue
+from flowguard.flow import IGNORE, Flow
+from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.run import RunItem, Status
+from flowguard.wire.attributes import Attribute, attributes_to
+from flowguard.wire.envelope import Envelope, normalize_record
+from flowguard.wire.message import ErrorNote, Message
+from flowguard.wire.signing import Keys, KeySigner, signed_attributes
+from flowguard.worker.dead_letters import Letter
+from flowguard.worker.plan import dead_letter
+from flowguard.worker.redrive import Fate, judge
+from flowguard.worker.routing import Routes
+from flowguard.worker.trust import Trust
+from tests.scene import START, Orders, PriceOrder
+
+STAGE_QUEUE = "arn:aws:sqs:us-east-1:123456789012:price-order"
+PARKING = "arn:aws:sqs:us-east-1:123456789012:dead"
+ERROR = ErrorNote("Timeout", "no answer", START - 5_000)
+
+
+def message(**changes: Any) -> Message:
+    first = Message(
+        flow="orders",
+        stage="price-order",
+        version=1,
+        object_id=ObjectId("o1"),
+        request_id=RequestId("run-1"),
+        requested_at=START,
+        body='{"order_id":"o1"}',
+    )
+    return first._replace(**changes)
+
+
+def received(body: str, attributes: dict[str, Attribute], **by_sqs: str) -> dict[str, Any]:
+    """What ReceiveMessage answers."""
+    return {
+        "MessageId": "m-1",
+        "ReceiptHandle": "r-1",
+        "Body": body,
+        "Attributes": {"SentTimestamp": str(START), "ApproximateReceiveCount": "3", **by_sqs},
+        "MessageAttributes": attributes_to(Attribute.to_sqs_api, attributes),
+    }
+
+
+def raw(m: Message, **by_sqs: str) -> Letter:
+    by_sqs.setdefault("DeadLetterQueueSourceArn", STAGE_QUEUE)
+    return Letter.read(received(m.body, m.attributes(), **by_sqs), now=START)
+
+
+def parked(m: Message, error: ErrorNote = ERROR) -> Letter:
+    record = {**received(m.body, m.attributes()), "EventSourceARN": STAGE_QUEUE}
+    send = dead_letter(Orders, m, error, normalize_record(record))
+    return Letter.read(received(send.body, dict(send.attributes)), now=START)
+
+
+def run(m: Message, **changes: Any) -> RunItem:
+    item = RunItem(
+        request_id=m.request_id,
+        requested_at=m.requested_at,
+        version=1,
+        status=Status.RUNNING,
+        stage=m.stage,
+        hop=m.hop,
+        retry=m.retry,
+        redrive=m.redrive,
+        epoch=1,
+        owner=Owner("w"),
+        lease_until=START - 1,
+        done=False,
+        committed_at=0,
+    )
+    return item._replace(**changes)
+
+
+# -- reading
+
+
+def test_a_parked_letter_says_where_it_was_and_why_it_is_here() -> None:
+    letter = parked(message(retry=4))
+    facts = letter.facts(START + 90_000)
+    assert facts["kind"] == "parked"
+    assert (facts["flow"], facts["stage"], facts["object_id"]) == ("orders", "price-order", "o1")
+    assert (facts["request_id"], facts["hop"], facts["redrive"]) == ("run-1", 1, 1)
+    assert facts["error"] == {"type": "Timeout", "text": "no answer", "at": START - 5_000}
+    assert (facts["age"], facts["receive_count"]) == (90, 3)
+    assert letter.text == '{"order_id":"o1"}'
+    assert letter.home_arn == STAGE_QUEUE
+    assert "payload" not in facts
+    assert letter.text not in json.dumps(facts)
+
+
+def test_what_sqs_moved_by_itself_is_raw_even_where_it_was_redriven_before() -> None:
+    letter = raw(message(redrive=1))
+    assert (letter.is_parked, letter.home_arn, letter.error) == (False, STAGE_QUEUE, None)
+    assert letter.returning().redrive == 2
+
+
+def test_a_letter_that_cannot_be_read_is_one_too_and_is_sent_nowhere() -> None:
+    attributes = {**message().attributes(), "flowguard": Attribute.string("{")}
+    letter = Letter.read(received("x", attributes), now=START)
+    assert (letter.facts(START)["kind"], letter.text) == ("unreadable", "x")
+    assert "is not JSON" in str(letter.problem)
+    with pytest.raises(ValueError, match="is not JSON"):
+        letter.resent()
+
+
+def test_a_message_of_a_stranger_needs_its_flows_class_for_its_object() -> None:
+    found = received('{"order_id":"o9"}', {})
+    assert Letter.read(found, now=START).message == message(
+        flow="", stage="", object_id=ObjectId(""), request_id=RequestId("m-1"), body='{"order_id":"o9"}'
+    )
+    known = Letter.read(found, now=START, flow=Orders).message
+    assert known is not None
+    assert (known.flow, known.stage, known.object_id) == ("orders", "price-order", "o9")
+
+
+def test_a_letter_of_another_flow_is_read_without_the_class() -> None:
+    found = received("{}", message(flow="other", stage="x").attributes())
+    letter = Letter.read(found, now=START, flow=Orders)
+    assert (letter.flow, letter.problem) == (None, None)
+
+
+def test_sqs_word_of_where_it_was_goes_before_that_of_the_body() -> None:
+    """Whoever may send to a stage's queue may write any queue into a body."""
+    body = json.dumps(our_notification("arn:aws:sqs:us-east-1:123456789012:forged"))
+    moved = Letter.read(received(body, {}, DeadLetterQueueSourceArn=STAGE_QUEUE), now=START)
+    assert moved.home_arn == STAGE_QUEUE
+    assert json.loads(moved.resent()[0])["TopicArn"] == STAGE_QUEUE, "and a later redrive reads SQS's word too"
+    assert Letter.read(received(body, {}), now=START).home_arn is None, "flowguard has not parked it"
+    as_parked = Letter.read(received(body, message(redrive=1).attributes()), now=START)
+    assert as_parked.home_arn == "arn:aws:sqs:us-east-1:123456789012:forged"
+
+
+def test_where_the_dlq_handler_parks_it_sqs_word_stays_with_it() -> None:
+    body = json.dumps(our_notification("arn:aws:sqs:us-east-1:123456789012:forged"))
+    record = received(body, message().attributes(), DeadLetterQueueSourceArn=STAGE_QUEUE)
+    send = dead_letter(Orders, message(), ERROR, normalize_record(record))
+    letter = Letter.read(received(send.body, dict(send.attributes)), now=START)
+    assert (letter.is_parked, letter.home_arn) == (True, STAGE_QUEUE)
+
+
+def our_notification(arn: str) -> dict[str, Any]:
+    """What flowguard writes around a message; anybody can."""
+    told = {"Type": "Notification", "MessageId": "m", "TopicArn": arn, "Message": "{}"}
+    return {**told, "Timestamp": "2026-01-02T03:04:05.678Z", "MessageAttributes": {}}
+
+
+# -- messages that were not sent
+
+
+UNSENT = {"kind": "side", "to": "sqs:emails", "id": "run-1.1.0", "attributes": {"a": ["Binary", "AP8="]}, "group": "g"}
+
+
+def unsent(place: dict[str, Any], body: str = "hello", **by_sqs: str) -> Letter:
+    attributes = {**message().attributes(), "flowguard": Attribute.string(json.dumps(place))}
+    return Letter.read(received(body, attributes, **by_sqs), now=START)
+
+
+def test_an_unsent_message_says_where_it_was_to_go_and_why_it_did_not() -> None:
+    letter = unsent({"version": 1, "hop": 2, "object": "o1", "error": list(ERROR), "unsent": UNSENT})
+    facts = letter.facts(START)
+    assert (facts["kind"], facts["to"], facts["send_kind"], facts["send_id"]) == (
+        "unsent",
+        "sqs:emails",
+        "side",
+        "run-1.1.0",
+    )
+    assert (facts["flow"], facts["stage"], facts["object_id"], facts["hop"]) == ("orders", "price-order", "o1", 2)
+    assert facts["error"]["text"] == "no answer"
+    assert letter.unsent is not None
+    assert letter.unsent.send(letter.text) == Send(
+        Kind.SIDE, Queue("emails"), "hello", "run-1.1.0", {"a": Attribute("Binary", "AP8=")}, group="g"
+    )
+    assert judge(letter, None, now=START) == (Fate.REDRIVEN, "sent to where it was to go")
+    with pytest.raises(ValueError, match="not one of a stage"):
+        letter.resent()
+
+
+def test_an_unsent_message_is_never_taken_for_a_stages_own() -> None:
+    letter = unsent({"hop": 1, "redrive": 1, "to": "sqs:close-order", "unsent": UNSENT})
+    assert (letter.kind, letter.is_parked, letter.to) == ("unsent", False, Queue("emails"))
+
+
+def test_the_body_of_an_unsent_message_is_read_as_text_whatever_it_is() -> None:
+    body = '{"Type":"Notification","MessageId":"m","TopicArn":"arn:aws:sns:r:1:t"}'
+    letter = unsent({"hop": 1, "unsent": UNSENT}, body)
+    assert (letter.kind, letter.text, letter.problem) == ("unsent", body, None)
+
+
+def test_a_notification_in_a_body_makes_no_message_unsent() -> None:
+    inside = {**our_notification(STAGE_QUEUE)}
+    inside["MessageAttributes"] = {"flowguard": {"Type": "String", "Value": json.dumps({"unsent": UNSENT})}}
+    letter = Letter.read(received(json.dumps(inside), {}), now=START)
+    assert (letter.unsent, letter.kind) == (None, "raw")
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"kind": "next"}, "of kind 'next'; it is side or complete"),
+        ({"to": "x" * 9_000}, "is no destination"),
+        ({"to": 7}, "without kind, to, id and attributes"),
+        ({"id": ""}, "without kind, to, id and attributes"),
+        ({"attributes": {"a": ["String"]}}, "'unsent'"),
+        ({"attributes": ["a"]}, "'unsent'"),
+        ({"group": 7}, "group is not text"),
+    ],
+)
+def test_an_unsent_message_that_cannot_be_read_says_why(changes: dict[str, Any], problem: str) -> None:
+    letter = unsent({"hop": 1, "unsent": {**UNSENT, **changes}})
+    assert letter.kind == "unreadable"
+    assert problem in str(letter.problem)
+    assert len(str(letter.problem)) < 1_000
+
+
+@pytest.mark.parametrize("found", [None, [], "x", {}])
+def test_an_unsent_message_that_is_no_object_cannot_be_read(found: Any) -> None:
+    assert unsent({"hop": 1, "unsent": found}).kind == "unreadable"
+
+
+def test_a_next_hops_message_says_where_it_was_to_go_unless_sqs_moved_it() -> None:
+    place = {"hop": 2, "redrive": 1, "object": "o1", "to": "sqs:close-order"}
+    letter = unsent(place)
+    assert (letter.kind, letter.to, letter.facts(START)["to"]) == ("parked", Queue("close-order"), "sqs:close-order")
+    assert letter.resent()[0] != "", "it goes back as a parked letter does"
+    moved = unsent(place, DeadLetterQueueSourceArn=STAGE_QUEUE)
+    assert (moved.kind, moved.to) == ("raw", None)
+    assert "to" not in json.loads(moved.resent()[1]["flowguard"].value)
+    assert unsent({**place, "to": 7}).kind == unsent({**place, "to": "x:y"}).kind == "unreadable"
+
+
+# -- going back
+
+
+def test_a_parked_letter_goes_back_exactly_as_it_is() -> None:
+    m = message(retry=2, carried={"tenant": Attribute.binary(b"\x00\xff")})
+    letter = parked(m)
+    assert letter.envelope is not None
+    body, attributes = letter.resent()
+    assert (body, attributes) == (letter.envelope.received["body"], letter.envelope.extras())
+    assert json.loads(attributes["flowguard"].value)["redrive"] == 1
+
+
+def test_a_raw_record_goes_back_as_the_next_redrive_of_the_same_request_beside_the_untouched_original() -> None:
+    m = message(redrive=1, retry=3, first_error=ERROR, carried={"tenant": Attribute.binary(b"\x00\xff")})
+    body, attributes = raw(m).resent()
+    back = normalize_record(received(body, attributes))
+    assert (back.message, back.attributes["tenant"]) == (m.body, m.carried["tenant"])
+    assert attributes["uniquerequestid"].value == "run-1"
+    place = json.loads(attributes["flowguard"].value)
+    assert (place["redrive"], "retry" in place, place["hop"], place["object"]) == (2, False, 1, "o1")
+    assert place["error"][0] == "Timeout"
+    assert json.loads(body)["TopicArn"] == STAGE_QUEUE
+
+
+def test_what_had_no_request_id_keeps_the_one_it_was_handled_under() -> None:
+    """By then it has another message id: without this it would come back as another request."""
+    letter = Letter.read(received("{}", {"a": Attribute.string("b")}), now=START)
+    _, attributes = letter.resent()
+    assert (attributes["uniquerequestid"].value, attributes["requestedat"].value) == ("m-1", str(START))
+    assert json.loads(attributes["flowguard"].value) == {"redrive": 1}
+    assert "flowstage" not in attributes
+
+
+def test_a_notification_of_sns_keeps_its_own_id_and_body() -> None:
+    notification = {
+        "Type": "Notification",
+        "MessageId": "sns-1",
+        "TopicArn": "arn:aws:sns:us-east-1:123456789012:orders",
+        "Message": "{}",
+        "Timestamp": "2026-01-02T03:04:05.678Z",
+    }
+    letter = Letter.read(received(json.dumps(notification), {}), now=START)
+    body, attributes = letter.resent()
+    assert (body, letter.home_arn) == (json.dumps(notification), None)
+    assert attributes["uniquerequestid"].value == "sns-1"
+    assert attributes["requestedat"].value == "1767323045678"
+
+
+# -- where messages are signed
+
+KEYS = KeySigner(lambda: Keys.parse("k1:" + "x" * 32), ManualClock())
+OTHERS = KeySigner(lambda: Keys.parse("k1:" + "y" * 32), ManualClock())
+TRUST = Trust(KEYS)
+
+
+def signed(m: Message, signer: KeySigner = KEYS, flow: type[Flow] | None = None) -> Letter:
+    """A record that SQS moved."""
+    by_sqs = {"DeadLetterQueueSourceArn": STAGE_QUEUE}
+    return Letter.read(received(m.body, signed_attributes(m, signer), **by_sqs), now=START, flow=flow)
+
+
+def taken(sent: tuple[str, dict[str, Attribute]]) -> Message:
+    """What the stage reads of what is sent back, where it believes only what is signed."""
+    body, attributes = sent
+    return Routes([Orders]).resolve(normalize_record(received(body, attributes)), START, TRUST).message
+
+
+@pytest.mark.parametrize("flow", [None, Orders])
+@pytest.mark.parametrize(
+    "changes", [{}, {"reply_to": "sqs:replies"}, {"retry": 2}, {"stage": "close-order", "hop": 2}, {"object_id": ""}]
+)
+def test_a_raw_letter_that_was_signed_is_signed_anew(changes: dict[str, Any], flow: type[Flow] | None) -> None:
+    m = message(**changes)
+    assert taken(signed(m, flow=flow).resent(KEYS)).attempt == (1, 0)
+
+
+def test_a_parked_letter_is_signed_already_and_any_tool_may_send_it_back() -> None:
+    record = {**received('{"order_id":"o1"}', signed_attributes(message(), KEYS)), "EventSourceARN": STAGE_QUEUE}
+    send = dead_letter(Orders, message(), ERROR, normalize_record(record), KEYS)
+    letter = Letter.read(received(send.body, dict(send.attributes)), now=START)
+    for back in (letter.resent(KEYS), letter.resent(), (send.body, dict(send.attributes))):
+        assert taken(back).attempt == (1, 0)
+
+
+def test_a_plain_request_is_signed_when_it_is_sent_back() -> None:
+    assert taken(raw(message()).resent(KEYS)).attempt == (1, 0)
+    stranger = Letter.read(received('{"order_id":"o9"}', {}), now=START, flow=Orders)
+    assert taken(stranger.resent(KEYS)).attempt == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("letter", "told"),
+    [
+        (raw(message(hop=2)), "it carries no signature; its stage would refuse it, too"),
+        (raw(message(reply_to="sqs:replies")), "it carries no signature; its stage would refuse it, too"),
+        (parked(message()), "it carries no signature; its stage would refuse it, too"),
+        (signed(message(), OTHERS), "of another message or another secret; its stage would refuse it, too"),
+        (Letter.read(received("{}", {}), now=START), "it names no flow, so it cannot be signed; give --flow-class"),
+    ],
+)
+def test_a_redrive_makes_no_forged_message_a_true_one(letter: Letter, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        letter.resent(KEYS)
+
+
+def test_a_signed_letter_is_not_sent_back_without_the_keys() -> None:
+    with pytest.raises(ValueError, match="it is signed; set FLOWGUARD_SIGNING_KEYS, so that it can be signed anew"):
+        signed(message()).resent()
+
+
+# -- what becomes of it
+
+
+THIRD = message(stage="close-order", hop=3)
+NEWER = {"request_id": RequestId("run-2"), "requested_at": START + 1}
+OLDER = {"request_id": RequestId("run-0"), "requested_at": START - 1}
+
+
+@pytest.mark.parametrize(
+    ("letter", "item", "fate", "why"),
+    [
+        (message(), None, Fate.REDRIVEN, "no run item"),
+        (THIRD, None, Fate.EXPIRED, "before hop 3 has expired"),
+        (message(), run(message(), status=Status.FAILED, done=True), Fate.REDRIVEN, "failed at hop 1"),
+        (message(), run(message()), Fate.REDRIVEN, "stopped at hop 1"),
+        (message(), run(message(redrive=1), lease_until=START + 9), Fate.REDRIVEN, "is being worked on"),
+        (message(), run(message(), **OLDER), Fate.REDRIVEN, "newer than request run-0"),
+        (THIRD, run(message(hop=2), done=True), Fate.REDRIVEN, "hop 3 has not been claimed"),
+        (message(), run(message(), **NEWER), Fate.SUPERSEDED, "run-2 holds the object"),
+        (THIRD, run(message(), **OLDER), Fate.SUPERSEDED, "run-0 holds the object"),
+        (message(), run(THIRD), Fate.SUPERSEDED, "at hop 3"),
+        (THIRD, run(message()), Fate.SUPERSEDED, "at hop 1"),
+        (message(), run(message(redrive=2)), Fate.SUPERSEDED, "redrive 2"),
+        (message(), run(message(redrive=1), status=Status.FAILED, done=True), Fate.SUPERSEDED, "redrive 1, FAILED"),
+        (message(), run(message(redrive=1), done=True), Fate.SUPERSEDED, "went on"),
+        (message(), run(THIRD, status=Status.FAILED, done=True), Fate.SUPERSEDED, "at hop 3"),
+        (message(), run(message(), status=Status.COMPLETED, done=True), Fate.COMPLETED, "completed at hop 1"),
+        (message(), run(THIRD, status=Status.COMPLETED, done=True), Fate.COMPLETED, "completed at hop 3"),
+    ],
+)
+def test_the_run_item_decides_what_becomes_of_a_parked_letter(
+    letter: Message, item: RunItem | None, fate: Fate, why: str
+) -> None:
+    judgement = judge(parked(letter), item, now=START, unsent=True)
+    assert judgement.fate is fate
+    assert why in judgement.why
+
+
+@pytest.mark.parametrize("status", [Status.RUNNING, Status.COMPLETED])
+def test_a_raw_record_whose_worker_died_after_its_commit_goes_back_for_what_it_had_to_send(status: Status) -> None:
+    m = message(retry=1)
+    committed = run(m, status=status, done=True)
+    assert judge(raw(m), committed, now=START, unsent=True).fate is Fate.REDRIVEN
+    assert judge(raw(m), committed, now=START, unsent=False).fate is not Fate.REDRIVEN
+
+
+def test_not_where_another_attempt_committed_whose_own_record_does_that() -> None:
+    later = run(message(redrive=1), status=Status.COMPLETED, done=True)
+    assert judge(raw(message(retry=1)), later, now=START, unsent=True).fate is Fate.COMPLETED
+
+
+def test_a_record_of_a_fifo_queue_is_the_only_one_of_its_hop_whatever_it_says_of_its_attempt() -> None:
+    committed = run(message(retry=2), status=Status.COMPLETED, done=True)
+    letter = raw(message(), DeadLetterQueueSourceArn=f"{STAGE_QUEUE}.fifo")
+    assert judge(letter, committed, now=START, unsent=True).fate is Fate.REDRIVEN
+
+
+def test_a_letter_without_an_object_is_left_to_its_claim() -> None:
+    assert judge(parked(message(object_id=ObjectId(""))), None, now=START).fate is Fate.REDRIVEN
+
+
+def test_where_the_first_keeps_the_object_a_newer_letter_is_not_sent() -> None:
+    class Patient(Flow, name="orders", object_id="order_id", on_conflict=IGNORE):
+        stages = (PriceOrderAlone,)
+
+    m = message()
+    held = run(m, **OLDER, lease_until=START + 1)
+    known = Letter.read(received(m.body, m.attributes(), DeadLetterQueueSourceArn=STAGE_QUEUE), now=START, flow=Patient)
+    assert judge(known, held, now=START).fate is Fate.SUPERSEDED
+    assert judge(raw(m), held, now=START).fate is Fate.REDRIVEN
+
+
+class PriceOrderAlone(PriceOrder, name="price-order", then=()):
+    """Where the flow has one stage."""
+
+
+def test_the_record_of_a_letter_is_normalised_as_that_of_the_queue_it_died_in() -> None:
+    envelope = raw(message()).envelope
+    assert isinstance(envelope, Envelope)
+    assert envelope.queue_arn == STAGE_QUEUE
+
+
+def test_a_letters_error_is_known_with_its_flows_class_too() -> None:
+    received = {
+        "MessageId": "m-1",
+        "ReceiptHandle": "r-1",
+        "Body": '{"order_id":"o1"}',
+        "MessageAttributes": {
+            name: {"DataType": a.type, "StringValue": a.value}
+            for name, a in Message(
+                "orders", "price-order", 1, ObjectId("o1"), RequestId("r-1"), START, '{"order_id":"o1"}'
+            )
+            .redriven(ERROR)
+            .own_attributes()
+            .items()
+        },
+    }
+    for flow in (None, Orders):
+        assert Letter.read(received, now=START, flow=flow).error == ERROR

@@ -1,0 +1,295 @@
+"""From what a handler did to what its commit writes: each ending, and what the flow does not allow."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from flowguard.destinations import Queue, Topic
+from flowguard.errors import RunFailed
+from flowguard.flow import Flow
+from flowguard.ids import ObjectId, RequestId
+from flowguard.outcome import Done, Next, Outcome
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.run import Commit, Status
+from flowguard.stage import Stage
+from flowguard.step import Step
+from flowguard.testing import sns_to_sqs_event, sqs_event, step_for
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import Envelope, normalize
+from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
+from flowguard.worker.plan import Planner, dead_letter, expires_at, retried
+from flowguard.writes import Delete, Put
+from tests.sent_ids import readable
+
+MOMENT = 1_767_225_600_000
+TOPIC = Topic("arn:aws:sns:eu-west-1:123456789012:ended")
+ERROR = ErrorNote("RuntimeError", "gateway down", 5)
+
+
+class Cart(BaseModel):
+    cart_id: str
+
+
+class Priced(BaseModel):
+    total: int
+
+
+class CartState(BaseModel):
+    total: int = 0
+
+
+class Price(Stage[Cart, CartState], name="price", then=("confirm", "note")):
+    def handle(self, payload: Cart, step: Step[CartState]) -> Outcome:
+        return Done()
+
+
+class Confirm(Stage[Priced, CartState], name="confirm", inbox="carts-to-confirm"):
+    def handle(self, payload: Priced, step: Step[CartState]) -> Outcome:
+        return Done()
+
+
+class Note(Stage[dict[str, Any], CartState], name="note", then="confirm"):
+    def handle(self, payload: dict[str, Any], step: Step[CartState]) -> Outcome:
+        return Done()
+
+
+class PriceCart(Flow, name="price-cart", object_id="cart_id", max_hops=3, carry=("tenant",)):
+    stages = (Price, Confirm, Note)
+
+
+class ToldCart(Flow, name="told-cart", object_id="cart_id", complete_to=TOPIC, dead_letters="dead"):
+    stages = (Price, Confirm, Note)
+
+
+class Stateless(Stage[Cart], name="stateless"):
+    def handle(self, payload: Cart, step: Step) -> Outcome:
+        return Done()
+
+
+class StatelessFlow(Flow, name="stateless", object_id="cart_id"):
+    stages = (Stateless,)
+
+
+MESSAGE = Message(
+    flow="price-cart",
+    stage="price",
+    version=1,
+    object_id=ObjectId("c-1"),
+    request_id=RequestId("r-1"),
+    requested_at=1_000,
+    body='{"cart_id":"c-1"}',
+    retry=2,
+    carried={"tenant": Attribute.string("shop-1")},
+)
+
+
+def planner(flow: type[Flow] = PriceCart, **changes: Any) -> Planner:
+    return Planner(flow=flow, message=MESSAGE._replace(flow=flow.name, **changes), moment=MOMENT)
+
+
+def ended(outcome: Any, flow: type[Flow] = PriceCart, step: Step[Any] | None = None, **changes: Any) -> Commit:
+    return planner(flow, **changes).ended(outcome, step_for(Price) if step is None else step)
+
+
+def sends(commit: Commit) -> tuple[Send, ...]:
+    return commit.outbox.sends if commit.outbox is not None else ()
+
+
+def envelope(event: Any) -> Envelope:
+    (found,) = normalize(event)
+    assert isinstance(found, Envelope)
+    return found
+
+
+RECEIVED = envelope(sqs_event("carts", Cart(cart_id="c-1"), attributes={"colour": "red"}))
+
+
+# -- going on ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_next_hop_goes_last_and_everything_is_in_one_commit() -> None:
+    step = step_for(Price, state=CartState(total=7))
+    step.send("emails", "hello")
+    step.put("carts", {"id": "c-1"})
+    step.delete("drafts", {"id": "c-1"})
+    commit = ended(Confirm.message(Priced(total=7)), step=step)
+    assert (commit.status, commit.committed_at, commit.state) == (Status.RUNNING, MOMENT, '{"total":7}')
+    assert commit.writes == (Put("carts", {"id": "c-1"}), Delete("drafts", {"id": "c-1"}))
+    assert [send.kind for send in sends(commit)] == [Kind.SIDE, Kind.NEXT]
+    assert commit.outbox is not None
+    assert (commit.outbox.request_id, commit.outbox.committed_at) == ("r-1", MOMENT)
+
+
+def test_the_next_hops_message_is_addressed_and_named_by_its_hop() -> None:
+    (onward,) = sends(ended(Confirm.message(Priced(total=7))))
+    assert (onward.to, onward.body, readable(onward.id), onward.group) == (
+        Queue("carts-to-confirm"),
+        '{"total":7}',
+        "r-1.2",
+        "c-1",
+    )
+    assert onward.attributes["tenant"] == Attribute.string("shop-1")
+    place = Place.parse(onward.attributes[PLACE].value)
+    assert (place.hop, place.retry, place.object_id) == (2, 0, "c-1")
+
+
+def test_a_flow_without_state_stores_none() -> None:
+    assert ended(Done(), StatelessFlow, step_for(Stateless), stage="stateless").state is None
+
+
+def test_a_run_item_outlives_every_copy_of_its_messages() -> None:
+    assert (
+        ended(Done()).expires_at
+        == expires_at(PriceCart, MOMENT)
+        == MOMENT + timedelta(days=28) // timedelta(milliseconds=1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "changes", "told"),
+    [
+        (Next("pay", "x"), {}, "price-cart has no stage 'pay'; it has price, confirm, note"),
+        (Next("price", Cart(cart_id="c")), {}, "price went on to 'price', which its then= does not name"),
+        (Next("confirm", Priced(total=1)), {"stage": "confirm"}, "confirm went on to 'confirm', which its then= does"),
+        (Next("confirm", {"total": 1}), {}, "'confirm' takes Priced, not dict"),
+        (Next("confirm", "text"), {}, "'confirm' takes Priced, not str"),
+        (Next("note", Priced(total=1)), {}, "'note' takes dict, not Priced"),
+        (
+            Next("confirm", Priced(total=1)),
+            {"hop": 3},
+            "price-cart has made 3 hops, its max_hops; does it run in circles?",
+        ),
+        (None, {}, "'price' returned a NoneType; return OtherStage.message(…) or Done(…)"),
+        ({"secret": 1}, {}, "'price' returned a dict; return OtherStage.message(…) or Done(…)"),
+        (Done, {}, "'price' returned a type; return OtherStage.message(…) or Done(…)"),
+    ],
+)
+def test_what_the_flow_does_not_allow_ends_the_run(outcome: Any, changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(RunFailed) as caught:
+        ended(outcome, **changes)
+    assert told in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_the_last_hop_allowed_may_end_the_run() -> None:
+    assert ended(Done(), hop=3).status is Status.COMPLETED
+
+
+# -- the end ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [(None, None), ({"total": 1}, '{"total":1}'), (Priced(total=2), '{"total":2}'), ("ok", '"ok"'), (False, "false")],
+)
+def test_a_result_is_kept_as_json(result: Any, text: str | None) -> None:
+    commit = ended(Done(result))
+    assert (commit.status, commit.result, commit.outbox) == (Status.COMPLETED, text, None)
+
+
+def test_a_result_that_json_cannot_hold_is_refused() -> None:
+    with pytest.raises(TypeError, match="object cannot become JSON"):
+        ended(Done(object()))
+
+
+@pytest.mark.parametrize(
+    ("result", "told"), [(None, None), ({"total": 1}, {"total": 1}), (Priced(total=2), {"total": 2}), ("ok", "ok")]
+)
+def test_whoever_asked_is_told_the_result_in_the_same_commit(result: Any, told: Any) -> None:
+    (complete,) = sends(ended(Done(result), reply_to="sqs:replies"))
+    assert (complete.kind, complete.to, complete.group) == (Kind.COMPLETE, Queue("replies"), "c-1")
+    assert json.loads(complete.body) == {
+        "flow": "price-cart",
+        "object_id": "c-1",
+        "request_id": "r-1",
+        "status": "COMPLETED",
+        "result": told,
+    }
+
+
+def test_the_complete_message_has_an_id_of_its_own_behind_those_of_the_side_messages() -> None:
+    step = step_for(Price, request_id="r-1")
+    step.send("emails", "hello")
+    mail, asked, always = sends(ended(Done(), ToldCart, step, reply_to="sqs:replies"))
+    assert [readable(send.id) for send in (mail, asked, always)] == ["r-1.1.0", "r-1.1.1", "r-1.1.2"]
+    assert (asked.to, always.to) == (Queue("replies"), TOPIC)
+    assert asked.attributes == {
+        REQUEST_ID: Attribute.string(asked.id),
+        REQUESTED_AT: Attribute.number(MOMENT),
+        "tenant": Attribute.string("shop-1"),
+    }
+
+
+def test_no_one_is_told_before_the_end() -> None:
+    assert [one.kind for one in sends(ended(Confirm.message(Priced(total=1)), ToldCart, reply_to="sqs:a"))] == [
+        Kind.NEXT
+    ]
+
+
+# -- an end in failure ------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_run_keeps_its_state_tells_whoever_waits_and_leaves_a_dead_letter() -> None:
+    commit = planner(ToldCart, reply_to="sqs:replies").failed(ERROR, RECEIVED)
+    assert (commit.status, commit.state, commit.error, commit.writes) == (Status.FAILED, None, ERROR, ())
+    asked, always, dead = sends(commit)
+    assert (asked.to, always.to, dead.to) == (Queue("replies"), TOPIC, Queue("dead"))
+    assert [one.kind for one in (asked, always, dead)] == [Kind.COMPLETE, Kind.COMPLETE, Kind.DEAD]
+    assert json.loads(asked.body)["status"] == "FAILED"
+    assert json.loads(asked.body)["error"] == "RuntimeError: gateway down"
+
+
+def again(send: Send, queue: str = "carts") -> Envelope:
+    """What whoever sends the message back from its queue, as it is, would make arrive."""
+    return envelope(sqs_event(queue, send.body, attributes=send.attributes))
+
+
+@pytest.mark.parametrize(
+    "received", [RECEIVED, envelope(sns_to_sqs_event("carts", Cart(cart_id="c-1"), attributes={"colour": "red"}))]
+)
+def test_a_dead_letter_is_the_original_ready_to_be_sent_back(received: Envelope) -> None:
+    message = MESSAGE._replace(hop=2, retry=4, redrive=1)
+    letter = dead_letter(PriceCart, message, ERROR, received)
+    assert (letter.kind, letter.to, readable(letter.id)) == (
+        Kind.DEAD,
+        Queue("price-cart-dead-letters"),
+        "r-1.2r1.dead",
+    )
+    back = again(letter)
+    assert (back.message, back.attributes["colour"]) == (received.message, Attribute.string("red"))
+    assert back.attributes[REQUEST_ID].value == "r-1"
+    assert back.attributes[REQUESTED_AT].value == "1000"
+    place = Place.parse(back.attributes[PLACE].value)
+    assert (place.hop, place.retry, place.redrive, place.first_error) == (2, 0, 2, ERROR)
+    assert (place.attempts, place.last_error) == (5, None), "the first error was the last"
+
+
+@pytest.mark.parametrize(("object_id", "group"), [("c-1", "c-1"), ("", "r-1")])
+def test_a_dead_letter_keeps_the_order_of_its_object(object_id: str, group: str) -> None:
+    message = MESSAGE._replace(object_id=ObjectId(object_id))
+    assert dead_letter(PriceCart, message, ERROR, RECEIVED).group == group
+
+
+@pytest.mark.parametrize("delay", [0, 900, 901, 86_400])
+def test_a_retry_is_the_original_one_attempt_later_however_long_it_waits(delay: int) -> None:
+    send = retried(MESSAGE.again(ERROR), RECEIVED, delay)
+    assert (send.to, readable(send.id), send.delay) == (Queue(str(RECEIVED.queue_arn)), "r-1.1.retry3", delay)
+    assert bool(send.attributes) is (delay <= 900)
+    back = again(send)
+    assert (back.message, back.attributes["colour"]) == (RECEIVED.message, Attribute.string("red"))
+    place = Place.parse(back.attributes[PLACE].value)
+    assert (place.retry, place.redrive, place.first_error) == (3, 0, ERROR)
+
+
+def test_a_dead_letter_says_in_its_body_what_no_attribute_carries() -> None:
+    """The name of a stage may be any text in a direct invocation."""
+    letter = dead_letter(PriceCart, MESSAGE._replace(stage="\0"), ERROR, RECEIVED)
+    assert letter.attributes == {}
+    inside = json.loads(letter.body)["MessageAttributes"]
+    assert json.loads(inside[PLACE]["Value"])["redrive"] == 1
+    assert inside["flowstage"]["Value"].endswith("/\0")

@@ -1,0 +1,387 @@
+"""From an envelope to a stage: whose message it is, which run, hop and attempt, and since when it was asked for."""
+
+from __future__ import annotations
+
+import re
+import types
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, field_validator
+
+from flowguard.clock import ManualClock
+from flowguard.destinations import Topic
+from flowguard.errors import EnvelopeError, SettingsError, Untrusted
+from flowguard.flow import PER_REQUEST, Flow
+from flowguard.outcome import Done, Outcome
+from flowguard.stage import Stage
+from flowguard.step import Step
+from flowguard.testing import invocation, sns_event, sns_to_sqs_event, sqs_event
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import Envelope, normalize
+from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT
+from flowguard.worker.routing import Arrival, Routes, Unroutable
+
+START = ManualClock().now()
+MINUTE = 60_000
+
+
+class Cart(BaseModel):
+    cart_id: str
+
+
+CART = Cart(cart_id="c-1")
+
+
+class Price(Stage[Cart], name="price", then="confirm", inbox="carts"):
+    def handle(self, payload: Cart, step: Step) -> Outcome:
+        return Done()
+
+
+class Confirm(Stage[dict[str, Any]], name="confirm", inbox="carts-to-confirm"):
+    def handle(self, payload: dict[str, Any], step: Step) -> Outcome:
+        return Done()
+
+
+class Reset(Stage[str], name="reset"):
+    def handle(self, payload: str, step: Step) -> Outcome:
+        return Done()
+
+
+class PriceCart(Flow, name="price-cart", object_id="cart_id", version=2, accepts=(1,), carry=("tenant",)):
+    stages = (Price, Confirm)
+
+
+class ResetCache(Flow, name="reset-cache", object_id=PER_REQUEST):
+    stages = (Reset,)
+
+
+class ResetAll(Flow, name="reset-all", object_id=PER_REQUEST, inbox=Topic("arn:aws:sns:us-east-1:123456789012:resets")):
+    stages = (Reset,)
+
+
+class Misjudged(BaseModel):
+    """A payload whose own check is broken."""
+
+    cart_id: str
+
+    @field_validator("cart_id")
+    @classmethod
+    def is_known(cls, cart_id: str) -> str:
+        return {"c-1": cart_id}[cart_id]
+
+
+class Misjudge(Stage[Misjudged], name="misjudge"):
+    def handle(self, payload: Misjudged, step: Step) -> Outcome:
+        return Done()
+
+
+class MisjudgeCart(Flow, name="misjudge-cart", object_id="cart_id"):
+    stages = (Misjudge,)
+
+
+ROUTES = Routes([PriceCart])
+
+
+def envelope(event: Any, **options: Any) -> Envelope:
+    (found,) = normalize(event, **options)
+    assert isinstance(found, Envelope), found.error
+    return found
+
+
+def arrive(event: Any, *, routes: Routes = ROUTES, now: int = START) -> Arrival:
+    return routes.resolve(envelope(event), now)
+
+
+def addressed(stage: str, place: str = "{}", payload: Any = CART, **more: Any) -> Any:
+    """A direct message with flowguard's attributes."""
+    return sqs_event("carts", payload, attributes={FLOW_STAGE: stage, PLACE: place, REQUEST_ID: "r-1", **more})
+
+
+# -- which flow and stage ---------------------------------------------------------------------------------------------
+
+
+def test_a_message_that_names_its_stage_is_for_that_stage() -> None:
+    arrival = arrive(addressed("price-cart/confirm", '{"hop":2,"object":"c-9"}'))
+    assert (arrival.flow, arrival.stage, arrival.problem) == (PriceCart, Confirm, None)
+    assert (arrival.message.hop, arrival.message.object_id) == (2, "c-9")
+
+
+def test_a_message_that_names_none_is_for_the_first_stage_of_the_only_flow() -> None:
+    arrival = arrive(sqs_event("any-queue", CART))
+    assert (arrival.stage, arrival.message.object_id, arrival.payload) == (Price, "c-1", CART)
+
+
+@pytest.mark.parametrize(("queue", "flow"), [("carts", PriceCart), ("reset-cache", ResetCache)])
+def test_several_flows_are_told_apart_by_the_queue_of_their_first_stage(queue: str, flow: type[Flow]) -> None:
+    assert arrive(sqs_event(queue, CART), routes=Routes([PriceCart, ResetCache])).flow is flow
+
+
+def test_several_flows_on_one_queue_are_told_apart_by_what_their_messages_say() -> None:
+    routes = Routes([PriceCart, ResetCache])
+    assert arrive(addressed("reset-cache/reset"), routes=routes).flow is ResetCache
+    assert arrive(addressed("price-cart/price"), routes=routes).flow is PriceCart
+
+
+def test_only_flows_whose_first_stage_is_served_are_entered() -> None:
+    routes = Routes([PriceCart, Confirm, ResetCache])
+    assert arrive(sqs_event("any-queue", CART), routes=routes).flow is ResetCache
+
+
+def test_a_flow_that_is_entered_through_a_topic_is_told_by_no_queue() -> None:
+    routes = Routes([ResetAll, PriceCart, ResetCache])
+    assert arrive(sqs_event("reset-cache", CART), routes=routes).flow is ResetCache
+
+
+@pytest.mark.parametrize("event", [sqs_event("other", CART), invocation(CART), sns_event("told", CART)])
+def test_what_could_be_for_several_flows_is_for_none(event: Any) -> None:
+    with pytest.raises(Unroutable, match=r"names no flow \(flowstage\), and its queue tells none of price-cart/price,"):
+        arrive(event, routes=Routes([PriceCart, ResetCache]))
+
+
+@pytest.mark.parametrize("named", ["reset-cache/reset", "", "/", "price-cart-2/price"])
+def test_a_message_of_a_flow_that_is_not_served_stays_where_it_is(named: str) -> None:
+    with pytest.raises(Unroutable, match=r"is not served here; price-cart/price, price-cart/confirm is") as caught:
+        arrive(addressed(named))
+    assert repr(named) in str(caught.value)
+
+
+def test_what_a_message_names_is_shown_as_far_as_it_is_needed() -> None:
+    with pytest.raises(Unroutable) as caught:
+        arrive(addressed("x" * 200_000))
+    assert len(str(caught.value)) < 200
+
+
+def test_a_message_of_a_stage_that_is_not_served_stays_where_it_is() -> None:
+    with pytest.raises(Unroutable, match="price-cart/confirm is not served here; price-cart/price is"):
+        arrive(addressed("price-cart/confirm", '{"hop":2,"object":"c-1"}'), routes=Routes([PriceCart, Price]))
+
+
+# -- what can never work keeps its place, so that its run can be ended ------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stage", "place", "payload", "told"),
+    [
+        ("price-cart/pay", '{"hop":2,"object":"c-9"}', CART, "price-cart has no stage 'pay'; it has price, confirm"),
+        (
+            "price-cart/price",
+            '{"hop":2,"object":"c-9","version":3}',
+            CART,
+            "price-cart does not read version 3, only [1, 2]",
+        ),
+        ("price-cart/price", '{"hop":2}', "no json", "the payload of price is no Cart: the whole: Invalid JSON"),
+        ("price-cart/price", '{"hop":2}', {}, "the payload of price is no Cart: cart_id: Field required"),
+        ("price-cart/price", '{"hop":2}', {"cart_id": ""}, "the payload has no usable 'cart_id' to name the object by"),
+    ],
+)
+def test_what_can_never_work_says_why_and_which_hop_it_is(stage: str, place: str, payload: Any, told: str) -> None:
+    arrival = arrive(addressed(stage, place, payload))
+    assert told in str(arrival.problem)
+    assert (arrival.flow, arrival.message.request_id, arrival.message.hop) == (PriceCart, "r-1", 2)
+
+
+def test_a_bug_in_a_payloads_own_check_is_not_taken_for_a_bad_message() -> None:
+    routes = Routes([MisjudgeCart])
+    assert arrive(sqs_event("carts", CART), routes=routes).message.object_id == "c-1"
+    with pytest.raises(KeyError):
+        arrive(sqs_event("carts", {"cart_id": "c-2"}), routes=routes)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_accepted_version_is_read(version: int) -> None:
+    arrival = arrive(addressed("price-cart/price", f'{{"version":{version}}}'))
+    assert (arrival.problem, arrival.message.version) == (None, version)
+
+
+def test_a_message_that_says_no_version_is_of_the_flows_own() -> None:
+    assert arrive(sqs_event("carts", CART)).message.version == 2
+
+
+def test_a_payload_that_cannot_be_read_leaves_the_object_as_it_is_named() -> None:
+    arrival = arrive(addressed("price-cart/price", '{"object":"c-9"}', "no json"))
+    assert (arrival.payload, arrival.problem, arrival.message.object_id) == (None, None, "c-9")
+
+
+def test_a_payload_is_decoded_once_where_its_object_is_compared() -> None:
+    assert arrive(addressed("price-cart/price", '{"object":"c-1"}')).payload == CART
+
+
+def test_who_only_looks_reads_what_a_stage_would_refuse() -> None:
+    forged = envelope(addressed("price-cart/nowhere", '{"object":"c-9"}'))
+    assert ROUTES.resolve(forged, START, trust=None).message.object_id == "c-9"
+    with pytest.raises(Untrusted):
+        ROUTES.resolve(forged, START)
+
+
+def test_a_later_hops_payload_is_not_read() -> None:
+    assert arrive(addressed("price-cart/confirm", '{"object":"c-9","hop":2}', {"cart_id": "c-1"})).payload is None
+
+
+def test_the_flow_carries_the_attributes_it_names_and_no_other() -> None:
+    arrival = arrive(sqs_event("carts", CART, attributes={"tenant": "shop-1", "colour": "red"}))
+    assert arrival.message.carried == {"tenant": Attribute.string("shop-1")}
+
+
+def test_an_attempt_says_its_number() -> None:
+    error = '"error":["OSError","gone",5]'
+    message = arrive(addressed("price-cart/price", f'{{"retry":3,"redrive":1,{error},"reply_to":"sqs:me"}}')).message
+    assert message.attempt == (1, 3)
+    assert message.first_error is not None
+    assert (message.first_error.type, message.reply_to) == ("OSError", "sqs:me")
+
+
+def test_a_redriven_message_begins_without_the_error_that_ended_it() -> None:
+    error = '"error":["OSError","gone",5],"attempts":3'
+    message = arrive(addressed("price-cart/price", f'{{"redrive":1,{error}}}')).message
+    assert (message.attempt, message.first_error, message.attempts) == ((1, 0), None, None)
+
+
+def test_a_queues_own_count_says_nothing_about_the_attempt() -> None:
+    assert arrive(sqs_event("carts.fifo", CART, receive_count=3)).message.retry == 0
+    assert arrive(sqs_event("carts", CART, receive_count=3)).message.retry == 0
+
+
+# -- the request id, first found --------------------------------------------------------------------------------------
+
+
+def with_id(build: Any, **options: Any) -> Any:
+    return build("carts", CART, attributes={REQUEST_ID: "r-1"}, message_id="m-1", **options)
+
+
+@pytest.mark.parametrize(
+    ("event", "request_id", "weak"),
+    [
+        (with_id(sqs_event), "r-1", False),
+        (with_id(sns_to_sqs_event), "r-1", False),
+        (with_id(sns_event), "r-1", False),
+        (sns_to_sqs_event("carts", CART, message_id="n-1"), "n-1", False),
+        (sns_event("told", CART, message_id="n-1"), "n-1", False),
+        (sqs_event("carts", CART, message_id="m-1"), "m-1", True),
+    ],
+)
+def test_a_request_is_named_by_the_strongest_id_there_is(event: Any, request_id: str, weak: bool) -> None:
+    arrival = arrive(event)
+    assert (arrival.message.request_id, arrival.weak_id) == (request_id, weak)
+
+
+def test_a_direct_call_is_named_by_its_invocation() -> None:
+    arrival = ROUTES.resolve(envelope(invocation(CART), invocation_id="i-1"), START)
+    assert (arrival.message.request_id, arrival.weak_id) == ("i-1", False)
+
+
+def test_an_empty_request_id_is_no_id() -> None:
+    with pytest.raises(EnvelopeError, match=r"m-1: attributes.uniquerequestid: is empty"):
+        arrive(sqs_event("carts", CART, attributes={REQUEST_ID: ""}, message_id="m-1"))
+
+
+@pytest.mark.parametrize(
+    ("request_id", "told"),
+    [("x" * 1_025, "has 1,025 bytes of at most 1,024"), ("a\x01", "has the character U+0001, which SQS refuses")],
+)
+def test_a_request_id_that_could_not_travel_on_is_refused(request_id: str, told: str) -> None:
+    with pytest.raises(EnvelopeError, match=f"m-1: attributes.uniquerequestid: {re.escape(told)}"):
+        arrive(sqs_event("carts", CART, attributes={REQUEST_ID: request_id}, message_id="m-1"))
+    assert arrive(sqs_event("carts", CART, attributes={REQUEST_ID: "x" * 1_024})).message.request_id
+
+
+# -- requested_at, first found ----------------------------------------------------------------------------------------
+
+
+def since(event: Any, *, now: int = START) -> int:
+    return arrive(event, now=now).message.requested_at
+
+
+def test_a_request_is_as_old_as_its_sender_says() -> None:
+    said = {REQUESTED_AT: START - 7}
+    assert since(sqs_event("carts", CART, attributes=said)) == START - 7
+    assert since(sns_to_sqs_event("carts", CART, attributes=said)) == START - 7
+
+
+def test_else_it_is_as_old_as_the_topic_says_and_else_as_the_queue_says() -> None:
+    assert since(sns_to_sqs_event("carts", CART, published_at=START - 5, sent_at=START)) == START - 5
+    assert since(sqs_event("carts", CART, sent_at=START - 3)) == START - 3
+
+
+def test_a_direct_call_is_asked_for_now() -> None:
+    assert since(invocation(CART), now=START + 1) == START + 1
+
+
+@pytest.mark.parametrize(("ahead", "legal"), [(15 * MINUTE, True), (15 * MINUTE + 1, False)])
+def test_a_request_from_the_far_future_would_shut_out_every_later_one(ahead: int, legal: bool) -> None:
+    event = sqs_event("carts", CART, attributes={REQUESTED_AT: START + ahead})
+    if legal:
+        assert since(event) == START + ahead
+        return
+    with pytest.raises(EnvelopeError, match=r"is more than 0:15:00 ahead; is the sender's clock right\?"):
+        since(event)
+
+
+def test_what_waited_long_in_its_queue_is_measured_by_now() -> None:
+    event = sqs_event("carts", CART, attributes={REQUESTED_AT: START + 60 * MINUTE})
+    assert since(event, now=START + 60 * MINUTE) == START + 60 * MINUTE
+
+
+def test_what_the_queues_clock_has_seen_is_not_from_the_future() -> None:
+    event = sqs_event("carts", CART, attributes={REQUESTED_AT: START + 60 * MINUTE}, sent_at=START + 60 * MINUTE)
+    assert since(event, now=START) == START + 60 * MINUTE, "it is the function's clock that is slow"
+
+
+def test_a_time_may_have_fifteen_digits() -> None:
+    assert since(sqs_event("carts", CART, attributes={REQUESTED_AT: f"{START:015}"})) == START
+
+
+@pytest.mark.parametrize("value", ["yesterday", "", "-1", "1.5", "1e12", f"{START:016}", "9" * 16, "9" * 5_000])
+def test_what_is_no_time_is_told_by_its_field(value: str) -> None:
+    event = sqs_event("carts", CART, attributes={REQUESTED_AT: value}, message_id="m-1")
+    with pytest.raises(EnvelopeError) as caught:
+        since(event)
+    assert str(caught.value).startswith(f"m-1: attributes.requestedat: {value[:40]!r} is not whole milliseconds since")
+
+
+def test_a_place_that_cannot_be_read_is_told_by_its_field() -> None:
+    with pytest.raises(EnvelopeError, match=r"attributes.flowguard: has 'hop' 0; it is a whole number of at least 1"):
+        arrive(addressed("price-cart/price", '{"hop":0}'))
+
+
+# -- what a function serves -------------------------------------------------------------------------------------------
+
+
+def test_a_flow_alone_is_served_whole() -> None:
+    assert Routes([PriceCart]).serves(PriceCart) == (Price, Confirm)
+    assert Routes([PriceCart]).serves(ResetCache) == ()
+
+
+def test_stages_after_their_flow_are_all_that_is_served() -> None:
+    routes = Routes([PriceCart, Confirm, ResetCache])
+    assert routes.flows == (PriceCart, ResetCache)
+    assert (routes.serves(PriceCart), routes.serves(ResetCache)) == ((Confirm,), (Reset,))
+
+
+def test_a_flow_may_be_listed_before_each_of_its_stages() -> None:
+    assert Routes([PriceCart, Price, PriceCart, Confirm]).serves(PriceCart) == (Price, Confirm)
+
+
+NAMESAKE = types.new_class(
+    "Namesake",
+    (Flow,),
+    {"name": "price-cart", "object_id": "cart_id"},
+    lambda space: space.update(stages=(Price, Confirm)),
+)
+
+
+@pytest.mark.parametrize(
+    ("targets", "told"),
+    [
+        ([], "it serves nothing; give it a flow: lambda_handler(ValidateCart)"),
+        ([Price], "Price is no flow, nor a stage of the flow before it"),
+        ([ResetCache, Price], "Price is no flow, nor a stage of the flow before it"),
+        ([PriceCart, "price"], "'price' is no flow, nor a stage of the flow before it"),
+        ([PriceCart, Stage], "Stage is no flow, nor a stage of the flow before it"),
+        ([PriceCart, NAMESAKE], "two of its flows are named 'price-cart'"),
+    ],
+)
+def test_what_cannot_be_served_is_told_at_import(targets: list[object], told: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Routes(targets)
+    assert (caught.value.setting, caught.value.problem) == ("lambda_handler", told)
