@@ -331,3 +331,31 @@ def test_a_record_without_a_receipt_has_nothing_to_postpone(sender: AWSSender) -
     with intercept(Recorder()) as calls:
         sender.postpone(written, 30)
     assert calls.calls == []
+
+
+def delivered_record(aws: EmbeddedAWS, sender: AWSSender) -> Envelope:
+    url = aws.create_queue("emails")
+    sender.send(sends(Queue("emails"), ["x"]))
+    [message] = received(aws, "emails")
+    [found] = normalize({"Messages": [{**message, "EventSourceARN": aws.queue_arn(url)}]})
+    assert isinstance(found, Envelope)
+    return found
+
+
+def test_a_record_is_hidden_for_no_longer_than_sqs_allows(aws: EmbeddedAWS, sender: AWSSender) -> None:
+    record = delivered_record(aws, sender)
+    with intercept(Recorder()) as calls:
+        sender.postpone(record, 50_000)
+    assert calls.calls[-1].params["VisibilityTimeout"] == 43_200
+
+
+def test_a_record_that_cannot_be_postponed_comes_back_at_its_queues_own_pace(
+    aws: EmbeddedAWS, sender: AWSSender
+) -> None:
+    record = delivered_record(aws, sender)
+
+    def gone(call: ApiCall, proceed: Proceed) -> Response:
+        raise ClientError({"Error": {"Code": "ReceiptHandleIsInvalid", "Message": "no"}}, call.operation)
+
+    with intercept(gone):
+        sender.postpone(record, 30)

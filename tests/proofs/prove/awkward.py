@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from flowguard import Bus, Done, Fixed, Flow, Outcome, Reject, RetryPolicy, Stage, Step
 from flowguard.ids import RequestId
 from flowguard.local.world import START
-from flowguard.testing import sqs_event
+from flowguard.testing import hostile, sqs_event
 from flowguard.testing.explorer import View
 from flowguard.wire.message import PLACE
 from tests.proofs.prove.flows import Order
 
-CONTROLS: Final = "".join(map(chr, range(32))) + "\x7f\x85"
-STRANGE: Final = f"\u2028 \ufeff \u202e \U0001f9ea e\u0301 {CONTROLS} \ufffe\uffff"
-"""All of it is JSON; the last two characters, and most controls, SQS takes only where they are escaped."""
+_WHOLE: Final = [text for text in hostile.TEXTS.values() if len(text) < 300 and not re.search("[\ud800-\udfff]", text)]
+STRANGE: Final = " ".join(_WHOLE)
+"""All of it is JSON; some characters, and most controls, SQS takes only where they are escaped."""
 
-HALF: Final = "half a pair: \ud83e"
+STRANGE_NAME: Final = " ".join(text for text in hostile.UNSENDABLE.values() if text in _WHOLE)
+
+HALF: Final = hostile.TEXTS["the first half of a surrogate pair"]
 """No encoding holds it."""
 
 ERROR: Final = f"line one\nline two\r\n\tline three {STRANGE} {HALF} " + "a long story " * 100
@@ -24,9 +27,8 @@ ERROR: Final = f"line one\nline two\r\n\tline three {STRANGE} {HALF} " + "a long
 
 DEEP: Final = 100
 STRANGE_ID: Final = "an id: ' \" \\ / % ü \U0001f9ea"
-LONG_ID: Final = "i" * 128
-LONGEST_ID: Final = "ü" * 512
-"""1,024 bytes."""
+LONG_ID: Final = hostile.IDS["128 bytes"]
+LONGEST_ID: Final = hostile.IDS["1,024 bytes"]
 
 _MOST: Final = 16_384
 """Bytes of flowguard's own attribute: two errors of 500 characters, and two ids, each escaped."""

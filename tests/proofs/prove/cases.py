@@ -22,8 +22,8 @@ from tests.proofs.prove import given
 from tests.proofs.prove.awkward import (
     LONG_ID,
     LONGEST_ID,
-    STRANGE,
     STRANGE_ID,
+    STRANGE_NAME,
     Strangers,
     strange,
     what_is_said_of_an_error_is_short,
@@ -173,7 +173,13 @@ OWN: Final = (
         free=_TOLD_ALREADY,
         invariants=_BOUNDED,
     ),
-    Case("strange-object", [Strangers], [sqs_event("to-strange", {"order_id": STRANGE})], TABLES, invariants=_BOUNDED),
+    Case(
+        "strange-object",
+        [Strangers],
+        [sqs_event("to-strange", {"order_id": STRANGE_NAME})],
+        TABLES,
+        invariants=_BOUNDED,
+    ),
     Case("longest-ids", [Strangers], [strange(LONGEST_ID, LONGEST_ID)], TABLES, invariants=_BOUNDED),
 )
 
