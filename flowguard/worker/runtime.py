@@ -219,8 +219,8 @@ class Runtime:
         except Reject as refusal:
             letter, told = self._planner(arrival, claim).without_letter(commit)
             due = Due(letter, arrival.flow, arrival.message)
-            if send_or_park(self.services, self._teller, [due]):
-                return kept(arrival, Verdict.CLAIMED, f"{error}; and its dead letter fits nowhere: {refusal}")
+            if refused := send_or_park(self.services, self._teller, [due]):
+                raise SendFailed({str(letter.to): refused[0].why}) from refusal
             try:
                 return self._answered(arrival, told, store.commit(claim, told))
             except Reject:

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from flowguard.errors import NotProcessed
+from flowguard.errors import NotProcessed, Reject
 from flowguard.events import Event
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from flowguard.protocol.run import Status
+from flowguard.step import Step
+from flowguard.testing.hostile import noise
 from flowguard.testing.lambda_events import sns_event
-from tests.scene import START, Order, Scene
+from tests.scene import START, Order, OrderState, Scene
 from tests.worker.runtime.mishaps import boom, refuses
 
 
@@ -112,3 +114,18 @@ def test_a_record_of_a_queue_keeps_its_claim_until_the_lease_is_over(at: Scene) 
         at.script.pricing = boom
         assert at.deliver(at.message(), context=Quarter()) == [False]
     assert at.calls == ["UpdateItem"]
+
+
+def test_a_dead_letter_that_fits_nowhere_and_is_refused_gives_the_claim_back(at: Scene) -> None:
+    order = Order(order_id="o1", note=noise(600_000))
+    event = sns_event("orders", order, message_id="sns-1", published_at=START)
+
+    def reject(step: Step[OrderState]) -> None:
+        raise Reject("no")
+
+    at.script.pricing = reject
+    with intercept(refuses("dead", "RequestThrottled", 400)), pytest.raises(NotProcessed, match="not sent: sqs:dead"):
+        invoke(at, event)
+    at.clock.advance(seconds=60)
+    invoke(at, event)
+    assert (at.told(Event.BUSY), len(at.sent("dead"))) == (0, 1)
