@@ -1,4 +1,4 @@
-"""Runs your flow under every fault there is, and says which line of yours does not survive it.
+"""Run a flow under every fault there is and name the line of user code that does not survive it.
 
     report = explore(PlaceOrder, [OrderPlaced(order_id="o1")], tables={"orders": "order_id"})
     assert report.ok, str(report)
@@ -59,7 +59,7 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     offload_above: int | None = None,
     for_good: bool = True,
 ) -> Report:
-    """Every single fault at every AWS call, then ``bound`` schedules of two faults, then ``walks`` of more.
+    """Run every single fault at every AWS call. Then run ``bound`` schedules of two faults and ``walks`` of more.
 
     ``flows`` is one or several, each a flow or a :class:`PlainFunction`. ``messages`` start them: payloads of a flow's
     first stage, or recorded events in any shape. They all wait at the beginning, but for each :class:`Later`.
@@ -92,7 +92,7 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     engine: EngineFor = in_memory,
     offload_above: int | None = None,
 ) -> Trace:
-    """Exactly one schedule, by its id: its time line, as text and as data, and what is wrong after it.
+    """Run exactly one schedule by its id. Returns its time line as text and as data, and the violations after it.
 
     Raises :class:`NoSuchSchedule`. Everything else is as for :func:`explore`.
     """

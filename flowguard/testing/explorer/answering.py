@@ -1,4 +1,4 @@
-"""What a function is given and what it answers: I11 and I12."""
+"""Checks of what a function receives and what it answers (I11 and I12)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ _MAY_STAY: Final = _MUST_STAY | {Event.FENCED, Event.RETRIED, Event.UNROUTABLE, 
 
 
 def messages_stay_as_they_were(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """I11: whichever way a message came, by a retry, a redrive, a copy, it says what its first delivery said; and
-    normalising a normalised record changes nothing."""
+    """Check I11: every delivery of a message says what its first delivery said.
+
+    This holds for a retry, a redrive and a copy alike. Normalising a normalised record changes nothing.
+    """
     first: dict[tuple[object, ...], tuple[str, Mapping[str, Attribute]]] = {}
     for one in history.deliveries:
         if one.envelope is None:
@@ -51,7 +53,10 @@ def _is_stable(record: str) -> bool:
 
 
 def nothing_breaks_undisturbed(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """Where nothing goes wrong no function breaks: else each schedule would fail alike, and none would differ."""
+    """Check that no function breaks where nothing goes wrong.
+
+    If one did, each schedule would fail alike and none would differ.
+    """
     for _, told in history.told(Event.BROKEN):
         if not history.schedule.choices and told.message is not None:
             where = f"{told.message.flow}/{told.message.stage}"
@@ -59,7 +64,7 @@ def nothing_breaks_undisturbed(history: History, flows: Sequence[AnyFlow]) -> It
 
 
 def answers_name_what_is_left(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """I12: batchItemFailures lists exactly the records to be delivered again."""
+    """Check I12: batchItemFailures lists exactly the records to be delivered again."""
     for one in history.deliveries:
         if one.died or not one.told:
             continue
@@ -73,8 +78,10 @@ def answers_name_what_is_left(history: History, flows: Sequence[AnyFlow]) -> Ite
 
 
 def _is_given_up(one: Worked, told: Happening) -> bool:
-    """Whether a later word says what became of a message that was not sent: parked, lost for good (it, or its letter),
-    or a retry whose run has ended instead."""
+    """Answer whether a later event settles a message that was not sent.
+
+    That is: the message was parked, it or its letter was lost for good, or it was a retry whose run has ended instead.
+    """
     if told.event is not Event.NOT_SENT:
         return False
     later = one.told[one.told.index(told) + 1 :]

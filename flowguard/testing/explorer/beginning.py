@@ -1,4 +1,4 @@
-"""What is there at the beginning of each schedule: the user's tables by their keys, and what lies in them."""
+"""The state at the beginning of each schedule: the user's tables by their hash keys and the items in them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ as in what a step records."""
 
 
 def keys_of(flows: Sequence[AnyFlow], functions: Iterable[PlainFunction], tables: Mapping[str, str]) -> dict[str, str]:
-    """The hash key of each table: of ``TABLES`` in the modules of flows and handlers, and of ``tables``."""
+    """Return the hash key of each table: of ``TABLES`` in the modules of flows and handlers and of ``tables``."""
     found = declared_tables(flows)
     for function in functions:
         found |= getattr(function.module, "TABLES", {})
@@ -26,7 +26,10 @@ def keys_of(flows: Sequence[AnyFlow], functions: Iterable[PlainFunction], tables
 
 
 def read_items(items: GivenItems, keys: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
-    """Each with its table, low-level. Raises SettingsError for the first that no table with these keys can hold."""
+    """Return each item with its table in DynamoDB's low-level form.
+
+    Raises SettingsError for the first item that no table with these keys can hold.
+    """
     found: list[tuple[str, dict[str, Any]]] = []
     for table, listed in _listed(items):
         if table not in keys:
@@ -43,7 +46,10 @@ def read_items(items: GivenItems, keys: Mapping[str, str]) -> list[tuple[str, di
 
 
 def items_of(modules: Iterable[ModuleType]) -> GivenItems:
-    """Their ``ITEMS``. What two of them say alike is there once. Raises SettingsError for what is no list of items."""
+    """Collect ``ITEMS`` of these modules. An item that two of them list is there once.
+
+    Raises SettingsError for what is no list of items.
+    """
     found: dict[str, list[Any]] = {}
     for module in modules:
         for table, listed in _listed(getattr(module, "ITEMS", {})):
@@ -74,7 +80,10 @@ def _key(where: str, item: object, key: str) -> str:
 
 
 def low_level(where: str, item: Mapping[str, Any]) -> dict[str, Any]:
-    """``where`` names the item. Raises SettingsError, with the attribute, for what DynamoDB cannot hold."""
+    """Return an item in DynamoDB's low-level form. ``where`` names the item.
+
+    Raises SettingsError with the attribute for a value that DynamoDB cannot hold.
+    """
     for name, value in item.items():
         try:
             to_item({name: value})

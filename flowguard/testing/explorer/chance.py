@@ -1,4 +1,7 @@
-"""Randomness that is the same in each run: ``random``, ``uuid4``, ``secrets`` and ``os.urandom`` of user code."""
+"""Randomness of user code that is the same in each run.
+
+It covers ``random``, ``uuid4``, ``secrets`` and ``os.urandom``.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any
 
 
 class Chance:
-    """Seeded anew for each attempt, so that an attempt draws the same whatever happened before it."""
+    """A source seeded anew for each attempt so that an attempt draws the same whatever happened before it."""
 
     def __init__(self) -> None:
         self._source = random.Random(0)  # noqa: S311 - repeatable on purpose
@@ -24,7 +27,7 @@ class Chance:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """What is drawn within, by boto3 for its own ends, takes nothing from what follows."""
+        """Keep what boto3 draws for its own ends within the block from changing later draws."""
         own, shared = self._source, random.getstate()
         self._source = self._spare
         try:
@@ -39,7 +42,10 @@ class Chance:
 
 @contextmanager
 def repeatable(chance: Chance) -> Iterator[None]:
-    """While the block runs the process draws from it. Where modules keep ``urandom`` under a name, that is replaced."""
+    """Draw the process's randomness from ``chance`` while the block runs.
+
+    Where modules keep ``urandom`` under a name of their own that name is replaced.
+    """
     places: list[tuple[Any, str]] = [(os, "urandom"), (random, "_urandom")]
     if getattr(uuid, "_generate_time_safe", None) is not None:  # libuuid's own, which reads no Python
         places.append((uuid, "_generate_time_safe"))

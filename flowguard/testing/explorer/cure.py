@@ -1,4 +1,7 @@
-"""Who did it, and what is likely to help: a call of user code that took effect more often than undisturbed."""
+"""The likely cure of a problem and the line of user code that causes it.
+
+The usual cause is a call that took effect more often than undisturbed.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ Effects = Counter[tuple[Site, str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Cure:
-    """``site`` is the line to change, None where no line of user code is to blame."""
+    """``site`` is the line to change. It is None where no line of user code is to blame."""
 
     site: Site | None
     text: str
@@ -39,7 +42,10 @@ def effects(history: History) -> Effects:
 
 
 def cure(history: History, undisturbed: Iterable[Effects], problem: Problem) -> Cure:
-    """For one problem of a schedule, given the effects of the runs in which nothing went wrong."""
+    """Return the likely cure of one problem of a schedule.
+
+    ``undisturbed`` holds the effects of the runs in which nothing went wrong.
+    """
     most: Effects = Counter()
     least: Effects | None = None
     for one in undisturbed:
@@ -88,13 +94,16 @@ def _in_general(rule: str, *, ours: bool) -> str:
 
 
 def _rank(one: tuple[Site, str, str], about: str) -> tuple[bool, bool, str]:
-    """First what the problem is about, and the user's own calls before those that a library makes for him."""
+    """Return a sort key that puts calls on the problem's own target first.
+
+    After that the user's own calls go before those that a library makes for him.
+    """
     site, _, target = one
     return about not in target.split(", "), site.by_library, str(site)
 
 
 def _is_late(made: Made, history: History) -> bool:
-    """A write whose worker was held up between it and the read that it goes by."""
+    """Answer whether a write's worker was held up between the write and the read that decided it."""
     writes = made.operation in _RECORDED and made.site.is_users and bool(made.held)
     return writes and _check_before(history, made.site, made.target) is not None
 
@@ -155,7 +164,7 @@ def _again(history: History, site: Site) -> str:
 
 
 def _check_before(history: History, site: Site, target: str) -> Site | None:
-    """Where the same worker had read the same table before it wrote."""
+    """Return where the same worker had read the same table before it wrote."""
     writes = [made for made in history.calls if made.site == site and made.applied]
     for write in reversed(writes):
         for made in history.calls[: write.number - 1]:

@@ -1,4 +1,7 @@
-"""Runs one schedule: delivers records to workers by SQS's rules, and holds up those that the schedule names."""
+"""The delivery of one schedule's records to workers by SQS's rules.
+
+Workers that the schedule names are held up.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,10 @@ LONGEST_INVOCATION: Final = 900_000
 
 
 def run(ground: Ground, schedule: Schedule) -> History:
-    """From the first message until nothing is left to be delivered. Where something is refused for good, each object is
-    asked for once more then."""
+    """Run a schedule from the first message until nothing is left to be delivered.
+
+    Where something is refused for good, each object is then asked for once more.
+    """
     driver = _Driver(ground, schedule)
     with ground.fresh(driver.strikes):
         history = driver.run()
@@ -43,7 +48,7 @@ def run(ground: Ground, schedule: Schedule) -> History:
 
 
 class _Driver:
-    """The event source mapping of all functions, and who of their workers has the turn."""
+    """The event source mapping of all functions. It also decides which of their workers has the turn."""
 
     def __init__(self, ground: Ground, schedule: Schedule) -> None:
         self.history = History(schedule, ground.start)
@@ -65,7 +70,7 @@ class _Driver:
         return self._to_the_end()
 
     def ask_again(self) -> History | None:
-        """What a next request for each object leads to; None where there is none."""
+        """Run a next request for each object and return the history of that. None where there is none."""
         before, ground = self.history, self._ground
         ground.time.move_to(moment_of_next(ground))
         asked = list(next_requests(before, ground))
@@ -89,7 +94,7 @@ class _Driver:
         return self.history
 
     def _end(self) -> None:
-        """Nobody is left waiting, not even after an error."""
+        """End every worker that still waits, even after an error."""
         while self._held:
             worker = self._held.pop()
             worker.killed = True
@@ -98,7 +103,10 @@ class _Driver:
     # -- deliveries
 
     def _next(self) -> Delivery | None:
-        """What is due, or else whoever is held up, or else whatever is due next."""
+        """Return the delivery to make now. None where nothing is left.
+
+        What is due goes first, then workers that are held up, then what is due next.
+        """
         while True:
             now = self._ground.now()
             self._come_due(now)
@@ -118,12 +126,12 @@ class _Driver:
             self._ground.time.move_to(min(moments))
 
     def _may_wait(self, moments: list[int]) -> bool:
-        """Whether those who are held up stay so until the next of these moments."""
+        """Answer whether the workers that are held up stay so until the next of these moments."""
         early = any(worker.held and worker.held.kind is Kind.SEEN_EARLY for worker in self._held)
         return not early and bool(moments) and min(moments) - self._ground.now() <= LONGEST_INVOCATION
 
     def _come_due(self, now: int) -> None:
-        """What comes later than the rest, and the messages of schedules whose time has come."""
+        """Enqueue the later messages and the messages of schedules whose time has come."""
         while self._later and self._ground.start + self._later[0].after <= now:
             sent = self._later.pop(0).recorded
             self._queues.add(sent.envelope, sent.raw, sent.envelope.queue, now)
@@ -174,13 +182,16 @@ class _Driver:
                 self._let_go(held)
 
     def _has_waited(self, held: Worker, ended: Worker) -> bool:
-        """Whether what a worker is held up for has come: others' calls, or the end of who got its record."""
+        """Answer whether what a worker is held up for has happened.
+
+        That is a number of calls by others, or the end of the worker that received its record.
+        """
         if held.until:
             return len(self.history.calls) >= held.until
         return held is not ended and held.delivery is ended.delivery and ended.over
 
     def _again(self, delivery: Delivery, choice: Choice) -> int:
-        """When the second time of a delivery is."""
+        """Return the moment of a delivery's second time."""
         now, sent_at = self._ground.now(), delivery.envelope.sent_at
         if choice.more == AS_LATE_AS_CAN_BE:
             return max(now, last_moment(self._ground, sent_at if sent_at is not None else self._ground.start))
@@ -199,7 +210,10 @@ class _Driver:
             self.strikes.worker = before
 
     def _begin(self, worker: Worker) -> None:
-        """In a thread of its own only where the schedule may still hold it up: a thread costs as much as some calls."""
+        """Start the worker in a thread of its own only where the schedule may still hold it up.
+
+        A thread costs as much as some calls.
+        """
         if self._holds:
             worker.start(lambda: self._work(worker))
         else:
@@ -207,7 +221,7 @@ class _Driver:
             worker.over = True
 
     def _work(self, worker: Worker) -> None:
-        """The whole invocation, in the worker's thread; calls are looked for above this frame."""
+        """Run the whole invocation in the worker's thread. The search for a call's site ends at this frame."""
         entry, delivery = worker.entry, worker.delivery
         self._seed(worker)
         try:
@@ -225,8 +239,10 @@ class _Driver:
         self._finish(worker)
 
     def _seed(self, worker: Worker) -> None:
-        """The same draws for each attempt at a hop, until one of them has had an effect by itself: what is recorded
-        with the step is applied once, whichever attempt it came from."""
+        """Seed the same draws for each attempt at a hop until one of them has had an effect by itself.
+
+        What is recorded with the step is applied once, whichever attempt it came from.
+        """
         self._ground.chance.seed(self._ground.seed, worker.work, self.strikes.effects[worker.work])
 
     def _finish(self, worker: Worker) -> None:
@@ -245,7 +261,7 @@ class _Driver:
     # -- workers that are held up
 
     def _hold(self, worker: Worker, choice: Choice) -> None:
-        """In the worker's thread, before a call: the others go on."""
+        """Hold up a worker before a call so that the others go on. Runs in the worker's thread."""
         worker.held = choice
         worker.until = len(self.history.calls) + choice.more if choice.more else 0
         self._held.append(worker)
@@ -264,7 +280,10 @@ class _Driver:
         self._turn_to(worker, worker.go_on)
 
     def _before(self, worker: Worker) -> tuple[Kind, ...]:
-        """Who goes first? Not a dead worker, and not one that the schedule holds up. Answers how it was."""
+        """Decide which workers go on before a call and return how this one was held up.
+
+        A dead worker does not go on, nor does one that the schedule holds up. Raises :class:`Killed` in a dead one.
+        """
         kinds: tuple[Kind, ...] = ()
         while True:
             if worker.killed:

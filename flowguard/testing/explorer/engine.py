@@ -1,4 +1,4 @@
-"""The AWS that schedules run on: whatever answers boto3's calls in this process."""
+"""The AWS that schedules run on: the engine that answers boto3's calls in this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flowguard.local.memory.aws import MemoryAWS
 
 @runtime_checkable
 class Engine(Protocol):
-    """Open for the whole of an exploration; what it holds is taken back before each schedule."""
+    """An engine is open for the whole of an exploration. What it holds is taken back before each schedule."""
 
     def __enter__(self) -> Self: ...
 
@@ -24,7 +24,7 @@ class Engine(Protocol):
     def client(self, service: str, /) -> Any: ...
 
     def create_table(self, name: str, /) -> None:
-        """A table as flowguard needs it."""
+        """Create a table as flowguard needs it."""
         ...
 
     def create_queue(self, name: str, **attributes: str) -> str: ...
@@ -34,14 +34,14 @@ class Engine(Protocol):
 
 @runtime_checkable
 class Snapshots(Protocol):
-    """An engine that can also go back to an earlier state at once. One that cannot has its tables emptied by calls."""
+    """An engine that can go back to an earlier state at once. One that cannot has its tables emptied by calls."""
 
     def snapshot(self) -> Any: ...
 
     def restore(self, snapshot: Any, /) -> None: ...
 
     def items(self, table: str, /) -> list[Any]:
-        """All items, low-level."""
+        """Return all items of a table in low-level form."""
         ...
 
 
@@ -50,10 +50,10 @@ EngineFor: TypeAlias = Callable[[Clock], Engine]
 
 
 def on_moto(clock: Clock) -> Engine:
-    """moto, which takes the time from the process: it is virtual there."""
+    """Build an engine of moto, which takes the time from the process. That time is virtual."""
     return EmbeddedAWS()
 
 
 def in_memory(clock: Clock) -> Engine:
-    """The fast one."""
+    """Build the fast engine."""
     return MemoryAWS(clock)

@@ -1,4 +1,4 @@
-"""Is the end the same as if nothing had gone wrong? Tables item by item, messages by their ids.
+"""The comparison of an end with the undisturbed one: tables item by item and messages by their ids.
 
 With several requests for one object there is more than one right end. Then the end must be that of *some* order of
 deliveries in which each record is handled once, undisturbed.
@@ -30,7 +30,7 @@ Free: TypeAlias = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class End:
-    """What a schedule left behind. Two ends with equal ``digest`` are equal."""
+    """The state that a schedule left behind. Two ends with equal ``digest`` are equal."""
 
     tables: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
     messages: Mapping[tuple[str, str], str]
@@ -40,7 +40,7 @@ class End:
 
 
 def end_of(history: History, keys: Mapping[str, str], free: Free) -> End:
-    """``keys`` maps tables to the names of their hash keys."""
+    """Build the end of a history. ``keys`` maps tables to the names of their hash keys."""
     tables = {
         table: _by_key(items, keys.get(table, ""), frozenset(free.get(table, ())))
         for table, items in history.tables.items()
@@ -64,7 +64,7 @@ def end_of(history: History, keys: Mapping[str, str], free: Free) -> End:
 
 
 def differences(end: End, expected: End) -> list[Problem]:
-    """Everything in which an end differs from an undisturbed one."""
+    """Return everything in which an end differs from an undisturbed one."""
     found = [problem for table in end.tables for problem in _table(table, end, expected)]
     for own in sorted(expected.messages.keys() | end.messages.keys()):
         should, is_ = expected.messages.get(own), end.messages.get(own)
@@ -82,7 +82,7 @@ def differences(end: End, expected: End) -> list[Problem]:
 
 
 def nearest(end: End, references: Iterable[End]) -> list[Problem]:
-    """The differences from the undisturbed end that is most like it; none where it equals one."""
+    """Return the differences from the undisturbed end that is most like this one. None where it equals one."""
     return min((differences(end, reference) for reference in references), key=len, default=[])
 
 
@@ -118,14 +118,20 @@ def _by_key(
 
 
 def _as_sent(message: Posted) -> Posted:
-    """What its destination refuses for good counts as if it had been sent: it is there, and can be."""
+    """Return a message that its destination refused for good as if it had been sent.
+
+    It counts so because it is parked and can still be sent.
+    """
     found = parked(message)
     return message if found is None else found.as_sent()
 
 
 def _is_inner(message: Posted, history: History) -> bool:
-    """The flows' own wiring: later hops, also where they are parked, and retries. A dead letter is none. Of plain
-    functions, what one of them sends another: a copy counts by what it leads to."""
+    """Answer whether a message is the flows' own wiring.
+
+    Those are later hops (parked ones too) and retries, but no dead letters. A message from one plain function to
+    another is wiring, too. A copy of it counts by what it leads to.
+    """
     if message.to in history.inner or message.says_to:
         return True
     place = message.place
@@ -143,7 +149,7 @@ def _body(message: Posted, free: Free, without: Sequence[str] = ()) -> str:
 
 
 def _without_wrapping(message: Posted) -> Any:
-    """Where a service has no attributes flowguard puts its own into the body; one of them is a time."""
+    """Return the body without what flowguard puts into it where a service has no attributes. One of those is a time."""
     body = body_of(message)
     if message.id is None or not isinstance(body, dict):
         return body

@@ -1,4 +1,4 @@
-"""Some lines of a user's own file round the one that matters."""
+"""Lines of a user's own file around the one that matters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AROUND: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """``hit`` is the line that it is about."""
+    """One line of an excerpt. ``hit`` marks the line that the excerpt is about."""
 
     number: int
     text: str
@@ -22,7 +22,7 @@ class SourceLine:
 
 
 def excerpt(site: Site, around: int = AROUND) -> tuple[SourceLine, ...]:
-    """Without the indentation that all of them share; empty where the file cannot be read."""
+    """Return the lines around a site without their shared indentation. Empty where the file cannot be read."""
     lines = linecache.getlines(site.file)
     if not 1 <= site.line <= len(lines):
         return ()

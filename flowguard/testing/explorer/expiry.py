@@ -1,4 +1,4 @@
-"""Run items whose time is over: DynamoDB removes them some time after their ``ttl``."""
+"""Removal of expired run items. DynamoDB removes them some time after their ``ttl``."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _BEFORE_THE_END: Final = 1_000
 
 
 def last_moment(ground: Ground, sent_at: int) -> int:
-    """When a record that was sent then can be delivered for the last time."""
+    """Return the last moment at which a record sent at this time can be delivered."""
     kept = min((flow.retention for flow in ground.flows), default=OF_A_QUEUE)
     return sent_at + kept // timedelta(milliseconds=1) - _BEFORE_THE_END
 
 
 def remove_expired(ground: Ground, history: History) -> None:
-    """Removed as soon as it may be."""
+    """Remove run items as soon as their ``ttl`` allows it."""
     table, now = ground.settings.table, ground.now() // 1000
     for raw in ground.run_items():
         if int(raw.get("ttl", {"N": now})["N"]) < now:

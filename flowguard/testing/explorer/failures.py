@@ -1,4 +1,4 @@
-"""What counts of the failures of a run: the last one, and only where the run did not go on after it.
+"""The failures of a run that count: the last one and only where the run did not go on after it.
 
 ::
 
@@ -40,9 +40,12 @@ def last_of_runs(history: History) -> Runs:
 
 @dataclass(frozen=True)
 class Failures:
-    """``told`` are the Complete messages of failed commits: which error they name depends on what went wrong.
-    ``overcome`` are those of runs that went on, ``letters_overcome`` their dead letters. ``returned`` is the last
-    redrive of what was sent back, by key, request id and hop."""
+    """What the failed commits of a history sent.
+
+    ``told`` are the Complete messages of failed commits: which error they name depends on what went wrong. ``overcome``
+    are those of runs that went on and ``letters_overcome`` their dead letters. ``returned`` is the last redrive of what
+    was sent back by key, request id and hop.
+    """
 
     told: frozenset[_Sent]
     overcome: frozenset[_Sent]
@@ -66,19 +69,21 @@ class Failures:
         )
 
     def is_told(self, message: Posted) -> bool:
-        """Word of a failure."""
+        """Answer whether a message notifies ``reply_to`` of a failure."""
         return _own(message) in self.told
 
     def is_overcome(self, message: Posted) -> bool:
-        """It says that a run failed which has gone on since, into the next failure maybe."""
+        """Answer whether a message says that a run failed which has gone on since, into the next failure maybe."""
         if not message.is_letter:
             return _own(message) in self.overcome
         letter = _letter_of(message)
         return letter in self.letters_overcome or (letter not in self.letters and letter[3] <= self._last(letter))
 
     def id_of(self, message: Posted) -> str | None:
-        """By what a message is compared: its id without what depends on time and without the marks of redrives that
-        counted. None for a message without one."""
+        """Return the id by which a message is compared. None for a message without one.
+
+        It is the message's id without what depends on time and without the marks of redrives that counted.
+        """
         if message.id is None:
             return None
         own = self.names.plain(message.id)
@@ -89,13 +94,19 @@ class Failures:
         return f"{own} (dead letter of hop {letter[2]}{'' if is_next else f', redrive {letter[3]}'})"
 
     def _last(self, letter: _Letter) -> int:
-        """Of a letter with no commit behind it, as of a message that names no object: the last redrive before it."""
+        """Return the last redrive before a letter.
+
+        This is for a letter with no commit behind it, such as that of a message that names no object.
+        """
         return self.returned.get(letter[:3], 0)
 
 
 def failed_by_right(history: History) -> bool:
-    """Whether a run ended FAILED by an attempt that SQS gave up, or at whose hop user code was told of an error: it may
-    have failed elsewhere than undisturbed, or before it did what it does undisturbed."""
+    """Answer whether a run ended FAILED by an attempt that may fail.
+
+    That is an attempt whose record SQS moved to the dead-letter queue, or one at whose hop user code met an error. Such
+    a run may have failed elsewhere than undisturbed, or before it did what it does undisturbed.
+    """
     told = {made.worker for made in history.calls if made.fault in RAISED and made.site.is_users}
     told |= {one.worker for one in history.deliveries if one.given_up}
     failed = {run: item for run, item in last_of_runs(history).items() if item.status is Status.FAILED}
@@ -108,7 +119,7 @@ def _went_on(failed: RunItem, last: RunItem) -> bool:
 
 
 def _letter(failed: tuple[str, RunItem]) -> _Letter:
-    """Where a failed commit leaves its run: sent back, it is the next redrive."""
+    """Return the dead letter of a failed commit. Sent back, it is the next redrive."""
     key, item = failed
     return key, str(item.request_id), item.hop, item.redrive + 1
 
@@ -128,7 +139,7 @@ def _own(message: Posted) -> _Sent:
 
 
 def _bare(address: str) -> str:
-    """Of a queue, a topic, a function or a bus, however it was named."""
+    """Return the bare name of a queue or topic or function or bus, whichever way it was named."""
     return re.split(r"[/:|]", address)[-1]
 
 

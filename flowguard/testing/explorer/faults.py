@@ -1,4 +1,4 @@
-"""Which faults a call can meet, and what the worker sees of each."""
+"""The faults that a call can meet and what the worker sees of each."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ first one still in progress. User code does not, and DynamoDB knows the token of
 
 
 class Killed(KeyboardInterrupt):
-    """The worker is gone: like a time-out, nothing that a runtime could catch and go on from."""
+    """The end of a worker by a kill. Like a time-out, it is nothing that a runtime could catch and go on from."""
 
 
 def kinds_at(made: Made, *, first: bool) -> list[Kind]:
-    """What can go wrong at this call. ``first`` is the first of its worker: dying between two calls is one fault, not
-    two, for nothing outside can tell them apart, and it is tried as dying after the earlier call."""
+    """Return what can go wrong at this call. ``first`` is the first call of its worker.
+
+    Dying between two calls is one fault and not two, for nothing outside can tell them apart. It is tried as dying
+    after the earlier call.
+    """
     found = [Kind.DIES_BEFORE] if first else []
     if not made.is_read:
         found += [Kind.DIES_AFTER, Kind.LOST, Kind.UNANSWERED]
@@ -38,8 +41,10 @@ def kinds_at(made: Made, *, first: bool) -> list[Kind]:
 
 
 def variants(kind: Kind, made: Made, *, given_up: bool, interleaved: Sequence[int]) -> Sequence[int]:
-    """What a choice of this kind says behind the hyphen. ``given_up`` is the call of a worker whose record came from
-    SQS's dead-letter queue, which gives up nothing."""
+    """Return what a choice of this kind may say behind the hyphen.
+
+    ``given_up`` is the call of a worker whose record came from SQS's dead-letter queue. That queue moves nothing on.
+    """
     match kind:
         case Kind.HELD_UP:
             return interleaved
@@ -54,7 +59,7 @@ def variants(kind: Kind, made: Made, *, given_up: bool, interleaved: Sequence[in
 
 
 def failure(kind: Kind, call: ApiCall) -> Exception:
-    """The error that boto3 raises once botocore's own repeats are used up."""
+    """Build the error that boto3 raises once botocore's own repeats are used up."""
     if kind is Kind.UNANSWERED:
         return unanswered(call.service)
     if kind is Kind.THROTTLED:

@@ -1,4 +1,4 @@
-"""Who may write a run item: I1 to I5, from the item's versions."""
+"""Checks of who may write a run item (I1 to I5) on the item's versions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from flowguard.testing.explorer.problem import Problem
 
 
 def only_owners_commit(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """I1: no write under another request id than the stored one. I2: none under a lower epoch. I3: one commit a hop.
-    I4: none by an earlier worker whose counters happen to be equal. I5: no older request takes over."""
+    """Check I1 to I5 on the versions of each run item.
+
+    I1: no write under another request id than the stored one. I2: none under a lower epoch. I3: one commit a hop. I4:
+    none by an earlier worker whose counters happen to be equal. I5: no older request takes over.
+    """
     for key in dict.fromkeys(version.key for version in history.versions):
         yield from _of_item(key, [version for version in history.versions if version.key == key])
 
@@ -31,7 +34,7 @@ def _of_item(key: str, versions: Sequence[Version]) -> Iterator[Problem]:
 
 
 def is_commit(before: RunItem, item: RunItem) -> bool:
-    """Not what other writes change meanwhile, such as an answer that comes in."""
+    """Answer whether a write was a commit and not another change, such as an answer that arrived meanwhile."""
     facts = (before.done, before.committed_at, before.status), (item.done, item.committed_at, item.status)
     return item.done and facts[0] != facts[1]
 

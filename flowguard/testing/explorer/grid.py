@@ -1,4 +1,4 @@
-"""The lanes laid out as a table: a row for each moment, a column for each worker, and what is drawn in each cell."""
+"""The lanes laid out as a table. It has a row for each moment, a column for each worker and a drawing in each cell."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JUMP: Final = 1000
 
 
 class Line(StrEnum):
-    """What is drawn of a lane in a cell where nothing happens."""
+    """How a lane is drawn in a cell where nothing happens."""
 
     NONE = "none"
     ALIVE = "alive"
@@ -25,7 +25,7 @@ class Line(StrEnum):
 
 
 class Wire(StrEnum):
-    """The part of an arrow, from where a record came to where it goes, that crosses a cell."""
+    """The part of an arrow that crosses a cell. The arrow leads from where a record was sent to where it goes."""
 
     FROM = "from"
     ACROSS = "across"
@@ -34,8 +34,11 @@ class Wire(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """``above`` and ``below`` are the lane before and after the moment; the same where there is none. ``end`` is the
-    lane where this moment is its last. ``again`` tells the arrow of a redelivery from that of a message."""
+    """One cell of the grid. ``above`` and ``below`` are the lane before and after the moment.
+
+    They are the same where there is no moment. ``end`` is the lane where this moment is its last. ``again`` tells the
+    arrow of a redelivery from that of a message.
+    """
 
     above: Line = Line.NONE
     below: Line = Line.NONE
@@ -47,8 +50,11 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """``at`` is when, as text. ``said`` is what concerns no worker, over the whole width; then ``cells`` are empty.
-    ``gap`` says how much time passes, in a row in which nothing else happens."""
+    """One row of the grid. ``at`` is its time as text.
+
+    ``said`` is what concerns no worker and goes over the whole width; then ``cells`` are empty. ``gap`` says how much
+    time passes in a row in which nothing else happens.
+    """
 
     at: str
     cells: tuple[Cell, ...] = ()
@@ -58,7 +64,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """``left`` is how many moments were too many to be shown."""
+    """The whole table. ``left`` is how many moments were too many to be shown."""
 
     lanes: tuple[Lane, ...]
     rows: tuple[Row, ...]
@@ -74,7 +80,7 @@ def grid(lanes: Lanes, most: int = MOST) -> Grid:
 
 
 def span(ms: int) -> str:
-    """A length of time as people say it: ``30 s``, ``5 min``, ``1 h``."""
+    """Format a length of time for people, such as ``30 s`` or ``5 min`` or ``1 h``."""
     for unit, size in (("h", 3_600_000), ("min", 60_000)):
         if ms >= size:
             return f"{ms / size:.3g} {unit}"
@@ -82,7 +88,7 @@ def span(ms: int) -> str:
 
 
 class _Layout:
-    """``whole``: the last moments of the lanes are among those shown."""
+    """The layout of moments in columns. ``whole`` says that the last moments of the lanes are among those shown."""
 
     def __init__(self, columns: Sequence[Lane], moments: Sequence[Moment], *, whole: bool) -> None:
         self._columns = columns
@@ -120,7 +126,7 @@ class _Layout:
         return Cell(above, below, moment, lane if last else None, wire, again)
 
     def _line(self, lane: Lane, after: int) -> Line:
-        """Between the moment ``after`` and the next."""
+        """Return how the lane is drawn between the moment ``after`` and the next."""
         own = self._own[lane.worker]
         earlier = [number for number in own if number <= after]
         later = [number for number in own if number > after]
@@ -131,7 +137,11 @@ class _Layout:
         return Line.HELD if self._waited(earlier[-1], later[0]) else Line.ALIVE
 
     def _waited(self, before: int, then: int) -> bool:
-        """Only one worker runs at a time: whoever does nothing while another does, or while time passes, is held up."""
+        """Answer whether a worker was held up between two of its moments.
+
+        Only one worker runs at a time. A worker that does nothing while another one works or while time passes is held
+        up.
+        """
         passed = self._moments[then].at - self._moments[before].at
         return passed >= JUMP or any(self._moments[number].worker is not None for number in range(before + 1, then))
 

@@ -1,4 +1,7 @@
-"""What all schedules of an exploration share: the engine with its tables and queues, clients, the virtual time."""
+"""What all schedules of an exploration share.
+
+That is the engine with its tables and queues, the clients and the virtual time.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +47,10 @@ BUCKET: Final = "flowguard-texts"
 
 
 class Ground:
-    """Open it as a block; ``fresh`` gives each schedule the same beginning: ``items`` in the user's tables, and nothing
-    else. It is a clock: that of the schedule which is running."""
+    """A block whose ``fresh`` gives each schedule the same beginning: ``items`` in the user's tables and nothing else.
+
+    It is also a clock: that of the schedule which is running.
+    """
 
     def __init__(
         self,
@@ -122,7 +127,10 @@ class Ground:
 
     @contextmanager
     def fresh(self, interceptor: Interceptor) -> Iterator[None]:
-        """The beginning: given items in the tables, the time at its start, and this interceptor round each call."""
+        """Restore the beginning: given items in the tables and the time at its start.
+
+        This interceptor is then around each call.
+        """
         self._take_back()
         self.time = VirtualTime(self.start)
         with self.time, repeatable(self.chance), intercept(interceptor), intercept(self.supply):
@@ -142,7 +150,7 @@ class Ground:
         self._put_in()
 
     def _go_back(self, engine: Snapshots) -> None:
-        """To the beginning, which from now on has the queues that the last schedule was the first to use."""
+        """Restore the beginning, which from now on has the queues that the last schedule was the first to use."""
         engine.restore(self._snapshot)
         new = set(self.supply.queues) - self._known
         for queue in sorted(new):
@@ -158,7 +166,7 @@ class Ground:
         return tuple(one["AttributeName"] for one in described)
 
     def functions(self, observer: Observer) -> Functions:
-        """The functions of the flows, with services of their own for each schedule."""
+        """Return the functions of the flows with services of their own for each schedule."""
         return self.functions_for(self._services(observer))
 
     def functions_for(self, services: Services) -> Functions:
@@ -181,7 +189,7 @@ class Ground:
     # -- what is there
 
     def item(self, key: Mapping[str, Any]) -> RunItem | None:
-        """A run item, by its low-level key, with its long texts as they are now."""
+        """Return a run item by its low-level key with its long texts as they are now."""
         if self._fast is not None:
             found = [one for one in self._fast.items(self.settings.table) if key.items() <= one.items()]
             return self._whole(found[0]) if found else None
@@ -195,14 +203,14 @@ class Ground:
         return item._replace(outbox=Outbox(item.outbox.request_id, item.outbox.committed_at, item.outbox.sends))
 
     def items(self) -> Items:
-        """The user's tables, each item's attributes and the items themselves in one order."""
+        """Return the user's tables with each item's attributes and the items themselves in one order."""
         return {
             table: tuple(sorted((plain(from_item(raw)) for raw in self._scan(table)), key=_order))
             for table in sorted(self.supply.tables)
         }
 
     def run_items(self) -> list[Any]:
-        """All of flowguard's table, low-level."""
+        """Return all items of flowguard's table in low-level form."""
         return self._scan(self.settings.table)
 
     def _scan(self, table: str) -> list[Any]:
@@ -213,7 +221,10 @@ class Ground:
 
 
 def _settings(offload_above: int | None) -> Settings:
-    """With a bucket only where something is to go there."""
+    """Build the settings with a bucket only where something is to go there.
+
+    Raises SettingsError for an ``offload_above`` that is not valid.
+    """
     said: dict[str, Any] = {"scheduler_role": f"arn:aws:iam::{ACCOUNT_ID}:role/scheduler"}
     if offload_above is not None:
         said |= {"bucket": BUCKET, "offload_above": offload_above}

@@ -1,4 +1,7 @@
-"""What one schedule led to: calls, deliveries, versions of run items, messages, and the state at the end."""
+"""The history of one schedule.
+
+It has the calls, deliveries, versions of run items, messages and the state at the end.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,11 @@ READS: Final = ("Get", "Query", "Scan", "BatchGet", "List", "Describe", "Receive
 
 @dataclass(slots=True)
 class Made:
-    """A call. ``applied`` says how often the service carried it out, ``error`` the code of its last refusal, ``held``
-    how its worker was held up before it. ``entries`` counts those of a batch send, ``refused`` are the numbers of those
-    that were not taken. ``key`` is that of an object in S3."""
+    """One call of AWS. ``applied`` says how often the service carried it out.
+
+    ``error`` is the code of its last refusal and ``held`` how its worker was held up before it. ``entries`` counts
+    those of a batch send, ``refused`` are the numbers of those that were not taken. ``key`` is that of an object in S3.
+    """
 
     number: int
     at: int
@@ -47,9 +52,11 @@ class Made:
 
 @dataclass(slots=True)
 class Worked:
-    """A delivery and what its worker did. ``others`` is how many other records waited when this one was chosen,
-    ``last`` that its worker died at the record's last receive. ``failures`` are the ids of records that it answered
-    were not processed."""
+    """A delivery and what its worker did.
+
+    ``others`` is how many other records waited when this one was chosen, ``last`` that its worker died at the record's
+    last receive. ``failures`` are the ids of records that it answered were not processed.
+    """
 
     worker: int
     at: int
@@ -73,7 +80,7 @@ class Worked:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A run item as a write left it; ``item`` is None where it is gone."""
+    """A run item as a write left it. ``item`` is None where it is gone."""
 
     key: str
     call: int
@@ -83,10 +90,13 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """A dead letter that was sent back. ``number`` counts dead letters from 1, ``message`` is the letter's, ``before``
-    its run item at that moment, ``fate`` what ``flowguard dlq redrive`` says of it. It was sent whatever that says, as
-    the console would. ``records`` are the deliveries' records that it became; ``after_version`` says how many versions
-    of run items there were, ``after_post`` how many messages had been posted."""
+    """A dead letter that was sent back.
+
+    ``number`` counts dead letters from 1, ``message`` is the letter's, ``before`` its run item at that moment, ``fate``
+    what ``flowguard dlq redrive`` says of it. It was sent whatever that says, as the console would. ``records`` are the
+    deliveries' records that it became; ``after_version`` says how many versions of run items there were, ``after_post``
+    how many messages had been posted.
+    """
 
     number: int
     key: str
@@ -101,7 +111,7 @@ class Redriven:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A refusal that never ends, and the call from which on it holds."""
+    """A refusal that never ends and the call from which on it holds."""
 
     since: int
     refusal: Refusal
@@ -109,7 +119,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A line for the time line that is no call: a worker held up, going on, a record delivered twice."""
+    """A line of the time line that is no call.
+
+    Such are a worker held up or going on and a record delivered twice.
+    """
 
     at: int
     after_call: int
@@ -123,7 +136,9 @@ Items = Mapping[str, tuple[Mapping[str, Any], ...]]
 
 @dataclass(slots=True)
 class History:
-    """Filled while a schedule runs. ``requests`` are the ids that came in at a first hop; times are ms since 1970.
+    """A record of everything in one schedule, filled while it runs.
+
+    ``requests`` are the ids that arrived at a first hop. Times are ms since 1970.
 
     ``inner`` are the queues whose messages are the business of plain functions that are explored, too.
     ``senders`` maps a record to the call that sent it, ``copies`` a record to the one that it is a copy of.
@@ -150,12 +165,12 @@ class History:
     at_rest: bool = True
 
     def latest(self) -> dict[str, RunItem]:
-        """The run items at the end, by key."""
+        """Return the run items at the end by key."""
         found = {version.key: version.item for version in self.versions}
         return {key: item for key, item in found.items() if item is not None}
 
     def struck(self) -> list[Made]:
-        """The calls at which something went wrong."""
+        """Return the calls at which something went wrong."""
         return [made for made in self.calls if made.fault is not None]
 
     def told(self, *events: Event) -> Iterable[tuple[Worked, Happening]]:

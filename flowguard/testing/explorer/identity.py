@@ -1,4 +1,4 @@
-"""Does an id stand for one message? Receivers drop the second one that comes under it."""
+"""The check that an id stands for one message. Receivers drop the second message under the same id."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _Sender: TypeAlias = tuple[str, int, str]
 
 
 def ids_are_of_one_message(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """I7: two messages never have one id, whichever flow, object or request they are of. Copies have the same."""
+    """Check I7: two messages never have one id. Copies have the same.
+
+    This holds whichever flow, object or request they are of.
+    """
     known: dict[str, _Sender] = {}
     said: set[str] = set()
     for key, item, send in _committed(history):
@@ -30,7 +33,7 @@ def ids_are_of_one_message(history: History, flows: Sequence[AnyFlow]) -> Iterat
 
 
 def _committed(history: History) -> Iterator[tuple[str, RunItem, Send]]:
-    """Each commit once, as it was made: what is claimed later keeps the outbox of the run before it."""
+    """Return each commit once as it was made. A later claim keeps the outbox of the run before it."""
     seen: set[tuple[str, int]] = set()
     for version in history.versions:
         item = version.item

@@ -1,4 +1,7 @@
-"""Messages on their way to functions: the records that SQS would deliver, made of what was sent."""
+"""Messages on their way to functions: the records that SQS would deliver.
+
+They are built from what was sent.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,11 @@ Message: TypeAlias = BaseModel | Mapping[str, Any]
 
 
 class Later(NamedTuple):
-    """A message that comes so much later than the others, which all wait at the beginning: the order that is changed
-    on the next day, the answer that comes when the run is over. A payload is asked for when it comes; a recorded event
-    was sent when it says so."""
+    """A message that arrives so much later than the others, which all wait at the beginning.
+
+    Such are the order that is changed on the next day, or the answer that arrives when the run is over. A payload is
+    requested at its arrival; a recorded event was sent at the time that it says.
+    """
 
     message: Message
     by: timedelta
@@ -40,17 +45,22 @@ _DEDUPLICATED: Final = 300_000
 
 
 class Coming(NamedTuple):
-    """A record, and how many ms after the beginning its queue has it."""
+    """A record and how many ms after the beginning its queue has it."""
 
     recorded: Recorded
     after: int
 
 
 def read_given(flows: Sequence[AnyFlow], given: Sequence[Given], now: int, queues: Sequence[str] = ()) -> list[Coming]:
-    """The records. Payloads become requests ``request-1``, ``request-2`` …, each asked for a second after the one
-    before, or when it comes later. ``queues`` are those of plain functions: where there are no flows, the first gets
-    what names no queue. Raises :class:`flowguard.errors.EnvelopeError` for what cannot be read, SettingsError for a
-    queue that nobody reads, and TypeError for a payload that starts none of the flows."""
+    """Read the records that start an exploration.
+
+    Payloads become requests ``request-1``, ``request-2`` …, each requested a second after the one before, or at its
+    arrival if that is later. ``queues`` are those of plain functions: where there are no flows, the first gets what
+    names no queue.
+
+    Raises :class:`flowguard.errors.EnvelopeError` for what cannot be read, SettingsError for a queue that nobody reads
+    and TypeError for a payload that starts none of the flows.
+    """
     found: list[Coming] = []
     for number, one in enumerate(given, 1):
         message, after = (one.message, _ms(one)) if isinstance(one, Later) else (one, 0)
@@ -65,8 +75,10 @@ def read_given(flows: Sequence[AnyFlow], given: Sequence[Given], now: int, queue
 
 
 def _fanned_out(record: Recorded, behind: Mapping[str, str]) -> list[Recorded]:
-    """What SNS hands to a function comes to each queue that subscribes to its topic, where stages read any: the same
-    message, under the same id."""
+    """Copy what SNS hands to a function into each queue that subscribes to its topic.
+
+    This happens where stages read any such queue. It is the same message under the same id.
+    """
     envelope = record.envelope
     notification = envelope.notification if envelope.source is Source.SNS_LAMBDA else None
     queues = [
@@ -132,7 +144,7 @@ def _group(queue: str, object_id: str) -> str | None:
 
 
 class Inbox:
-    """Puts what was sent into the queues of functions. ``topics`` maps the name of a queue to that of its topic."""
+    """The queues of functions and what was sent to them. ``topics`` maps the name of a queue to that of its topic."""
 
     def __init__(self, queues: Queues, functions: Mapping[str, object], topics: Mapping[str, str]) -> None:
         self._queues = queues
@@ -142,7 +154,10 @@ class Inbox:
         self._published = 0
 
     def receive(self, message: Posted, now: int) -> list[Delivery]:
-        """One for each queue that it comes to. A copy of what a FIFO queue has taken within 5 minutes comes to none."""
+        """Enqueue a message once in each queue that it goes to.
+
+        A copy of what a FIFO queue has taken within 5 minutes goes to none.
+        """
         service, _, name = message.to.partition(":")
         if service == "sqs":
             return (

@@ -1,4 +1,4 @@
-"""What has to hold after each schedule: flowguard's own promises, and the user's."""
+"""The checks after each schedule: flowguard's own promises and the user's invariants."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ PROMISES: Final[tuple[Promise, ...]] = (
 
 
 def invariant(function: Invariant) -> Invariant:
-    """Marks a function beside a flow as one that ``flowguard explore`` checks."""
+    """Mark a function beside a flow as one that ``flowguard explore`` checks."""
     function.__flowguard_invariant__ = True  # type: ignore[attr-defined]  # a mark
     return function
 
 
 def is_invariant(value: object) -> bool:
-    """Whether it was marked."""
+    """Answer whether a function was marked as an invariant."""
     return callable(value) and getattr(value, "__flowguard_invariant__", False) is True
 
 
 def broken(history: History, flows: Sequence[AnyFlow], users: Iterable[Invariant]) -> Iterator[Problem]:
-    """Everything that does not hold."""
+    """Yield every promise and invariant that does not hold."""
     for one in [history] if history.after is None else [history, history.after]:
         if not one.at_rest:
             yield Problem(EXPLODED, "queues", "messages still come after hundreds of deliveries")

@@ -1,4 +1,4 @@
-"""A history as data for a picture: a lane for each worker, and what happened in them, moment after moment.
+"""A history as data for a picture. Each worker has a lane and each lane has its moments in order.
 
 Names, numbers and places only: no payload is in it.
 """
@@ -27,7 +27,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A worker. ``why`` is the name of the error that it ended with, ``told`` the events of its message."""
+    """A worker. ``why`` is the name of the error that it ended with and ``told`` the events of its message."""
 
     worker: int
     ending: Ending
@@ -36,7 +36,7 @@ class Lane:
 
 
 class Came(StrEnum):
-    """How a record came to a worker."""
+    """How a record arrived at a worker."""
 
     SENT = "sent"
     AGAIN = "again"
@@ -45,7 +45,10 @@ class Came(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """``worker`` sent the record, or had it before, or had the one that it is a copy of; ``call`` is what sent it."""
+    """Where a record is from. ``worker`` sent it or had it before or had the record that it is a copy of.
+
+    ``call`` is the call that sent it.
+    """
 
     came: Came
     worker: int
@@ -54,8 +57,11 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A record comes to a worker. ``origin`` is None for what the exploration was given, and for a dead letter that was
-    sent back: ``letter`` is its number."""
+    """A record delivered to a worker.
+
+    ``origin`` is None for what the exploration was given and for a dead letter that was sent back: ``letter`` is its
+    number.
+    """
 
     at: int
     worker: int
@@ -71,9 +77,11 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A call. ``strikes`` is what went wrong at it, in words; ``error`` the code of its refusal; ``applied`` how often
-    it was carried out. ``effects`` says what it did to run items, ``sent`` to whom messages went and ``records`` which
-    deliveries they became."""
+    """A call. ``strikes`` is what went wrong at it in words.
+
+    ``error`` is the code of its refusal and ``applied`` how often it was carried out. ``effects`` says what it did to
+    run items, ``sent`` to whom messages went and ``records`` which deliveries they became.
+    """
 
     at: int
     worker: int
@@ -91,7 +99,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Anything else, in words: held up, going on. ``worker`` is None for what happens to a queue."""
+    """Any other moment in words, such as held up or going on. ``worker`` is None for what happens to a queue."""
 
     at: int
     worker: int | None
@@ -103,8 +111,10 @@ Moment: TypeAlias = Delivered | Called | Said
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """``moments`` in the order in which they happened, ``lanes`` in the order in which their workers began. Times are
-    ms since the schedule's beginning."""
+    """All lanes and moments of a history. Times are ms since the schedule's beginning.
+
+    ``moments`` are in the order in which they happened, ``lanes`` in the order in which their workers began.
+    """
 
     lanes: tuple[Lane, ...]
     moments: tuple[Moment, ...]
@@ -122,7 +132,7 @@ def _lane(entry: Worked) -> Lane:
 
 
 def _name(why: str | None) -> str | None:
-    """Of the error. The rest of its text may quote a payload."""
+    """Return the name of the error alone. The rest of its text may quote a payload."""
     return why.partition(":")[0] if why is not None else None
 
 
@@ -147,7 +157,7 @@ class _Reading:
         yield from self._introduced(len(self._history.deliveries))
 
     def _introduced(self, worker: int) -> Iterator[Moment]:
-        """This worker and those before it: also those that made no call."""
+        """Yield the deliveries of this worker and of those before it, also of those that made no call."""
         while self._unseen and self._unseen[0].worker <= worker:
             yield self._delivered(self._unseen.pop(0))
 
@@ -204,7 +214,7 @@ def _strikes(made: Made) -> tuple[str, ...]:
 
 
 def effects(versions: list[Version]) -> Mapping[int, list[str]]:
-    """What calls did to run items, by the calls' numbers. The object is named where there are several."""
+    """Return what calls did to run items by the calls' numbers. The object is named where there are several."""
     several = len({version.key for version in versions}) > 1
     before: dict[str, RunItem | None] = {}
     found: dict[int, list[str]] = {}
@@ -218,7 +228,7 @@ def effects(versions: list[Version]) -> Mapping[int, list[str]]:
 
 
 def _effect(before: RunItem | None, item: RunItem | None) -> str | None:
-    """None where a write left the run as it was, as one that is made again does."""
+    """Describe the effect of a write. None where it left the run as it was, as a repeated write does."""
     if item is None:
         return "run item removed"
     if before is None or item.epoch != before.epoch:

@@ -1,4 +1,7 @@
-"""Which refusals that never end are tried: one for each kind of destination, table and text that a run meets."""
+"""The refusals that never end and are tried.
+
+There is one for each kind of destination, table and text that a run meets.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ _What: TypeAlias = tuple[str, ...]
 
 
 def lasting(history: History) -> Iterator[Choice]:
-    """At the first call of flowguard's own that meets it. A call of user code that is refused is a stage that fails."""
+    """Yield each such refusal once at the first call of flowguard's own that meets it.
+
+    A call of user code that is refused is a stage that fails.
+    """
     seen: set[_What] = set()
     for made in history.calls:
         if made.site.is_users:
@@ -28,7 +34,7 @@ def lasting(history: History) -> Iterator[Choice]:
 
 
 def lasting_for_letters(history: History) -> Iterator[Choice]:
-    """The dead letters' own queue, where a refusal led to the first of them."""
+    """Yield a refusal by the dead letters' own queue where another refusal led to the first of them."""
     for one in history.posted:
         if (one.is_letter or one.is_unsent) and one.call:
             yield Choice(one.call, Kind.REFUSED)
@@ -36,7 +42,7 @@ def lasting_for_letters(history: History) -> Iterator[Choice]:
 
 
 def _met(history: History, made: Made) -> Iterator[tuple[_What, int]]:
-    """With what the choice says behind the hyphen."""
+    """Yield what a call needs with what the choice says behind the hyphen."""
     if made.service == "dynamodb":
         run_table, *others = made.target.split(", ")
         yield (made.service, run_table, str(made.site)), 0
@@ -51,12 +57,12 @@ def _met(history: History, made: Made) -> Iterator[tuple[_What, int]]:
 
 
 def _stage(history: History, made: Made) -> str:
-    """Whose worker makes the call."""
+    """Return the stage whose worker makes the call."""
     return history.deliveries[made.worker - 1].stage or ""
 
 
 def _role(message: Posted) -> str:
-    """What a message is to its run."""
+    """Return what a message is to its run."""
     if message.is_letter or message.is_unsent:
         return "dead letter"
     if FLOW_STAGE not in message.attributes:

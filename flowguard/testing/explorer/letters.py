@@ -1,4 +1,4 @@
-"""Dead letters of a history, and how they are sent back: as ``flowguard dlq redrive`` does, or the console."""
+"""Dead letters of a history and how they are sent back, as ``flowguard dlq redrive`` or the console does it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ from flowguard.worker.redrive import Judgement, judge
 
 
 def letters(history: History, flows: Sequence[AnyFlow]) -> list[Posted]:
-    """What was sent to the flows' queues of dead letters, in its order; copies too."""
+    """Return the dead letters sent to the flows' queues for them in the order of sending. Copies are included."""
     queues = {f"sqs:{flow.dead_letters.short_name}" for flow in flows if isinstance(flow.dead_letters, Queue)}
     return [one for one in history.posted if one.to in queues and one.is_letter]
 
 
 def read(found: Posted, flows: Sequence[AnyFlow], now: int) -> Letter | None:
-    """As a reading of its queue gives it; None where no flow of these has sent it, or it cannot be sent back."""
+    """Read a dead letter as a read of its queue returns it.
+
+    None where no flow of these has sent it, or where it cannot be sent back.
+    """
     flow = _flow_of(found, flows)
     letter = Letter.read(_received(found), now=now, flow=flow)
     return letter if flow is not None and letter.message is not None else None
@@ -36,7 +39,7 @@ def judged(letter: Letter, item: RunItem | None, now: int) -> Judgement:
 
 
 def sent_back(letter: Letter) -> Posted | None:
-    """The message that goes to its stage's queue; None where the flow has no such stage any more."""
+    """Return the message that goes to its stage's queue. None where the flow has no such stage any more."""
     message, flow = letter.returning(), letter.flow
     try:
         if flow is None:
@@ -56,7 +59,7 @@ def _flow_of(found: Posted, flows: Sequence[AnyFlow]) -> AnyFlow | None:
 
 
 def _received(found: Posted) -> Mapping[str, Any]:
-    """What ReceiveMessage answers."""
+    """Return what ReceiveMessage answers."""
     return {
         "MessageId": f"letter-{found.call}",
         "ReceiptHandle": f"letter-{found.call}",

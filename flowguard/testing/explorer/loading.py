@@ -1,4 +1,4 @@
-"""What is explored, by import path: flows, and plain handlers, each with the queue that it reads."""
+"""What is explored by import path: flows and plain handlers with the queues that they read."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from flowguard.testing.explorer.plain import Handler, PlainFunction
 def load_explored(
     names: Sequence[str], queues: Sequence[str], *, visibility: int, timeout: int | None
 ) -> list[AnyFlow | PlainFunction]:
-    """``queues`` are those of the plain handlers, in the order of their names. Raises
-    :class:`flowguard.local.loading.NoSuchFlow` for what is neither flow nor handler."""
+    """Load flows and plain handlers. ``queues`` are those of the handlers in the order of their names.
+
+    Raises :class:`flowguard.local.loading.NoSuchFlow` for what is neither flow nor handler and SettingsError where
+    queues and handlers do not match in number.
+    """
     left = list(queues)
     found: list[AnyFlow | PlainFunction] = []
     for name in dict.fromkeys(names):
@@ -34,7 +37,7 @@ def load_explored(
 
 
 def modules_of(explored: Iterable[AnyFlow | PlainFunction]) -> list[ModuleType]:
-    """Where they were written, each once."""
+    """Return the modules in which they were written, each once."""
     found = (one.module if isinstance(one, PlainFunction) else sys.modules.get(one.__module__) for one in explored)
     return [one for one in dict.fromkeys(found) if one is not None]
 

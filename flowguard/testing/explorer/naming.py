@@ -1,4 +1,4 @@
-"""By what messages are compared between schedules: their ids without what depends on when something happened.
+"""The names by which messages are compared: their ids without what depends on when something happened.
 
 ::
 
@@ -26,8 +26,11 @@ _Run: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True)
 class Names:
-    """``bases`` are what the ids of a run's messages begin with. ``commits`` are each run's hops with the redrive of
-    their last commit. ``several`` are request ids that more than one object has."""
+    """The parts of message ids that a history explains.
+
+    ``bases`` are what the ids of a run's messages begin with. ``commits`` are each run's hops with the redrive of their
+    last commit. ``several`` are request ids that more than one object has.
+    """
 
     bases: Mapping[str, _Run]
     commits: frozenset[tuple[_Run, int, int]]
@@ -47,7 +50,7 @@ class Names:
         )
 
     def plain(self, own: str) -> str:
-        """An id without its digest, and without the marks of redrives whose commits counted."""
+        """Return an id without its digest and without the marks of redrives whose commits counted."""
         found = _SENT.fullmatch(own)
         if found is None or (run := self.bases.get(found["base"])) is None:
             return own
@@ -59,7 +62,7 @@ class Names:
 
 
 def _bases(item: RunItem) -> Iterator[str]:
-    """As the messages of this commit say it."""
+    """Yield what the ids of this commit's messages begin with."""
     for send in item.outbox.sends if item.outbox is not None and item.outbox.request_id == item.request_id else ():
         found = _SENT.fullmatch(send.id) if send.kind is not Kind.NEXT else None
         if found is not None and (int(found["hop"]), int(found["redrive"] or 0)) == (item.hop, item.redrive):

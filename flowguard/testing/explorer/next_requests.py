@@ -1,4 +1,4 @@
-"""A next request for each object that a schedule was about, to see whether anything stands in its way."""
+"""A next request for each object that a schedule was about. It shows whether anything stands in its way."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _A_WHILE: Final = timedelta(hours=1)
 
 
 class NextRequest(NamedTuple):
-    """``key`` is the run item's."""
+    """A next request for an object. ``key`` is the run item's."""
 
     key: str
     request_id: str
@@ -28,13 +28,13 @@ class NextRequest(NamedTuple):
 
 
 def moment_of_next(ground: Ground) -> int:
-    """When nobody holds an object any more, whatever its flow does on conflict."""
+    """Return when nobody holds an object any more, whatever its flow does on conflict."""
     longest = max((flow.abandoned_after for flow in ground.flows), default=timedelta(0))
     return ground.now() + (longest + _A_WHILE) // timedelta(milliseconds=1)
 
 
 def next_requests(history: History, ground: Ground) -> Iterator[NextRequest]:
-    """Each says what the first request for its object said, under an id and a time of its own."""
+    """Yield a next request for each object with what its first request said, under an id and a time of its own."""
     flows = {flow.name: flow for flow in ground.flows}
     seen: set[tuple[str, str]] = set()
     for one in history.deliveries:
@@ -51,7 +51,7 @@ def next_requests(history: History, ground: Ground) -> Iterator[NextRequest]:
 
 
 def _again(flow: AnyFlow, before: Message, own: str, now: int) -> Message:
-    """Of a flow whose objects are its requests it is for a new one."""
+    """Return the message under a new request id. In a flow whose objects are its requests the object is new, too."""
     object_id = before.object_id if isinstance(flow.object_id, str) else ObjectId(own)
     fresh = before._replace(request_id=RequestId(own), object_id=object_id, requested_at=now, retry=0, redrive=0)
     return fresh._replace(first_error=None, last_error=None, attempts=None)
