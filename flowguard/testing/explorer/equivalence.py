@@ -82,7 +82,7 @@ def differences(end: End, expected: End) -> list[Problem]:
 
 
 def nearest(end: End, references: Iterable[End]) -> list[Problem]:
-    """Return the differences from the undisturbed end that is most like this one. None where it equals one."""
+    """Return the differences from the undisturbed end that is most like this one. Empty where it equals one."""
     return min((differences(end, reference) for reference in references), key=len, default=[])
 
 

@@ -69,7 +69,7 @@ def broken(history: History, flows: Sequence[AnyFlow], users: Iterable[Invariant
 def _verdict(function: Invariant, view: View) -> str | None:
     try:
         answer = function(view)
-    except Exception as error:  # an invariant may say it in any way
+    except Exception as error:  # an invariant may raise any error
         return str(error) or f"{type(error).__name__} was raised"
     if answer is False:
         return "it does not hold"

@@ -1,4 +1,4 @@
-"""A report, or one schedule, as a page of HTML: one file that needs neither a network nor a script.
+"""A report or one schedule as a page of HTML: one file that needs neither a network nor a script.
 
 The same report gives the same bytes. So the page has no date, and not how many schedules a second there were.
 """
@@ -28,7 +28,10 @@ LONGEST: Final = 2000
 
 
 def page(report: Report) -> str:
-    """The whole report: violations with their time lines, the undisturbed run's, and which call met which faults."""
+    """Render the whole report.
+
+    The page has the violations with their time lines, the undisturbed run's time line and which call met which faults.
+    """
     facts = [
         Fact("schedules", report.schedules),
         Fact("calls", len(report.coverage)),
@@ -48,7 +51,7 @@ def page(report: Report) -> str:
 
 
 def page_of_schedule(trace: Trace) -> str:
-    """One schedule: its time line, and what is wrong after it."""
+    """Render one schedule with its time line and what is wrong after it."""
     facts = [
         Fact("workers", len(trace.lanes.lanes)),
         Fact("calls", sum(isinstance(one, Called) for one in trace.lanes.moments)),
@@ -82,7 +85,7 @@ class Other:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """``said`` is what the line is, ``lines`` empty where the file cannot be read."""
+    """An excerpt of source. ``said`` is what the line is and ``lines`` are empty where the file cannot be read."""
 
     said: str
     site: Site
@@ -91,7 +94,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A violation, and the lanes of its schedule. ``own``: they are drawn with it and not elsewhere on the page."""
+    """A violation and the lanes of its schedule. ``own``: they are drawn with it and not elsewhere on the page."""
 
     id: str
     violation: Violation
@@ -104,7 +107,7 @@ class Part:
 
     @property
     def sources(self) -> list[Source]:
-        """The line to change, and those at which it struck."""
+        """Return the line to change and the lines at which something struck."""
         found: dict[Site, str] = {}
         if self.violation.site is not None:
             found[self.violation.site] = "the line to change"
@@ -114,24 +117,24 @@ class Part:
 
     @property
     def struck(self) -> list[Called]:
-        """The calls at which something went wrong."""
+        """Return the calls at which something went wrong."""
         return _struck(self.lanes) if self.lanes is not None else []
 
     @property
     def struck_in_view(self) -> list[Called]:
-        """Those that are drawn."""
+        """Return the struck calls that are drawn."""
         shown = self.lanes.moments[:MOST] if self.lanes is not None else ()
         return [call for call in self.struck if call in shown]
 
     @property
     def compares(self) -> bool:
-        """Whether there is anything that was expected; an invariant of a user's own only says what is wrong."""
+        """Answer whether anything was expected. A user's own invariant only says what is wrong."""
         return any((one.expected, one.found) != (None, None) for one in self.violation.problems)
 
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """The calls of a stage: each with, for every kind of fault that any call met, whether this one did."""
+    """The calls of a stage. Each says for every kind of fault that any call met whether this call met it."""
 
     stage: str
     calls: tuple[tuple[str, tuple[bool, ...]], ...]
@@ -139,7 +142,7 @@ class Covered:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """``kinds`` heads the columns: a letter, and what it stands for."""
+    """The table of faults that calls met. ``kinds`` heads the columns: a letter and what it stands for."""
 
     kinds: tuple[tuple[str, str], ...]
     stages: tuple[Covered, ...]
@@ -188,7 +191,7 @@ def _environment() -> Environment:
 
 
 def _printable(value: object) -> str:
-    """Make printable what a template prints: an encoding must take the page, and a terminal may show it."""
+    """Make printable what a template prints. An encoding must take the page and a terminal may show it."""
     return Markup(printable(value)) if isinstance(value, Markup) else printable(str(value))  # noqa: S704 - is Markup
 
 
@@ -198,7 +201,7 @@ def _value(value: object) -> str:
 
 
 def _humps(name: str) -> Markup:
-    """A name that may be broken before its capitals: TransactWriteItems."""
+    """Mark the places before a name's capitals where it may be broken, as in TransactWriteItems."""
     return Markup("<wbr>").join(re.split(r"(?<=[a-z])(?=[A-Z])", name))
 
 

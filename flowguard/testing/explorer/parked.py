@@ -1,4 +1,4 @@
-"""Sends that a destination refused for good, as they lie among the dead letters."""
+"""Sends that a destination refused for good as they lie among the dead letters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flowguard.wire.attributes import Attribute
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """``letter`` is the message among the dead letters. ``to`` is written as in an outbox."""
+    """A parked send. ``letter`` is the message among the dead letters and ``to`` is written as in an outbox."""
 
     letter: Posted
     kind: str
@@ -24,7 +24,7 @@ class Parked:
     group: str | None
 
     def as_sent(self) -> Posted:
-        """The message as its receiver would have had it."""
+        """Return the message as its receiver would have had it."""
         to, body = parse_destination(self.to), self.letter.body
         if isinstance(to, Function):
             body = json.dumps({"Records": [{"body": body}]})
@@ -32,7 +32,7 @@ class Parked:
 
 
 def _address(to: Destination) -> str:
-    """As a message that was posted says it."""
+    """Return a destination's address as a posted message has it."""
     match to:
         case Queue():
             return f"sqs:{to.short_name}"
@@ -47,7 +47,7 @@ def _address(to: Destination) -> str:
 
 
 def parked(letter: Posted) -> Parked | None:
-    """Read a letter; None for every other message."""
+    """Read a letter. None for every other message."""
     said = letter.unsent
     if said is None:
         return None

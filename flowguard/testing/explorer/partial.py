@@ -14,25 +14,25 @@ ten."""
 
 
 def size(operation: str, params: Mapping[str, Any]) -> int:
-    """How many entries the call sends; 0 for what is no batch."""
+    """Count the entries that the call sends. 0 for what is no batch."""
     return len(params[BATCHES[operation]]) if operation in BATCHES else 0
 
 
 def parts(count: int) -> list[int]:
-    """A choice for each entry alone, and for all but each, where that is another."""
+    """Return a choice for each entry alone and for all but each where that is another choice."""
     single = list(range(1, count + 1))
     return single + [ALL_BUT + entry for entry in single if count > 2]
 
 
 def refused(more: int, count: int) -> tuple[int, ...]:
-    """The entries, from 1, that this choice refuses; none where the batch has no such entry."""
+    """Return the entries from 1 that this choice refuses. Empty where the batch has no such entry."""
     if not 0 < (entry := more if more <= ALL_BUT else more - ALL_BUT) <= count:
         return ()
     return (entry,) if more <= ALL_BUT else tuple(one for one in range(1, count + 1) if one != entry)
 
 
 def taken_in_part(call: ApiCall, proceed: Proceed, entries: Collection[int]) -> Response:
-    """Makes the call without these entries, and answers as the service does that refused them."""
+    """Make the call without these entries and answer as a service that refused them."""
     params, name = cast("dict[str, Any]", call.params), BATCHES[call.operation]
     every = list(params[name])
     params[name] = [one for number, one in enumerate(every, 1) if number not in entries]
@@ -51,7 +51,7 @@ def taken_in_part(call: ApiCall, proceed: Proceed, entries: Collection[int]) -> 
 
 
 def _events(taken: Sequence[Any], count: int, entries: Collection[int]) -> Response:
-    """EventBridge answers by position."""
+    """Build the answer of EventBridge, which lists entries by position."""
     left = list(taken)
     no = {"ErrorCode": "InternalFailure", "ErrorMessage": "the service failed"}
     answers = [no if number in entries else left.pop(0) for number in range(1, count + 1)]

@@ -34,7 +34,7 @@ _SECOND = 1000
 
 @dataclass(frozen=True, slots=True)
 class PlainFunction:
-    """``queue`` is the name of the queue that the handler reads, ``topic`` that of the topic in front of it.
+    """A handler with ``queue`` as the queue that it reads and ``topic`` as the topic in front of it. Both are names.
 
     ``visibility`` is the queue's visibility timeout, ``timeout`` how long the function may run, in seconds: as long as
     the visibility timeout, where nothing else is said. A worker that is held up for longer is dead.
@@ -67,17 +67,17 @@ class PlainFunction:
 
     @property
     def module(self) -> ModuleType | None:
-        """Where the handler was written."""
+        """Return the module in which the handler was written."""
         return sys.modules.get(getattr(self.handler, "__module__", ""))
 
     def deployed(self, clock: Clock, clients: SameClients) -> Function:
-        """The function with no execution environment yet. Of all environments the modules share the clients."""
+        """Return the function with no execution environment yet. The modules of all environments share the clients."""
         timeout = self.timeout * _SECOND if self.timeout is not None and self.timeout < self.visibility else None
         return Function(self.queue, _Deployed(self, clock, clients), self.visibility * _SECOND, timeout, plain=True)
 
 
 class _Deployed:
-    """What the event source mapping invokes."""
+    """The Lambda function that the event source mapping invokes."""
 
     def __init__(self, function: PlainFunction, clock: Clock, clients: SameClients) -> None:
         self._function = function
@@ -87,13 +87,13 @@ class _Deployed:
         self._numbers = itertools.count(1)
 
     def __call__(self, event: Any) -> Any:
-        """Answers the records to be delivered again, each by its id. Raises what the handler does."""
+        """Return the records to be delivered again, each by its id. Raises what the handler does."""
         records = [record["messageId"] for record in event["Records"]]
         context = self._context()
         handler = self._idle.pop() if self._idle else _cold(self._function.handler, self._clients)
         try:
             answer = handler(event, context)
-        except Exception:  # Python's runtime goes on after one; whoever is killed does not come back
+        except Exception:  # Python's runtime goes on after one; a killed environment is gone
             self._idle.append(handler)
             raise
         self._idle.append(handler)
@@ -111,8 +111,11 @@ class _Deployed:
 
 
 def _failed(answer: Any, records: list[str]) -> list[str]:
-    """The records that an event source mapping takes to have failed: all of them for an answer that names one which is
-    not there, or none by its right name. Nothing, and no list of failures, is success."""
+    """Return the records that an event source mapping takes to have failed.
+
+    Those are all records for an answer that names one which is not there, or none by its right name. An empty answer is
+    a success, and so is one with no list of failures.
+    """
     answer = json.loads(json.dumps(answer))  # as the runtime sends it; what cannot be sent is a failure
     failures = answer.get("batchItemFailures") if isinstance(answer, dict) else None
     if not failures:
@@ -128,7 +131,10 @@ def _failed(answer: Any, records: list[str]) -> list[str]:
 
 
 def _cold(handler: Handler, clients: SameClients) -> Handler:
-    """The same handler out of its module loaded once more; itself where that cannot be done."""
+    """Load the handler's module once more and return its handler.
+
+    Returns the same handler where that cannot be done.
+    """
     module, path = sys.modules.get(getattr(handler, "__module__", "")), getattr(handler, "__qualname__", "")
     spec = module.__spec__ if module is not None else None
     if module is None or spec is None or spec.loader is None or module.__name__ == "__main__":

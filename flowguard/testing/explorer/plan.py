@@ -1,4 +1,7 @@
-"""What can go wrong next: every fault at every call and delivery of a history, pairs of them, and random walks."""
+"""The schedules to try next.
+
+They are every fault at every call and delivery of a history, pairs of faults and random walks.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,11 @@ WALKED: Final = tuple(kind for kind in Kind if kind not in {Kind.REORDERED, Kind
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """``bound`` is how many schedules of two faults are tried, ``walks`` how many of more. After ``most`` different
-    violations the search ends. ``for_good`` says that refusals which never end are tried, too."""
+    """How many schedules are tried.
+
+    ``bound`` is how many schedules of two faults are tried and ``walks`` how many of more. After ``most`` different
+    violations the search ends. ``for_good`` says that refusals which never end are tried, too.
+    """
 
     bound: int
     walks: int
@@ -35,7 +41,7 @@ class Budget:
 
 
 def planned(first: History, seconds: Sequence[Schedule], budget: Budget) -> Iterator[Schedule]:
-    """``seconds`` may grow while the single faults are tried."""
+    """Yield all schedules in the order in which they are tried. ``seconds`` may grow during the single faults."""
     yield Schedule()
     yield from (Schedule((choice,)) for choice in choices_in(first))
     yield from (Schedule((choice,)) for choice in lasting(first) if budget.for_good)
@@ -51,7 +57,10 @@ def reorderings(history: History) -> Iterator[Choice]:
 
 
 def choices_in(history: History, *, after: Choice | None = None) -> Iterator[Choice]:
-    """Every fault at every call and delivery, later than the one that there is. A second fault comes in one variant."""
+    """Yield every fault at every call and delivery that is later than ``after``.
+
+    A second fault has one variant.
+    """
     firsts = {delivery.calls[0] for delivery in history.deliveries if delivery.calls}
     given_up = {delivery.worker for delivery in history.deliveries if delivery.given_up}
     for made in history.calls[_beyond(history, after) :]:
@@ -70,9 +79,12 @@ def _beyond(history: History, after: Choice | None) -> int:
 
 
 def follow_ups(history: History, flows: Sequence[AnyFlow]) -> Iterator[Choice]:
-    """What is always tried after a schedule, beyond the bound too: that each dead letter is sent back (where nothing
-    else went wrong than that SQS gave a record up also twice, at once and once more later), that a copy of what came
-    late comes as late again, and that where something is refused for good the dead letters' queue refuses, too."""
+    """Yield what is always tried after a schedule, beyond the bound too.
+
+    Each dead letter is sent back. Where nothing else went wrong than that SQS gave a record up, it is also sent back
+    twice at once, and once more later. A copy of what arrived late arrives as late again. Where something is refused
+    for good the dead letters' queue refuses, too.
+    """
     choices = history.schedule.choices
     redrives = [choice for choice in choices if choice.kind is Kind.REDRIVEN]
     is_plain = all(choice in redrives or _gives_up(choice) for choice in choices)
@@ -92,13 +104,13 @@ def _gives_up(choice: Choice) -> bool:
 
 
 def _after_the_copy(history: History) -> list[int]:
-    """The deliveries since the late one, it not among them."""
+    """Return the deliveries since the late copy without the copy itself."""
     copies = [place for place, one in enumerate(history.deliveries) if one.record in history.copies]
     return list(range(copies[0] + 2, len(history.deliveries) + 1)) if copies else []
 
 
 def _spread(schedules: Sequence[Schedule], bound: int) -> Sequence[Schedule]:
-    """All of them, or as many as the bound allows, evenly."""
+    """Select all schedules, or as many as the bound allows at even distances."""
     if len(schedules) <= bound:
         return schedules
     return [schedules[place * len(schedules) // bound] for place in range(bound)]

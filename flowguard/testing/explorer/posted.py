@@ -1,4 +1,7 @@
-"""Messages as they are handed to SQS, SNS, EventBridge and Lambda, and as a function's queue delivers them."""
+"""Messages as services take them and as a function's queue delivers them.
+
+The services are SQS, SNS, EventBridge and Lambda.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,10 @@ SENDING: Final = frozenset(BATCHES) | _SINGLE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posted:
-    """A message that a service took, ``at`` ms since 1970. ``to`` is ``sqs:carts``, ``sns:news``, ``events:default``,
-    ``lambda:price``. ``due`` is when a schedule sends it."""
+    """A message that a service took, ``at`` ms since 1970.
+
+    ``to`` is ``sqs:carts``, ``sns:news``, ``events:default`` or ``lambda:price``. ``due`` is when a schedule sends it.
+    """
 
     to: str
     body: str
@@ -42,43 +47,48 @@ class Posted:
 
     @property
     def id(self) -> str | None:
-        """The id by which a receiver drops copies."""
+        """Return the id by which a receiver drops copies."""
         found = self.attributes.get(REQUEST_ID)
         return found.value if found is not None else None
 
     @property
     def place(self) -> Place:
-        """Where it is in its run; hop 1, retry 0 for what is of no run."""
+        """Return where the message is in its run. Hop 1 and retry 0 for a message of no run."""
         found = self.attributes.get(PLACE)
         return _place(found.value) if found is not None else Place()
 
     @property
     def run(self) -> str:
-        """The key of the run item that a stage's message is about; it ends in ``#`` where it names no object."""
+        """Return the key of the run item that a stage's message is about. It ends in ``#`` where it names no object."""
         stage = self.attributes.get(FLOW_STAGE)
         flow = stage.value.partition("/")[0] if stage is not None else ""
         return f"run#{flow}#{self.place.object_id or ''}"
 
     @property
     def is_letter(self) -> bool:
-        """A dead letter of a stage: it says the redrive that it will be. What that sends to be tried again says a
-        retry, too."""
+        """Answer whether this is a dead letter of a stage. Such a letter says the redrive that it will be.
+
+        A message of that redrive which is to be tried again says a retry, too.
+        """
         return self.place.redrive > 0 and self.place.retry == 0 and not self.is_unsent
 
     @property
     def is_unsent(self) -> bool:
-        """A dead letter of a message that was refused for good, and is for no stage."""
+        """Answer whether this is a dead letter for no stage: that of a message that was refused for good."""
         return self.unsent is not None
 
     @property
     def unsent(self) -> Mapping[str, Any] | None:
-        """What such a letter says of the message."""
+        """Return what the letter of an unsent message says of it."""
         found = self._said.get("unsent")
         return found if isinstance(found, dict) else None
 
     @property
     def says_to(self) -> bool:
-        """A dead letter of a next hop's message that was refused for good: it says where it was to go."""
+        """Answer whether this is a dead letter of a next hop's message that was refused for good.
+
+        Such a letter says where the message was to go.
+        """
         return "to" in self._said
 
     @property
@@ -107,7 +117,7 @@ def _place(text: str) -> Place:
 def posted(
     service: str, operation: str, params: Mapping[str, Any], answer: Mapping[str, Any], **of_call: Any
 ) -> list[Posted]:
-    """The messages of a call that were taken."""
+    """Return the messages of a call that were taken."""
     if operation not in SENDING or _comes_round(params):
         return []
     entries: Any = params[BATCHES[operation]] if operation in BATCHES else [params]
@@ -145,12 +155,12 @@ def _one(service: str, params: Mapping[str, Any], entry: Mapping[str, Any], of_c
 
 
 def _comes_round(params: Mapping[str, Any]) -> bool:
-    """A schedule that is no one-time one, made by user code: nothing that a message's way depends on."""
+    """Answer whether a schedule is a recurring one of user code. No message's way depends on it."""
     return not str(params.get("ScheduleExpression", "at(")).startswith("at(")
 
 
 def _scheduled(entry: Mapping[str, Any], of_call: Mapping[str, Any]) -> Posted:
-    """A one-time schedule: its message has a body alone, which says everything where flowguard made it."""
+    """Read a one-time schedule. Its message has a body alone, which says everything where flowguard made it."""
     target = entry["Target"]
     body = str(target.get("Input", ""))
     zone = ZoneInfo(entry.get("ScheduleExpressionTimezone", "UTC"))
@@ -167,7 +177,7 @@ def _scheduled(entry: Mapping[str, Any], of_call: Mapping[str, Any]) -> Posted:
 
 
 def _noted(body: str) -> dict[str, Any]:
-    """The attributes of a notification; none where the body is something else."""
+    """Return the attributes of a notification. Empty where the body is something else."""
     try:
         found = json.loads(body)
     except ValueError:
@@ -176,7 +186,7 @@ def _noted(body: str) -> dict[str, Any]:
 
 
 def _inside(body: str) -> dict[str, Any]:
-    """Attributes, where the service has none: flowguard puts them into the body."""
+    """Return the attributes that flowguard puts into the body where the service has none."""
     try:
         found = json.loads(body)
         records = found.get("Records")

@@ -1,4 +1,4 @@
-"""What a check finds: one thing that is wrong at the end of a schedule."""
+"""The finding of a check: one thing that is wrong at the end of a schedule."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """``rule`` is the invariant's name, or ``equivalence``. ``where`` is the table, queue or run item that it is about;
-    two problems with equal rule and ``where`` are one problem met twice."""
+    """One thing that is wrong. ``rule`` is the invariant's name or ``equivalence``.
+
+    ``where`` is the table, queue or run item that it is about. Two problems with equal rule and ``where`` are one
+    problem met twice.
+    """
 
     rule: str
     where: str

@@ -14,7 +14,7 @@ from flowguard.worker.dead_letters import Letter
 
 
 class Redrives:
-    """Each is carried out once, as soon as its letter is there."""
+    """The redrives that are left to do. Each is carried out once, as soon as its letter is there."""
 
     def __init__(self, ground: Ground, schedule: Schedule, history: History) -> None:
         self._ground = ground
@@ -22,7 +22,7 @@ class Redrives:
         self._left = [choice for choice in schedule.choices if choice.kind is Kind.REDRIVEN]
 
     def next(self, inbox: Inbox) -> str | None:
-        """Send back the first letter that is named and there, and say so; None where there is none."""
+        """Send back the first letter that is named and there. Returns a note of it, or None where there is none."""
         ground, now = self._ground, self._ground.now()
         there = letters(self._history, ground.flows) if self._left else []
         for choice in [one for one in self._left if one.at <= len(there)]:

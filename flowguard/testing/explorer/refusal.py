@@ -1,4 +1,4 @@
-"""Refusals that never end: from one call on, a destination, a table or a stored object is out of reach for good."""
+"""Refusals that never end. From one call on a destination or a table or a stored object is out of reach for good."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flowguard.testing.explorer.schedule import DENIED
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An error of AWS's. ``shape`` is the second name that SQS has for some."""
+    """An error that AWS answers. ``shape`` is the second name that SQS has for some."""
 
     code: str
     status: int
@@ -25,14 +25,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """``service`` gives ``answer`` where ``name`` is needed: a queue, topic, bus, function, table, object key."""
+    """A refusal that never ends. ``service`` gives ``answer`` where ``name`` is needed.
+
+    ``name`` is that of a queue, topic, bus, function or table, or an object key.
+    """
 
     service: str
     name: str
     answer: Answer
 
     def concerns(self, call: ApiCall) -> bool:
-        """Whether the call needs what is refused."""
+        """Answer whether the call needs what is refused."""
         if call.service != self.service:
             return False
         if self.service == "dynamodb":
@@ -44,7 +47,7 @@ class Refusal:
         return call.operation == "GetQueueUrl" and self.answer is _GONE["sqs"] and queue_name(call.params) == self.name
 
     def error(self, call: ApiCall) -> Exception:
-        """The answer as boto3 raises it."""
+        """Return the answer as boto3 raises it."""
         said = self.answer
         error = {"Code": said.code, "Message": said.text.format(operation=call.operation, name=self.name)}
         if said.shape is not None:
@@ -59,7 +62,7 @@ class Refusal:
 
 
 def refusal_at(call: ApiCall, more: int) -> Refusal | None:
-    """What a choice at this call takes away; None where the call has no such part.
+    """Return what a choice at this call takes away. None where the call has no such part.
 
     ``more`` is 0 for a destination that is gone and ``DENIED`` for one that denies access; of DynamoDB it is the place
     of the table in the call, from 0.
@@ -78,7 +81,7 @@ def refusal_at(call: ApiCall, more: int) -> Refusal | None:
 
 
 def can_be_denied(service: str) -> bool:
-    """Whether a destination of this service has both answers."""
+    """Answer whether a destination of this service has both answers."""
     return service in _GONE and service in _DENIED
 
 

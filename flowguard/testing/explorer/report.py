@@ -1,4 +1,4 @@
-"""What an exploration found, for people and for programs."""
+"""The findings of an exploration for people and for programs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from flowguard.testing.explorer.site import Site
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """``schedule`` is the shortest that shows it, ``times`` how many did. ``site`` is the line of user code to change.
+    """A violation. ``schedule`` is the shortest that shows it and ``times`` is how many did.
 
-    ``struck`` says at which calls something went wrong, ``timeline`` all that happened, a line each. ``lanes`` is the
-    same as data.
+    ``site`` is the line of user code to change. ``struck`` says at which calls something went wrong, ``timeline`` all
+    that happened, a line each. ``lanes`` is the same as data.
     """
 
     schedule: str
@@ -36,8 +36,11 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``coverage`` maps each call, as it is shown, to the letters of the faults that it met. ``pairs_left`` is how many
-    schedules of two faults were beyond the bound; ``ends`` counts the different states at the end."""
+    """The result of an exploration.
+
+    ``coverage`` maps each call, as it is shown, to the letters of the faults that it met. ``pairs_left`` is how many
+    schedules of two faults were beyond the bound; ``ends`` counts the different states at the end.
+    """
 
     flows: tuple[str, ...]
     schedules: int
@@ -55,11 +58,11 @@ class Report:
 
     @property
     def rate(self) -> float:
-        """Schedules a second."""
+        """Return how many schedules ran a second."""
         return self.schedules / self.seconds if self.seconds else 0.0
 
     def __str__(self) -> str:
-        """As ``flowguard explore`` prints it."""
+        """Format the report as ``flowguard explore`` prints it."""
         lines: list[str] = []
         for number, violation in enumerate(self.violations, 1):
             lines += [*show(violation, f"violation {number} of {len(self.violations)}"), ""]
@@ -89,7 +92,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One schedule: ``timeline`` is a line for each thing that happened, ``lanes`` the same as data."""
+    """One schedule. ``timeline`` is a line for each thing that happened and ``lanes`` the same as data."""
 
     flows: tuple[str, ...]
     schedule: str
@@ -102,13 +105,13 @@ class Trace:
         return not self.violations
 
     def __str__(self) -> str:
-        """As ``flowguard explore --schedule`` prints it."""
+        """Format the trace as ``flowguard explore --schedule`` prints it."""
         found = [line for violation in self.violations for line in ("", *show(violation))]
         return "\n".join(map(one_line, [*self.timeline, *(found or ["", "0 violations"])]))
 
 
 def show(violation: Violation, title: str = "violation") -> list[str]:
-    """A violation as people read it."""
+    """Format a violation for people."""
     found = f"found by {_many(violation.times, 'schedule')}"
     lines = [f"{title}: {violation.rule}, schedule {violation.schedule}, {found}"]
     if violation.timeline:

@@ -1,4 +1,4 @@
-"""What is tried again, and when: I10 for retries, I13 for redrives."""
+"""Checks of what is tried again and when (I10 for retries and I13 for redrives)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flowguard.worker.redrive import Fate
 
 
 def retries_keep_to_their_policy(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """I10: no more attempts than the policy says, and delays as it declares them."""
+    """Check I10: no more attempts than the policy says and delays as it declares them."""
     stages = {f"{flow.name}/{stage.name}": (flow, stage) for flow in flows for stage in flow.stages}
     for message in history.posted:
         said = message.attributes.get("flowstage")
@@ -45,8 +45,11 @@ def _delays(
 
 
 def _delay(sent: Posted, worked: Worked, told: int) -> int:
-    """Of a schedule as it was told, where that lies between when its worker began and when it was made: it names whole
-    seconds."""
+    """Return the delay in seconds with which a retry was sent.
+
+    For a schedule it is the reported delay where that fits: the due time less the delay lies between when its worker
+    began and when the schedule was made. A schedule names whole seconds.
+    """
     if sent.due is None:
         return sent.delay
     is_right = worked.at <= sent.due - told * 1000 <= sent.at + 1000
@@ -64,7 +67,10 @@ def _is_retry_of(sent: Posted, message: Message) -> bool:
 
 
 def _bounds(flow: AnyFlow, policy: RetryPolicy, retry: int, error: str) -> Iterator[tuple[int, int]]:
-    """Seconds, for each policy that the error may have; it is known by its name."""
+    """Yield the least and the longest delay in seconds for each policy that the error may have.
+
+    The error is known by its name.
+    """
     for one in _policies(policy):
         longest = min(one.backoff.seconds(retry), one.max_delay.total_seconds())
         yield round(longest * (1 - one.jitter)), round(longest)
@@ -82,8 +88,10 @@ def _names(kind: type[BaseException]) -> set[str]:
 
 
 def redrives_are_judged_right(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """I13: a redrive after a newer run, or of what has gone on, changes nothing; what is said to be REDRIVEN is, and
-    nothing else is."""
+    """Check I13: exactly what is said to be REDRIVEN is redriven.
+
+    A redrive after a newer run, or of what has gone on, changes nothing.
+    """
     for redriven in history.redriven:
         if not redriven.message.object_id:
             continue
@@ -125,7 +133,7 @@ def _changed_nothing(history: History, redriven: Redriven, why: str) -> Iterator
 
 
 def _was_given(history: History, redriven: Redriven) -> bool:
-    """Whether a worker that got it was granted its hop."""
+    """Answer whether a worker that received the redrive was granted its hop."""
     workers = {one.worker for one in history.deliveries if one.record in redriven.records}
     mine = (one.item for one in history.versions[redriven.after_version :] if one.worker in workers)
     wanted = redriven.message.request_id, redriven.message.hop, redriven.message.redrive, False
@@ -133,7 +141,7 @@ def _was_given(history: History, redriven: Redriven) -> bool:
 
 
 def _is_taken(history: History, redriven: Redriven) -> bool:
-    """By a worker of this attempt, or the run was taken over before it came."""
+    """Answer whether a worker of this attempt took the redrive, or the run was taken over before it arrived."""
     later = [one.item for one in history.versions[redriven.after_version :] if one.key == redriven.key]
     return any(item is not None and _reached(item, redriven.message) for item in later)
 

@@ -1,4 +1,4 @@
-"""A schedule: what goes wrong, and when, as a short id that says it all: ``d3.l7``.
+"""A schedule: what goes wrong and when. Its short id, such as ``d3.l7``, says it all.
 
 A number counts the AWS calls of the whole run from 1, in the order in which they are made; with ``x`` and ``o`` it
 counts deliveries, with ``r`` dead letters. Calls that only look a name up, such as ``GetQueueUrl``, are not counted:
@@ -38,7 +38,7 @@ from flowguard.errors import FlowguardError
 
 
 class Kind(StrEnum):
-    """What goes wrong. The value is its letter in an id."""
+    """A kind of fault. The value is its letter in an id."""
 
     DIES_BEFORE = "d"
     DIES_AFTER = "a"
@@ -79,7 +79,7 @@ _CHOICE = re.compile(r"([a-z])([1-9][0-9]{0,5})(?:-([1-9][0-9]{0,5}))?")
 
 
 class NoSuchSchedule(FlowguardError):
-    """The id cannot be read. Says which part of it."""
+    """The id cannot be read. The error says which part of it."""
 
     def __init__(self, text: str, part: str) -> None:
         super().__init__(text, part)
@@ -93,8 +93,10 @@ class NoSuchSchedule(FlowguardError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Choice:
-    """One thing that goes wrong. ``at`` is a call's number, a delivery's or a dead letter's, from 1; ``more`` depends
-    on the kind."""
+    """One thing that goes wrong.
+
+    ``at`` is the number of a call, a delivery or a dead letter, from 1. ``more`` depends on the kind.
+    """
 
     at: int
     kind: Kind
@@ -106,7 +108,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Equal schedules of equal flows and messages give equal runs."""
+    """The choices of one run. Equal schedules of equal flows and messages give equal runs."""
 
     choices: tuple[Choice, ...] = ()
 
@@ -116,7 +118,7 @@ class Schedule:
 
     @classmethod
     def parse(cls, text: str) -> Schedule:
-        """Raises :class:`NoSuchSchedule`."""
+        """Parse an id. Raises :class:`NoSuchSchedule`."""
         if text == NOTHING:
             return cls()
         return cls(tuple(_choice(text, part) for part in text.split(".")))
@@ -128,12 +130,12 @@ class Schedule:
         return Schedule(self.choices[:place] + self.choices[place + 1 :])
 
     def plainer(self, place: int) -> Schedule:
-        """The choice at this place without what it says behind the hyphen."""
+        """Return the schedule with the choice at this place without what it says behind the hyphen."""
         plain = replace(self.choices[place], more=0)
         return Schedule((*self.choices[:place], plain, *self.choices[place + 1 :]))
 
     def find(self, at: int, kinds: frozenset[Kind]) -> list[Choice]:
-        """What goes wrong at this call or delivery."""
+        """Return what goes wrong at this call or delivery."""
         return [choice for choice in self.choices if choice.at == at and choice.kind in kinds]
 
     def has(self, kinds: frozenset[Kind]) -> bool:

@@ -1,4 +1,7 @@
-"""Which schedules are run: undisturbed orders first, then every single fault, then pairs, then random walks."""
+"""The search for violations.
+
+It runs undisturbed orders first, then every single fault, then pairs, then random walks.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ Group = tuple[str, str, str]
 
 
 class Search:
-    """Runs schedules and remembers of each no more than what it adds."""
+    """A search that runs schedules and remembers of each no more than what it adds."""
 
     def __init__(self, ground: Ground, invariants: Sequence[Invariant], free: Free) -> None:
         self._ground = ground
@@ -48,7 +51,10 @@ class Search:
     # -- one schedule
 
     def references(self) -> History:
-        """Every undisturbed order of deliveries, up to a bound: what the end may be. The first order's history."""
+        """Run every undisturbed order of deliveries up to a bound and record what the end may be.
+
+        Returns the first order's history.
+        """
         first = self._run(Schedule())
         ahead = [Schedule()]
         while ahead and self._orders < MOST_ORDERS:
@@ -62,7 +68,7 @@ class Search:
         return first
 
     def check(self, schedule: Schedule) -> tuple[History, dict[Group, Violation]]:
-        """Run it, and what is wrong after it."""
+        """Run a schedule and return its history with what is wrong after it."""
         history = self._run(schedule)
         found: dict[Group, Violation] = {}
         for problem in self._problems(history):
@@ -117,7 +123,7 @@ class Search:
         return self.report(first, pairs_left=max(0, len(seconds) - budget.bound))
 
     def report(self, first: History, pairs_left: int = 0) -> Report:
-        """What has been found so far."""
+        """Return what has been found so far."""
         return Report(
             flows=self._ground.names,
             schedules=self._schedules,
@@ -133,8 +139,10 @@ class Search:
     def _schedules_of(
         first: History, seconds: Sequence[Schedule], budget: Budget
     ) -> Iterator[tuple[Schedule, list[Schedule]]]:
-        """``seconds`` grows while the single faults are tried. What is put into the list that comes with a schedule is
-        tried next."""
+        """Yield each schedule with a list. What is put into the list is tried next.
+
+        ``seconds`` grows while the single faults are tried.
+        """
         for schedule in planned(first, seconds, budget):
             ahead = [schedule]
             while ahead:
@@ -158,11 +166,11 @@ class Search:
 
 
 def _has_failed(differ: Sequence[Problem]) -> bool:
-    """A run that undisturbed does not fail."""
+    """Answer whether a run failed that does not fail undisturbed."""
     return any(problem.rule == "I14" for problem in differ)
 
 
 def _may_fail(history: History) -> bool:
-    """Whether a run may have failed by right: user code was told of an error, or SQS gave a record up."""
+    """Answer whether a run may have failed by right: user code met an error or SQS gave a record up."""
     told = any(made.fault in RAISED and made.site.is_users for made in history.calls)
     return told or any(delivery.given_up for delivery in history.deliveries)

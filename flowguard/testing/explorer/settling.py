@@ -1,4 +1,4 @@
-"""What was accepted ends, and what was committed is sent: I6, I7, I14."""
+"""Checks that what was accepted ends and what was committed is sent (I6 and I7 and I14)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _PASSED_BY: Final = (Event.STALE, Event.SUPERSEDED, Event.IGNORED, Event.DONE, E
 
 
 def requests_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """I6: at rest each accepted request is COMPLETED, FAILED with one dead letter, or has been passed by."""
+    """Check I6: at rest each accepted request is settled.
+
+    It is COMPLETED, FAILED with one dead letter, or has been passed by.
+    """
     seen = {(one.key, one.item.request_id) for one in history.versions if one.item is not None}
     passed = {
         (f"run#{happening.message.flow}#{happening.message.object_id}", happening.message.request_id)
@@ -45,7 +48,10 @@ def requests_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator
 
 
 def _dead(history: History, key: str, item: RunItem) -> set[tuple[str, int, int]]:
-    """Copies once, and without those that were sent back before it failed again, by whoever did it."""
+    """Return the run's dead letters. Copies count once.
+
+    Letters that were sent back before the run failed again do not count. It makes no difference who sent them back.
+    """
     redriven = {
         (one.message.hop, one.message.redrive)
         for one in history.redriven
@@ -65,8 +71,11 @@ def _dead(history: History, key: str, item: RunItem) -> set[tuple[str, int, int]
 
 
 def outboxes_are_sent(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """I7: of each commit at least once, what carries the run on after everything else. What its destination refuses for
-    good is among the dead letters instead."""
+    """Check I7: everything that a commit records is sent at least once.
+
+    What carries the run on is sent after everything else. What its destination refuses for good is among the dead
+    letters instead.
+    """
     standing, latest = Standing.of(history, flows), history.latest()
     sent: dict[_Own, int] = {}
     for number, message in enumerate(history.posted):
@@ -94,7 +103,10 @@ def _sent(key: str, sends: Sequence[Send], sent: Mapping[_Own, int], *, supersed
 
 
 def _own(send: Send) -> _Own:
-    """A next hop's message is told by the hop that it begins, any other by its id."""
+    """Return what identifies a send.
+
+    A next hop's message is identified by the hop that it begins, any other by its id.
+    """
     if send.kind is SendKind.NEXT:
         said = {name: attribute.value for name, attribute in send.attributes.items()}
         return _hop(said[REQUEST_ID], said[FLOW_STAGE], Place.parse(said[PLACE]))
@@ -106,7 +118,7 @@ def _hop(request: str, stage: str, place: Place) -> _Own:
 
 
 def _owns(message: Posted) -> Iterator[_Own]:
-    """What a message that was posted is: sent or parked."""
+    """Yield what identifies a message that was sent or parked."""
     if (kept := parked(message)) is not None:
         yield (kept.id,)
     elif message.id is not None:
@@ -116,11 +128,14 @@ def _owns(message: Posted) -> Iterator[_Own]:
 
 
 def success_stays(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """I14: a lost answer to an applied write never turns success into failure. That a run failed at all although only
-    answers were lost is seen by its end."""
+    """Check I14: a lost answer to an applied write never turns success into failure.
+
+    That a run failed at all although only answers were lost shows in the comparison of its end with the undisturbed
+    one.
+    """
     completed: set[tuple[str, str]] = set()
     for key, item in ((one.key, one.item) for one in history.versions):
-        if item is None:  # expired: what comes then is new
+        if item is None:  # expired: a later version is of a new run
             completed = {one for one in completed if one[0] != key}
             continue
         completed = {one for one in completed if one[0] != key or one[1] == item.request_id}  # an id may be used again

@@ -1,4 +1,4 @@
-"""The shortest schedule that still shows it: faults are dropped and made plainer, one after another, while it does."""
+"""The shortest schedule that still shows a violation. Faults are dropped or made plainer one by one while it does."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from flowguard.testing.explorer.schedule import Schedule
 
 
 def shrunk(schedule: Schedule, still: Callable[[Schedule], bool]) -> Schedule:
-    """``still`` runs a schedule and says whether it shows the same."""
+    """Reduce a schedule as far as it still shows the violation.
+
+    ``still`` runs a schedule and says whether it shows the same.
+    """
     while (simpler := next(filter(still, _simpler(schedule)), None)) is not None:
         schedule = simpler
     return schedule
 
 
 def _simpler(schedule: Schedule) -> Iterator[Schedule]:
-    """With one fault less, then with one fault plainer: ``z3`` for ``z3-4``."""
+    """Yield the schedule with one fault less and then with one fault plainer: ``z3`` for ``z3-4``."""
     places = range(len(schedule.choices))
     if len(places) > 1:
         yield from (schedule.without(place) for place in places)

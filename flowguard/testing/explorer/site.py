@@ -1,4 +1,4 @@
-"""Where a call comes from: the user's own line, or the step of flowguard's that makes it."""
+"""The place that a call comes from: the user's own line or the step of flowguard's that makes it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ _STEPS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """``file`` is empty for a call of flowguard's own; then ``function`` is the step: claim, commit, dispatch.
-    ``by_library`` says that an installed library makes the call, which the line asks for something."""
+    """The place of a call. ``file`` is empty for a call of flowguard's own.
+
+    Then ``function`` is the step: claim, commit, dispatch. ``by_library`` says that an installed library makes the call
+    and the line asks that library for something.
+    """
 
     file: str
     line: int
@@ -41,7 +44,7 @@ class Site:
 
     @property
     def text(self) -> str:
-        """The line of source itself."""
+        """Return the line of source itself."""
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
@@ -49,8 +52,11 @@ class Site:
 
 
 def calling_site(until: str) -> Site:
-    """The innermost frame outside flowguard and installed libraries, up to the function ``until`` of the explorer's.
-    Where all the code is installed, it is the innermost of that which is not AWS's."""
+    """Return the site of the innermost frame outside flowguard and installed libraries.
+
+    The search goes up to the explorer's function ``until``. Where all the code is installed, it is the innermost frame
+    of that which is not AWS's.
+    """
     step, installed = "flowguard", None
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != until:
@@ -69,7 +75,7 @@ def calling_site(until: str) -> Site:
 
 
 class _Code(Enum):
-    """Whose a file is."""
+    """The kind of code that a file is."""
 
     USERS = "user code"
     INSTALLED = "an installed library"
@@ -87,6 +93,6 @@ def _code_of(file: str) -> _Code:
 
 
 def _short(file: str) -> str:
-    """As seen from the current directory, where it is below it."""
+    """Return the path relative to the current directory where the file is below it."""
     path = Path(file)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,5 +1,8 @@
-"""What refusals that never end may lead to: parked, failed by name, or left to SQS; never a loop, and never in the way
-of the next request."""
+"""Checks of what refusals that never end lead to.
+
+What is refused is parked, failed by name or left to SQS. It never loops and never stands in the way of the next
+request.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,11 @@ LOST: Final = "lost"
 
 @dataclass(frozen=True)
 class Standing:
-    """The refusals of a history that never end. ``dead_letters`` says that a flow's queue for them is among them,
-    ``run_table`` that it is, and ``texts`` that objects in S3 are gone. ``inboxes`` is where
-    messages are read."""
+    """The refusals of a history that never end.
+
+    ``dead_letters`` says that a flow's queue for them is among them, ``run_table`` that the run table is and ``texts``
+    that objects in S3 are gone. ``inboxes`` is where messages are read.
+    """
 
     refusals: tuple[Refusal, ...]
     run_table: bool
@@ -53,7 +58,7 @@ class Standing:
         )
 
     def refuses(self, to: Destination) -> bool:
-        """Whether nothing is sent there any more."""
+        """Answer whether nothing is sent there any more."""
         if isinstance(to, Queue | Topic):
             service, name = ("sqs", to.short_name) if isinstance(to, Queue) else ("sns", to.arn.rpartition(":")[2])
         else:
@@ -61,15 +66,18 @@ class Standing:
         return any((one.service, one.name) == (service, name) for one in self.refusals)
 
     def to_be_sent(self, sends: Sequence[Send]) -> list[Send]:
-        """Without what can neither be sent nor parked, and the next hop's message behind it; nothing of an outbox whose
-        text may be gone."""
+        """Return the sends without those that can neither be sent nor parked.
+
+        Where there are such sends the next hop's message is left out, too. Of an outbox whose text may be gone nothing
+        is left.
+        """
         if self.texts:
             return []
         left = [send for send in sends if not (self.dead_letters and self.refuses(send.to))]
         return left if len(left) == len(sends) else [send for send in left if not send.kind.is_last]
 
     def waits(self, history: History, key: str, item: RunItem) -> bool:
-        """Whether a run that has not ended stands where it may: its next hop's message is parked, or kept."""
+        """Answer whether a run that has not ended stands where it may: its next hop's message is parked or kept."""
         if self.run_table or self.dead_letters:
             return True
         hops = (item.hop, item.hop + 1) if self.texts else (item.hop + 1,)
@@ -79,7 +87,10 @@ class Standing:
         )
 
     def ends_elsewhere(self, history: History) -> bool:
-        """Whether the end may differ from the undisturbed one: a run failed by right, waits, or was never started."""
+        """Answer whether the end may differ from the undisturbed one.
+
+        It may where a run failed by right, waits or was never started.
+        """
         if not self.refusals:
             return False
         if self.run_table or self.dead_letters:
@@ -92,7 +103,7 @@ class Standing:
 
 
 def _inboxes(flows: Sequence[AnyFlow]) -> Iterator[str]:
-    """As messages that were posted say it."""
+    """Yield the addresses that posted messages have for queues and topics of stages."""
     for flow in flows:
         yield from (f"sqs:{queue_of(flow, stage)}" for stage in flow.stages)
     yield from (f"sns:{topic}" for topic in topics(flows).values())
@@ -104,7 +115,7 @@ def _is_run_table(history: History, refusal: Refusal) -> bool:
 
 
 def refusals_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """I6: what is refused for good is given up by name, and leaves the object to the next request."""
+    """Check I6: what is refused for good is FAILED or parked by name and leaves the object to the next request."""
     if not history.refusals:
         return
     standing = Standing.of(history, flows)
@@ -119,7 +130,7 @@ def refusals_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator
 
 
 def _nothing_else_happens(history: History, standing: Standing) -> Iterator[Problem]:
-    """A record whose worker the run table refuses stays with its queue, and leads to nothing."""
+    """Check that a record whose worker the run table refuses stays in its queue and leads to nothing."""
     refused: dict[int, int] = {}
     for made in history.calls:
         if made.fault is Kind.REFUSED and _is_own(made, "dynamodb"):
@@ -137,7 +148,7 @@ def _nothing_else_happens(history: History, standing: Standing) -> Iterator[Prob
 
 
 def _nothing_goes_round(history: History) -> Iterator[Problem]:
-    """What is the same each time is not left for SQS to give up."""
+    """Check that a record which fails the same way each time is not left for SQS to give up."""
     if any(choice.kind in DEATHS and choice.more == LAST_RECEIVE for choice in history.schedule.choices):
         return
     for one in history.deliveries:
@@ -148,7 +159,7 @@ def _nothing_goes_round(history: History) -> Iterator[Problem]:
 
 
 def _parked_is_told(history: History) -> Iterator[Problem]:
-    """With the reason in the letter, and by an event."""
+    """Check that a parked message has the reason in its letter and is reported by an event."""
     for one in history.posted:
         if not (one.is_unsent or one.says_to) or not one.call:
             continue
@@ -161,7 +172,7 @@ def _parked_is_told(history: History) -> Iterator[Problem]:
 
 
 def _failures_name_it(history: History) -> Iterator[Problem]:
-    """A run that the refusal of a table ended."""
+    """Check that a run which failed by the refusal of a table names that refusal."""
     refused = {
         made.worker
         for made in history.calls

@@ -1,4 +1,4 @@
-"""The hook at each call of a run: counts it, strikes where the schedule says so, and notes what came of it."""
+"""The hook at each call of a run. It counts the call, strikes where the schedule says so and notes the effects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Answer = TypeVar("Answer")
 
 
 class Strikes:
-    """An interceptor. ``worker`` is whoever has the turn; ``before`` may hold it up, and answers how it was.
+    """An interceptor. ``worker`` has the turn; ``before`` may hold it up and returns how it was held up.
 
     ``effects`` counts, for what a worker is to do, the writes and sends that user code made by itself. ``scheduled``
     are the messages of schedules that have not come due.
@@ -70,7 +70,7 @@ class Strikes:
         )
 
     def go_on_undisturbed(self, history: History) -> None:
-        """Note what follows in another history. Nothing new goes wrong; what is refused for good stays so."""
+        """Note what follows in another history. Nothing new goes wrong and what is refused for good stays so."""
         self.history, self._schedule = history, Schedule()
 
     def _begin_to_refuse(self, made: Made, call: ApiCall, choice: Choice) -> None:
@@ -150,7 +150,10 @@ class Strikes:
         return answer
 
     def _quietly(self, step: Callable[[], Answer]) -> Answer:
-        """What is called within is the explorer's own, or what it takes to supply a queue: no call of the run."""
+        """Run a step whose calls are no calls of the run.
+
+        They are the explorer's own, or what it takes to supply a queue.
+        """
         self._quiet = True
         try:
             with self._ground.chance.aside():
@@ -159,7 +162,7 @@ class Strikes:
             self._quiet = False
 
     def _postponed(self, call: ApiCall) -> Response | None:
-        """The records are here and not in the engine's queues."""
+        """Answer ChangeMessageVisibility here. The records are here and not in the engine's queues."""
         if call.operation != "ChangeMessageVisibility":
             return None
         held = self._queues.find(call.params["ReceiptHandle"])

@@ -1,4 +1,4 @@
-"""A history as lines, by worker: deliveries, calls with their places in the source, and what went wrong where."""
+"""A history as lines by worker: deliveries and calls with their places in the source and what went wrong where."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ _HELD: Final = {
 
 
 def timeline(history: History) -> tuple[str, ...]:
-    """In the order in which it happened. ``w1`` is the worker of the first delivery. What a next request led to, while
-    something is refused for good, follows with numbers of its own."""
+    """Return the history's lines in the order in which they happened. ``w1`` is the worker of the first delivery.
+
+    What a next request led to while something is refused for good follows with numbers of its own.
+    """
     after = [] if history.after is None else ["  … and asked for once more:", *_lines(history.after)]
     return (*_lines(history), *after)
 
 
 def struck(history: History) -> tuple[str, ...]:
-    """What went wrong, a sentence each."""
+    """Return what went wrong, a sentence each."""
     found = [f"call {made.number}, {called(made)}: {fault(made)[2:]}" for made in history.struck()]
     found += [f"call {made.number}, {called(made)}: {_HELD[kind]}" for made in history.calls for kind in made.held]
     found += [note.text for note in history.notes if note.worker is None]
@@ -43,7 +45,7 @@ def struck(history: History) -> tuple[str, ...]:
 
 
 def fault(made: Made) -> str:
-    """What struck a call, after a mark; empty where nothing did."""
+    """Describe what struck a call after a mark. Empty where nothing did."""
     if made.fault is Kind.REFUSED and made.applied:
         return "╳ what it stored is gone for good"
     if not made.refused:
@@ -53,7 +55,7 @@ def fault(made: Made) -> str:
 
 
 def called(made: Made) -> str:
-    """A call, and where it is made."""
+    """Describe a call and where it is made."""
     return (
         f"{made.operation} {made.target} at {made.site}" if made.site.is_users else f"{made.operation} of {made.site}"
     )
@@ -73,7 +75,7 @@ def _lines(history: History) -> Iterator[str]:
 
 
 def _noted(history: History, note: Noted, unseen: dict[int, Worked]) -> Iterator[str]:
-    """A worker is introduced before anything is said of it."""
+    """Yield a note. A worker is introduced before anything is said of it."""
     if note.worker is not None and (entry := unseen.pop(note.worker, None)) is not None:
         yield _line(history, entry.at, entry.worker, _delivered(entry))
     yield _line(history, note.at, note.worker, f"… {note.text}")

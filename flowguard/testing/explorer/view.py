@@ -1,4 +1,4 @@
-"""What an invariant of a user's own is given: tables and messages as they are at the end of a schedule."""
+"""The view that a user's own invariant receives: tables and messages as they are at the end of a schedule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from flowguard.testing.explorer.posted import Posted
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """``body`` is read where it is JSON. ``id`` is by what a receiver drops copies; without one each copy counts."""
+    """A sent message.
+
+    ``body`` is parsed where it is JSON. A receiver drops copies by ``id``; without one each copy counts.
+    """
 
     to: str
     body: Any
@@ -37,15 +40,15 @@ class View:
         self._history = history
 
     def table(self, name: str) -> Sequence[Mapping[str, Any]]:
-        """All items of a table, as plain values."""
+        """Return all items of a table as plain values."""
         return self._history.tables.get(name, ())
 
     def item(self, table: str, **key: Any) -> Mapping[str, Any] | None:
-        """The item with these attributes: ``view.item("totals", day="2026-01-01")``."""
+        """Return the item with these attributes: ``view.item("totals", day="2026-01-01")``."""
         return next((item for item in self.table(table) if key.items() <= item.items()), None)
 
     def sent(self, to: str) -> list[SentMessage]:
-        """What a receiver of this queue, topic or bus has got, copies of the same id once."""
+        """Return what a receiver of this queue, topic or bus has got. Copies of the same id are there once."""
         found: dict[Any, SentMessage] = {}
         for number, one in enumerate(self._history.posted):
             if one.name == to:
@@ -53,7 +56,7 @@ class View:
         return list(found.values())
 
     def runs(self) -> list[Run]:
-        """Each run item's last run."""
+        """Return each run item's last run."""
         found = []
         for key, item in sorted(self._history.latest().items()):
             _, flow, object_id = key.split("#", 2)
@@ -62,7 +65,7 @@ class View:
 
 
 def body_of(message: Posted) -> Any:
-    """The body, read where it is JSON."""
+    """Return the body parsed where it is JSON."""
     try:
         return json.loads(message.body)
     except ValueError:

@@ -1,4 +1,6 @@
-"""A worker: one invocation in a thread of its own, of which only ever one runs. The turn is given, never raced for.
+"""Workers: invocations in threads of their own of which only ever one runs.
+
+The turn is given, never raced for.
 
 ::
 
@@ -19,8 +21,10 @@ from flowguard.testing.explorer.schedule import Choice
 
 
 class Worker:
-    """``entry`` is its place in the history. ``held`` is why it is held up, while it is; ``until`` the number of calls
-    after which it goes on."""
+    """One invocation of a function. ``entry`` is its place in the history.
+
+    ``held`` is why it is held up while it is. ``until`` is the number of calls after which it goes on.
+    """
 
     def __init__(self, function: Function, delivery: Delivery, entry: Worked) -> None:
         self.function = function
@@ -37,22 +41,22 @@ class Worker:
 
     @property
     def work(self) -> tuple[str | None, str]:
-        """What it is to do, the same in each copy and attempt of a message."""
+        """Return the work that is the same in each copy and attempt of a message."""
         return self.delivery.queue, self.delivery.envelope.message
 
     def start(self, work: Callable[[], None]) -> None:
-        """Begin, and come back when the worker is held up or has ended."""
+        """Begin and return when the worker is held up or has ended."""
         self._thread = threading.Thread(target=self._run, args=(work,), name=f"worker-{self.entry.worker}", daemon=True)
         self._thread.start()
         self._await()
 
     def go_on(self) -> None:
-        """Give it the turn; come back when it is held up again or has ended."""
+        """Give it the turn and return when it is held up again or has ended."""
         self._turn.release()
         self._await()
 
     def wait(self) -> None:
-        """In the worker's own thread: give the turn back, and wait for it."""
+        """Give the turn back and wait for it. Runs in the worker's own thread."""
         self._back.release()
         self._turn.acquire()
 
@@ -66,7 +70,7 @@ class Worker:
     def _run(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except BaseException as error:  # for the thread that waits; this one has nobody to tell
+        except BaseException as error:  # raised again in the thread that waits
             self._error = error
         finally:
             self.over = True
