@@ -1,4 +1,7 @@
-"""AWS clients, made when first needed and then kept: a function that sends nothing to SNS never loads SNS."""
+"""AWS clients that are made when first needed and then kept.
+
+A function that sends nothing to SNS never loads SNS.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,9 @@ costs a fifth of a call's CPU. What is wrong in a user's recorded write, DynamoD
 
 
 class Clients:
-    """``session`` is a boto3 session of the caller's own, with its credentials and region; else botocore's default.
+    """The AWS clients of one session, each made when it is first needed.
 
+    ``session`` is a boto3 session of the caller's own, with its credentials and region; else botocore's default.
     Without one boto3 itself is not loaded: its clients are botocore's, and the rest of it (resources, transfers) costs
     a tenth of a cold start. ``endpoint_urls`` maps a service's name to where an emulator listens.
     """
@@ -40,7 +44,10 @@ class Clients:
 
     @cached_property
     def _create(self) -> Callable[..., Any]:
-        """One session for all clients: each reads botocore's tables of endpoints and defaults anew, 40 ms of CPU."""
+        """Return the function that makes a client, from one session for all clients.
+
+        Each session reads botocore's tables of endpoints and defaults anew, which takes 40 ms of CPU.
+        """
         return self._session.client if self._session is not None else botocore.session.Session().create_client
 
     def _client(self, service: str, config: Config = _CONFIG) -> Any:

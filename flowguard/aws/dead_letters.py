@@ -1,7 +1,8 @@
-"""A queue of dead letters: read page by page, given back untouched, deleted.
+"""A queue of dead letters that is read page by page.
 
-SQS shows messages only to those who receive them. So whoever looks holds them for a while, hides them from others, and
-adds one to their receive count; :class:`Reading` ends that as soon as it can.
+Its letters are given back untouched, or deleted. SQS shows messages only to those who receive them. So a reader holds
+them for a while, hides them from others and adds one to their receive count; :class:`Reading` ends that as soon as it
+can.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Unusable(FlowguardError):
-    """A queue, table or account cannot be used as asked: ``what``, the ``problem``, and its likely ``cure``."""
+    """A queue, table or account cannot be used as asked. Says ``what``, the ``problem`` and its likely ``cure``."""
 
     def __init__(self, what: str, problem: str, cure: str = "") -> None:
         super().__init__(what, problem, cure)
@@ -40,7 +41,7 @@ class Unusable(FlowguardError):
 
 @dataclass(frozen=True)
 class DeadLetterQueue:
-    """Where the letters lie. ``count`` is SQS's guess at how many."""
+    """A queue of dead letters. ``count`` is SQS's estimate of how many it holds."""
 
     name: str
     url: str
@@ -49,7 +50,7 @@ class DeadLetterQueue:
 
     @classmethod
     def find(cls, clients: Clients, name: str) -> DeadLetterQueue:
-        """By name, URL or ARN. Raises :class:`Unusable`."""
+        """Look up a queue by its name, URL or ARN. Raises :class:`Unusable`."""
         with explained(f"queue {name!r}"):
             url = AWSSender(clients).queue_url(name)
             answer = clients.sqs.get_queue_attributes(
@@ -94,7 +95,10 @@ class Reading:
         self._give_back()
 
     def pages(self) -> Iterator[list[Letter]]:
-        """Up to ten letters at a time, each once. Those of a FIFO group come only after the ones before are deleted."""
+        """Yield up to ten letters at a time, each letter once.
+
+        Those of a FIFO group come only after the ones before are deleted.
+        """
         while received := self._receive():
             new = [message for message in received if message["MessageId"] not in self._seen]
             self._receipts.update({message["MessageId"]: message["ReceiptHandle"] for message in received})
@@ -107,7 +111,7 @@ class Reading:
             yield [Letter.read(message, now=self._clock.now(), flow=self.flow) for message in new]
 
     def delete(self, letters: Sequence[Letter]) -> Mapping[str, str]:
-        """Answers why, by message id, for those that could not be deleted."""
+        """Delete letters. Answers why, by message id, for those that could not be deleted."""
         failures: dict[str, str] = {}
         for batch in _tens([letter.message_id for letter in letters]):
             entries: Any = [{"Id": str(i), "ReceiptHandle": self._receipts[name]} for i, name in enumerate(batch)]
@@ -132,7 +136,10 @@ class Reading:
             ).get("Messages")
 
     def _give_back(self) -> None:
-        """What cannot be given back comes back by itself, so it is a warning and hides no other error."""
+        """Make every letter that was not deleted visible again.
+
+        A letter that cannot be given back comes back by itself, so that is a warning and hides no other error.
+        """
         for batch in _tens(list(self._receipts.values())):
             entries: Any = [
                 {"Id": str(i), "ReceiptHandle": receipt, "VisibilityTimeout": 0} for i, receipt in enumerate(batch)
@@ -146,7 +153,7 @@ class Reading:
 
 @contextmanager
 def explained(what: str) -> Iterator[None]:
-    """AWS's errors as :class:`Unusable`, with what to put right."""
+    """Raise AWS's errors as :class:`Unusable` with what to put right."""
     try:
         yield
     except (ClientError, BotoCoreError) as error:

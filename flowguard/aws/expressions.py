@@ -1,4 +1,4 @@
-"""The protocol's conditions, as DynamoDB writes them: the one place where they stand.
+"""The protocol's conditions in the syntax of DynamoDB. They stand in this one place.
 
 ``flowguard.protocol.claims`` decides the same in Python, and a test holds the two together over every small state. Each
 line below is one row of that decision.
@@ -17,19 +17,19 @@ LATER_HOP_NAMES: Final = _RESERVED
 
 _ABSENT: Final = "attribute_not_exists(pk)"
 
-# another request, greater by (requested_at, request id). Another: a sender that repeats its id with a later time, or
-# with none, so that the time of arrival stands for it, must not take over from itself
+# another request that is newer by (requested_at, request id). It must have another id: a sender that repeats its id
+# with a later time must not supersede itself, nor one that gives no time, for which the time of arrival stands
 _NEWER: Final = (
     "(request_id <> :request_id AND "
     "(requested_at < :requested_at OR (requested_at = :requested_at AND request_id < :request_id)))"
 )
 
-# the object is free for another request: its run had ended when that was asked for, or nobody has worked on it for long
+# the object is free for another request: its run had ended when that was requested, or its lease ran out long ago
 _ENDED: Final = "(#status IN (:completed, :failed) AND committed_at < :requested_at)"
 _ABANDONED: Final = "(#status = :running AND lease_until < :abandoned_before)"
 _FREE: Final = f"({_ENDED} OR {_ABANDONED})"
 
-# the same attempt once more: its worker's lease is over, or it was this very call, repeated after a lost answer
+# the same attempt once more: its worker's lease is over, or this very call is repeated after a lost answer
 _SAME_ATTEMPT: Final = "(retry = :retry AND (lease_until <= :now OR #owner = :owner))"
 
 # attempts are ordered by redrive, then retry
@@ -40,7 +40,7 @@ _REDRIVEN: Final = "(#status = :failed AND redrive < :redrive)"
 
 _SAME_HOP: Final = f"(request_id = :request_id AND hop = :hop AND ((done = :no AND {_LATER_ATTEMPT}) OR {_REDRIVEN}))"
 
-# of a request whose sender repeats its id with another time the latest time counts, whichever copy comes first
+# where a sender repeats its request id with another time, the latest time counts, whichever copy comes first
 _SAME_REQUEST: Final = f"({_SAME_HOP} AND requested_at <= :requested_at)"
 
 # the hop before is committed and has not ended the run
@@ -63,8 +63,8 @@ CLAIM_FIRST_HOP: Final = f"SET {_CLAIM}, stages = :stages REMOVE #state, #result
 CLAIM_LATER_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE outbox, #result, #error"
 """Clears the outbox: this hop's message was the last of it."""
 
-# who may commit: the run, the attempt and the very worker that claimed, once. The owner makes up for an epoch that
-# begins anew after the item has expired.
+# only the run, the attempt and the very worker that claimed may commit, and only once. The owner is compared because
+# the epoch begins anew after the item has expired.
 COMMIT: Final = "request_id = :request_id AND epoch = :epoch AND #owner = :owner AND done = :no"
 
 END_NAMES: Final = {

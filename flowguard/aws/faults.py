@@ -1,7 +1,8 @@
-"""Which errors pass by themselves, and which will be the same however often the call is repeated.
+"""The errors of AWS that pass by themselves, and those that are final.
 
-botocore repeats throttled calls, time-outs and server errors by its own retry mode (see ``clients``). What it does not
-repeat is a transaction that met another one; that is done here. Everything else is an answer, or the stage's business.
+A final error is the same however often the call is repeated. botocore repeats throttled calls, time-outs and server
+errors by its own retry mode (see ``clients``). What it does not repeat is a transaction that met another one; that is
+done here. Everything else is an answer, or the stage's business.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ Answer = TypeVar("Answer")
 
 
 def patiently(call: Callable[[], Answer], pause: Callable[[float], None]) -> Answer:
-    """The call's answer, tried again a few times while only another transaction stands in the way."""
+    """Return the call's answer after a few retries where only another transaction stands in the way."""
     for seconds in PAUSES:
         try:
             return call()
@@ -68,7 +69,7 @@ def patiently(call: Callable[[], Answer], pause: Callable[[float], None]) -> Ans
 
 
 def is_passing(error: ClientError) -> bool:
-    """Whether the same call may succeed a moment later. A condition that failed is an answer and never passes."""
+    """Answer whether the same call may succeed a moment later. A failed condition is an answer and never passes."""
     code = error_code(error)
     if code != "TransactionCanceledException":
         return code in _CONFLICTS
@@ -78,9 +79,10 @@ def is_passing(error: ClientError) -> bool:
 
 
 def is_final(error: Exception) -> bool:
-    """Say whether repeating the call cannot help: no such queue, access denied, invalid content, too large.
+    """Answer whether repeating the call cannot help.
 
-    Everything that is not known to be final passes: throttling, server errors, the network, expired credentials.
+    It cannot where there is no such queue, access is denied, or the content is invalid or too large. Everything that is
+    not known to be final passes: throttling, server errors, the network, expired credentials.
     """
     if isinstance(error, ParamValidationError):
         return True
@@ -91,10 +93,10 @@ def is_final(error: Exception) -> bool:
 
 
 def is_final_code(code: str) -> bool:
-    """The same of the code alone, where the status is known to be a client's."""
+    """Answer the same by the code alone, where the status is known to be a client's."""
     return not (code in _BUSY or code in STRANGERS or code in _CONFLICTS or "throttl" in code.lower())
 
 
 def error_code(error: ClientError) -> str:
-    """AWS's own word for the error, such as ``ThrottlingException``."""
+    """Return AWS's code for the error, such as ``ThrottlingException``."""
     return str(error.response.get("Error", {}).get("Code", ""))

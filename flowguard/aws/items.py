@@ -1,4 +1,7 @@
-"""The run item's layout in the table: keys, attribute names and types. Conditions are in ``expressions``."""
+"""The run item's layout in the table.
+
+It has keys, attribute names and types; conditions are in ``expressions``.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +38,15 @@ _FIXED = 768
 
 
 def run_key(flow: str, object_id: ObjectId) -> Item:
-    """``pk`` and ``sk`` of the run item. Other kinds of items of the same table have other prefixes."""
+    """Return ``pk`` and ``sk`` of the run item. Other kinds of items of the same table have other prefixes."""
     return {"pk": {"S": f"run#{flow}#{object_id}"}, "sk": {"S": "run"}}
 
 
 def rest_size(key: Item, request_id: str, stages: Mapping[str, str]) -> int:
-    """Bytes of an item beside its long texts, as DynamoDB counts them or a few more. ``stages`` are those passed."""
+    """Return the bytes of an item beside its long texts, as DynamoDB counts them or a few more.
+
+    ``stages`` are those passed.
+    """
     own = len(request_id.encode())
     entries = sum(len(name.encode()) + len(one.encode()) + 1 for name, one in stages.items())
     longest_stage = 64
@@ -48,7 +54,10 @@ def rest_size(key: Item, request_id: str, stages: Mapping[str, str]) -> int:
 
 
 def message_problem(message: Message) -> str | None:
-    """Say which part of a message no run item can hold: an id, the stage's name or a count. None where all fit."""
+    """Say which part of a message no run item can hold. None where all fit.
+
+    The parts are ids, the stage's name and counts.
+    """
     texts = (
         ("request id", message.request_id, LONGEST_ID),
         ("object id", message.object_id, LONGEST_ID),
@@ -78,7 +87,7 @@ def number(value: int) -> dict[str, str]:
 
 
 def read_item(item: Item) -> RunItem:
-    """The item without its long texts; the store unpacks those when somebody needs them."""
+    """Read the item without its long texts. The store unpacks those when they are needed."""
     return RunItem(
         request_id=RequestId(item["request_id"]["S"]),
         requested_at=int(item["requested_at"]["N"]),

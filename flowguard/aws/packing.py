@@ -1,7 +1,8 @@
-"""Long texts inside an item: as they are, compressed where that is smaller, or in S3 with a pointer in their place.
+"""The forms in which an item stores long texts.
 
-The DynamoDB type tells which: ``S`` is the text, ``B`` is zlib, ``M`` is a pointer. Each is paid for at every write of
-the item, and what is in the outbox twice: by the commit, and by the claim that clears it.
+A text is stored as it is, compressed where that is smaller, or in S3 with a pointer in its place. The DynamoDB type
+tells which: ``S`` is the text, ``B`` is zlib, ``M`` is a pointer. Each is paid for at every write of the item, and what
+is in the outbox twice: by the commit, and by the claim that clears it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Packed(NamedTuple):
 
 
 class Packing:
-    """Packs and unpacks. ``s3`` is called for a client only when something is stored there."""
+    """Packs and unpacks long texts. ``s3`` is called for a client only when something is stored there."""
 
     def __init__(self, s3: Callable[[], S3Client], bucket: str | None, offload_above: int) -> None:
         self._s3 = s3
@@ -42,8 +43,8 @@ class Packing:
     def pack(self, text: str, key: str | None, beside: Mapping[str, dict[str, Any]] | None = None) -> Packed:
         """Store the text in the form that costs least.
 
-        ``key`` is the S3 key to use if it comes to that; no two attempts may share one. Without one the text stays in
-        the item. ``beside`` stands beside the pointer: what is known of the text without reading it. A bucket that
+        ``key`` is the S3 key of a text that is stored there; no two attempts may share one. Without one the text stays
+        in the item. ``beside`` stands beside the pointer: what is known of the text without reading it. A bucket that
         refuses for good leaves the text in the item, which may then be too large.
         """
         data = text.encode()
@@ -57,7 +58,7 @@ class Packing:
         return Packed({"S": text}, len(data))
 
     def size_of(self, text: str) -> int:
-        """How many bytes of the item the text takes, stored now or before. Stores nothing."""
+        """Return how many bytes of the item the text takes, stored now or before. Stores nothing."""
         small = len(zlib.compress(text.encode(), 6))
         return 1_024 if self._bucket is not None and small > self._offload_above else small
 
@@ -72,7 +73,7 @@ class Packing:
         return True
 
     def unpack(self, value: dict[str, Any]) -> str:
-        """The text again.
+        """Return the text that was packed.
 
         Raises :class:`TextGone` where S3 has it no more, and :class:`SettingsError` for a form that this version does
         not know.

@@ -1,4 +1,4 @@
-"""Sends dead letters back to their stages, and says of each what became of it."""
+"""Redriving dead letters to their stages, with an outcome for each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CURE: Final = "give --to or --flow-class"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one letter. ``failed`` is why it is not as its judgement says; it still lies in the queue then."""
+    """The outcome for one letter. ``failed`` says why its judgement was not followed; it is still in the queue then."""
 
     letter: Letter
     judgement: Judgement | None
@@ -40,12 +40,14 @@ class Outcome:
 
 
 class Redriver:
-    """Sends letters back: judged by one read of the run item each, sent in batches, deleted only after that.
+    """Sends letters back to their stages.
 
-    ``to`` is the queue for all of them; without it each goes to its stage's, by its flow's class or the queue it came
-    through, and an unsent message to where it was to go. What a letter itself says of that counts only within the
-    account and region of its queue, unless ``elsewhere`` allows another for unsent messages. ``drop_obsolete`` deletes
-    those that the judgement does not send.
+    Each letter is judged by one read of its run item, sent in a batch, and deleted only after that.
+
+    ``to`` is the queue for all of them. Without it each goes to its stage's queue, known by its flow's class or by the
+    queue it came through, and an unsent message to its destination. What a letter itself says of that counts only
+    within the account and region of its queue, unless ``elsewhere`` allows another for unsent messages.
+    ``drop_obsolete`` deletes those that the judgement does not send.
     """
 
     def __init__(
@@ -77,7 +79,10 @@ class Redriver:
                 raise Unusable(f"queue {to!r}", "is the queue of dead letters itself", "name the stage's queue")
 
     def redrive(self, letters: Sequence[Letter]) -> list[Outcome]:
-        """One page. Send first, delete after: whoever is stopped between the two leaves a copy, and loses nothing."""
+        """Redrive one page of letters.
+
+        Each is sent first and deleted after that. So a stop between the two leaves a copy, and loses nothing.
+        """
         judged = [self._judged(letter) for letter in letters]
         sends: dict[int, Send] = {}
         for place, outcome in enumerate(judged):
@@ -126,7 +131,7 @@ class Redriver:
         ).checked()
 
     def _unsent(self, letter: Letter, unsent: Unsent) -> Send:
-        """The send as it was, under its own id. Raises ValueError for one that flowguard may not have parked."""
+        """Return the send as it was, under its own id. Raises ValueError for one that flowguard may not have parked."""
         if letter.source_arn is not None:
             raise ValueError(
                 f"SQS moved it here from {letter.source_arn}, so anybody may have written it; look at it with "
@@ -157,7 +162,10 @@ class Redriver:
         return self._homes[arn]
 
     def _inbox(self, letter: Letter, flow: AnyFlow) -> str:
-        """Where its flow's class is given, the class decides, and nothing that the letter says."""
+        """Return the inbox of the letter's stage, as its flow's class says and not the letter itself.
+
+        Raises ValueError for a letter of another flow, and for an inbox that is no queue.
+        """
         if letter.flow is None or letter.message is None:
             named = letter.message.flow if letter.message is not None else ""
             raise ValueError(
@@ -170,7 +178,7 @@ class Redriver:
         raise ValueError(f"its stage is sent to through {inbox}; name the queue behind that with --to")
 
     def _bound(self, to: Destination) -> str:
-        """The inbox that refused the message of a next hop."""
+        """Return the inbox that refused the message of a next hop. Raises ValueError where that is no queue."""
         self._check_reach(to, _CURE)
         self._check_other(to)
         if isinstance(to, Queue):
@@ -178,14 +186,14 @@ class Redriver:
         raise ValueError(f"it was to go through {to}; name the queue behind that with --to")
 
     def _check_reach(self, to: Destination, cure: str) -> None:
-        """Raises ValueError for a destination of the letter's own choice in another account or region."""
+        """Raise ValueError for a destination of the letter's own choice in another account or region."""
         queue = self._reading.queue
         if not is_local(to, Home.of(queue.arn), beside=queue.url):
             named = bounded(str(to), LONGEST_PART)
             raise ValueError(f"it names {named}, which is not in the account and region of {queue.arn}; {cure}")
 
     def _check_other(self, to: Destination) -> None:
-        """Raises ValueError for the dead letters themselves, and where the queue cannot be found."""
+        """Raise ValueError for the queue of dead letters itself. Raises :class:`Unusable` where none can be found."""
         if not isinstance(to, Queue):
             return
         with explained(f"queue {bounded(repr(to.name), LONGEST_PART)}"):
@@ -194,7 +202,11 @@ class Redriver:
             raise ValueError("it names the queue of dead letters itself; give --to")
 
     def _source_of(self, arn: str) -> str:
-        """The queue itself; of a dead-letter queue the one queue whose it is, or the letter would only die again."""
+        """Return the queue itself, or of a dead-letter queue its one source.
+
+        A letter sent to a dead-letter queue would only die again. Raises ValueError where there are several sources, or
+        none for the queue that is read.
+        """
         with explained(f"queue {arn}"):
             url = self._sender.queue_url(arn)
             sources = self._clients.sqs.list_dead_letter_source_queues(QueueUrl=url)["queueUrls"]
@@ -228,5 +240,5 @@ def _why(refusal: Refusal | None) -> str | None:
 
 
 def _name(to: Destination) -> str:
-    """A queue's name, URL or ARN as it was given; of another destination its text."""
+    """Return a queue's name, URL or ARN as it was given. Of another destination that is its text."""
     return to.name if isinstance(to, Queue) else str(to)

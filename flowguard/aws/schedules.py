@@ -1,7 +1,8 @@
-"""Delays longer than SQS has: one-time schedules of EventBridge Scheduler, each deleting itself when it has run.
+"""Delays longer than SQS has, as one-time schedules of EventBridge Scheduler.
 
-A schedule's name is made of its message's id, so that a repeated call finds the schedule there and makes no second one.
-Its target can carry a body and no attributes; such messages say everything inside the body.
+Each schedule deletes itself when it has run. Its name is made of its message's id, so that a repeated call finds the
+schedule there and makes no second one. Its target can carry a body and no attributes; such messages say everything
+inside the body.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 
 
 class Schedules:
-    """``role`` is the ARN by which the scheduler may send to the queues; without one, nothing can be scheduled."""
+    """The one-time schedules of a group.
+
+    ``role`` is the ARN by which the scheduler may send to the queues; without one, nothing can be scheduled.
+    """
 
     def __init__(
         self, clients: Clients, role: str | None = None, group: str = "default", *, clock: Clock | None = None
@@ -34,7 +38,7 @@ class Schedules:
         self._clock = clock if clock is not None else SystemClock()
 
     def create(self, sends: Mapping[int, Send]) -> Mapping[int, Refusal]:
-        """Schedule all it can. The answer has those that were refused, by the caller's numbers."""
+        """Schedule as many sends as possible. The answer has those that were refused, by the caller's numbers."""
         refusals: dict[int, Refusal] = {}
         for place, send in sends.items():
             try:
@@ -67,5 +71,5 @@ class Schedules:
 
 
 def schedule_name(send: Send) -> str:
-    """The same for every copy of the same message."""
+    """Return the name of a message's schedule, the same for every copy of the message."""
     return "flowguard-" + hashlib.sha256(f"{send.to}\n{send.id}".encode("utf-8", "surrogatepass")).hexdigest()[:48]

@@ -1,4 +1,7 @@
-"""Sends outboxes: in batches for each destination, and knows for every single message whether it was taken."""
+"""The sender of outboxes, in batches for each destination.
+
+It knows for every single message whether it was taken.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,10 @@ class AWSSender:
         return refusals
 
     def _try_batch(self, to: Destination, batch: list[Numbered]) -> Mapping[int, Refusal]:
-        """A batch that is refused for good is tried one by one: a single message may have spoilt it for all."""
+        """Send a batch, or its messages one by one where it is refused for good.
+
+        A single message may have spoilt the batch for all.
+        """
         try:
             return self._send_batch(to, batch)
         except (ClientError, BotoCoreError) as error:
@@ -70,7 +76,7 @@ class AWSSender:
             )
 
     def queue_url(self, name: str) -> str:
-        """The URL of a queue given by name, ARN or URL."""
+        """Return the URL of a queue given by name, ARN or URL."""
         if name.startswith(("https://", "http://")):
             return name
         if name not in self._urls:
@@ -138,7 +144,7 @@ class AWSSender:
         }
 
     def _to_function(self, to: Function, batch: list[Numbered]) -> Mapping[int, Refusal]:
-        """One asynchronous invocation each: Lambda has no batch call."""
+        """Invoke the function asynchronously once for each send. Lambda has no batch call."""
         refusals: dict[int, Refusal] = {}
         for place, send in batch:
             payload = function_payload(send.id, send.body, send.attributes).encode()
@@ -150,7 +156,10 @@ class AWSSender:
 
 
 def _batches(sends: Sequence[Send]) -> Iterator[tuple[Destination, list[Numbered]]]:
-    """In order for each destination, at most ten and one message's largest size at a time. None alone is larger."""
+    """Group the sends into batches for each destination, in order.
+
+    A batch has at most ten sends and one message's largest size. None alone is larger.
+    """
     by_destination: dict[Destination, list[Numbered]] = {}
     for place, send in enumerate(sends):
         by_destination.setdefault(send.to, []).append((place, send))
@@ -168,7 +177,7 @@ def _batches(sends: Sequence[Send]) -> Iterator[tuple[Destination, list[Numbered
 
 
 def refused_by(error: ClientError | BotoCoreError) -> Refusal:
-    """The refusal that an error of AWS is."""
+    """Return the refusal for an error of AWS."""
     return Refusal(bounded(f"{type(error).__name__}: {error}"), is_final(error))
 
 
@@ -191,7 +200,7 @@ def _fifo(send: Send) -> dict[str, str]:
 
 
 def _plain(text: str) -> str:
-    """The text itself where FIFO takes it, else a digest that is the same every time."""
+    """Return the text itself where FIFO takes it, else a digest that is the same every time."""
     return text if _PLAIN.fullmatch(text) else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Puts the AWS side together: the services that a runtime needs, from settings and clients."""
+"""The services of AWS that a runtime needs, built from settings and clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flowguard.worker.ports import Services
 
 
 def aws_store(settings: Settings, clients: Clients) -> DynamoDBStore:
-    """The run items' store on DynamoDB."""
+    """Build the run items' store on DynamoDB."""
     packing = Packing(lambda: clients.s3, settings.bucket, settings.offload_above)
     return DynamoDBStore(clients.dynamodb, settings.table, packing, settings.prefix)
 
@@ -32,7 +32,10 @@ def aws_services(
     observer: Observer = log,
     draw: random.Random | None = None,
 ) -> Services:
-    """Everything from AWS; clock, ids, observer and jitter's randomness can be handed in for a repeatable run."""
+    """Build all of a runtime's services on AWS.
+
+    Clock, ids, observer and jitter's randomness can be handed in for a repeatable run.
+    """
     clients = clients if clients is not None else Clients()
     clock = clock if clock is not None else SystemClock()
     return Services(

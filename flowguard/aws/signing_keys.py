@@ -1,4 +1,7 @@
-"""Where signing keys come from: the setting itself, a parameter of Systems Manager, or a secret of Secrets Manager."""
+"""The places that signing keys come from.
+
+They are the setting itself, a parameter of Systems Manager, or a secret of Secrets Manager.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def aws_signer(settings: Settings, clients: Clients, clock: Clock) -> Signer:
-    """A signer that loads stored keys when it first needs them. Raises :class:`SettingsError` for malformed keys."""
+    """Return a signer that loads stored keys when it first needs them.
+
+    Raises :class:`SettingsError` for malformed keys.
+    """
     if settings.signing_keys is None:
         return UNSIGNED
     said = settings.signing_keys.get_secret_value().strip()

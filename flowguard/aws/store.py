@@ -1,4 +1,7 @@
-"""The run items in DynamoDB: one call a claim, one call a commit, and the answer from that call alone."""
+"""The run items in DynamoDB.
+
+A claim is one call, a commit is one call, and the answer is from that call alone.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ LONGEST_IN_KEY = 512
 
 _YES, _NO = {"BOOL": True}, {"BOOL": False}
 
-# what every claim says
+# the values that every claim writes or compares
 _SAID = {
     ":running": {"S": Status.RUNNING.value},
     ":failed": {"S": Status.FAILED.value},
@@ -72,7 +75,9 @@ class DynamoDBStore:
     # -- claim
 
     def claim(self, request: ClaimRequest) -> Claim | Refused:
-        """Both answers bring the item as the claim found it: what the item is now follows from that.
+        """Claim the run item with one UpdateItem.
+
+        Both answers bring the item as the claim found it: what the item is now follows from that.
 
         Raises :class:`flowguard.errors.RunFailed` for a message that no run item can hold. Nothing was written then.
         """
@@ -144,7 +149,10 @@ class DynamoDBStore:
     # -- release
 
     def release(self, claim: Claim, now: int, *, failed: bool) -> None:
-        """One UpdateItem under the commit's own fence. Repeated after a lost answer it writes the same again."""
+        """End the lease with one UpdateItem under the commit's own fence.
+
+        Repeated after a lost answer it writes the same again.
+        """
         item = claim.item
         call: Any = {
             "TableName": self._table,
@@ -170,7 +178,7 @@ class DynamoDBStore:
     # -- commit
 
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
-        """One UpdateItem; one TransactWriteItems where the handler recorded writes."""
+        """Commit with one UpdateItem, or one TransactWriteItems where the handler recorded writes."""
         update = self._commit_call(claim, commit)
         actions: Any = [{"Update": update}, *(write_action(write) for write in commit.writes)]
         try:
@@ -215,7 +223,7 @@ class DynamoDBStore:
         }
 
     def _packed(self, claim: Claim, commit: Commit) -> dict[str, Packed | None]:
-        """Each long text that the commit writes; None for one that it removes.
+        """Pack each long text that the commit writes. None stands for one that it removes.
 
         Raises :class:`TooLarge`, naming each size, for what an item cannot hold.
         """
@@ -234,7 +242,10 @@ class DynamoDBStore:
         return packed
 
     def _pack(self, claim: Claim, commit: Commit, name: str, text: str) -> Packed:
-        """An error always stays in the item; of an outbox, what decides whether to send it stands beside it."""
+        """Pack one long text of the commit.
+
+        An error always stays in the item. Beside an outbox stands what decides whether to send it.
+        """
         if name == "outbox":
             beside: dict[str, Any] = {
                 "request_id": {"S": claim.item.request_id},
@@ -244,7 +255,7 @@ class DynamoDBStore:
         return self._packing.pack(text, None if name == "error" else self._key(claim, name))
 
     def _key(self, claim: Claim, name: str) -> str:
-        """One for each attempt, so that none overwrites another's."""
+        """Return a text's S3 key, another for each attempt so that none overwrites another's."""
         m, item = claim.message, claim.item
         run = quote(m.request_id, safe="")
         if len(run) > LONGEST_IN_KEY:
@@ -278,7 +289,7 @@ class DynamoDBStore:
             return Fenced(answer.by, self._with_text(self._with_outbox(item, found), found, "result"))
         return answer
 
-    # -- long texts, unpacked only where somebody needs them
+    # -- long texts, unpacked only where they are needed
 
     def _with_outbox(self, item: RunItem, found: Any) -> RunItem:
         if "outbox" not in found:
@@ -295,7 +306,7 @@ class DynamoDBStore:
                 return item._replace(outbox=Outbox.from_text(self._packing.unpack(stored)))
 
     def _with_text(self, item: RunItem, found: Any, name: Literal["state", "result", "error"]) -> RunItem:
-        """The item with one of its long texts, or with the reason why that is lost."""
+        """Return the item with one of its long texts, or with the reason why that is lost."""
         if name not in found:
             return item
         try:
@@ -312,16 +323,16 @@ class DynamoDBStore:
             case _:
                 assert_never(name)
 
-    # -- for people and tests: not on a message's way
+    # -- for tools and tests, never called while a message is handled
 
     def read(self, flow: str, object_id: Any) -> RunItem | None:
-        """The whole item, read consistently."""
+        """Read the whole item consistently."""
         key = run_key(flow, object_id)
         found: Any = self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
         return self.whole(found) if found else None
 
     def whole(self, found: Item) -> RunItem:
-        """Everything an item holds, its long texts too."""
+        """Return everything an item holds, its long texts too."""
         item = self._with_outbox(read_item(found), found)
         for name in ("state", "result", "error"):
             item = self._with_text(item, found, name)
@@ -329,7 +340,7 @@ class DynamoDBStore:
 
 
 def _long_texts(commit: Commit) -> dict[str, str | None]:
-    """What the commit says of each long text. A hop that failed leaves the state as it is."""
+    """Return what the commit says of each long text. A hop that failed leaves the state as it is."""
     texts = {
         "outbox": commit.outbox.to_text() if commit.outbox is not None else None,
         "result": commit.result,

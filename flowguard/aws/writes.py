@@ -29,7 +29,7 @@ def _types() -> tuple[TypeSerializer, TypeDeserializer]:
 
 
 def to_item(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain Python as DynamoDB's low-level API writes it. Floats become Decimals by their shortest text.
+    """Convert plain Python to DynamoDB's low-level form. Floats become Decimals by their shortest text.
 
     Raises TypeError for what DynamoDB cannot hold, with the attribute and its type: never with its value.
     """
@@ -37,13 +37,13 @@ def to_item(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_item(item: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse, but for numbers: they come back as Decimals."""
+    """Convert an item back to plain Python. Numbers come back as Decimals."""
     _, deserializer = _types()
     return {name: deserializer.deserialize(value) for name, value in item.items()}
 
 
 def write_action(write: Write) -> Any:
-    """One action of ``TransactItems``, asking for the item where its condition does not hold.
+    """Return one action of ``TransactItems`` that asks for the item where its condition does not hold.
 
     Raises :class:`flowguard.errors.WriteInvalid` for a value that DynamoDB cannot hold, and for a table, expression or
     alias that is no text.
@@ -77,7 +77,7 @@ def _action(write: Write) -> Any:
 
 
 def condition_failure(writes: Sequence[Write], reasons: Sequence[Any]) -> ConditionFailed | None:
-    """The first recorded write whose condition did not hold."""
+    """Return the error for the first recorded write whose condition did not hold."""
     for write, reason in zip(writes, reasons, strict=False):
         if reason.get("Code") == "ConditionalCheckFailed":
             item = reason.get("Item")
@@ -138,7 +138,10 @@ def _text(name: object, within: str = "it") -> str:
 
 
 def _storable(value: Any, level: int = 1) -> Any:
-    """The value as boto3's serializer takes it. TypeError where it cannot, RecursionError where it is too deep."""
+    """Convert the value to what boto3's serializer takes.
+
+    Raises TypeError where it cannot, and RecursionError where the value is too deep.
+    """
     match value:
         case float() | Decimal():
             return _finite(Decimal(str(value)))
@@ -163,10 +166,13 @@ def _finite(number: Decimal) -> Decimal:
 
 
 def _is_text(value: object) -> bool:
-    """Asked of what is declared to be text, since code that nobody type-checked writes it too."""
+    """Answer whether what is declared to be text is text. Code that nobody type-checked writes it too."""
     return isinstance(value, str)
 
 
 def _is_unicode(text: str) -> bool:
-    """Half a surrogate pair is no character: DynamoDB refuses the whole request for it."""
+    """Answer whether the text has no half of a surrogate pair.
+
+    Half a pair is no character: DynamoDB refuses the whole request for it.
+    """
     return text.isascii() or _HALF_A_PAIR.search(text) is None
