@@ -22,7 +22,7 @@ WIDE: Final = 100_000
 
 
 def console() -> Console:
-    """Plain, and with lines of any width, where nobody is looking."""
+    """Return a console on standard output. Where nobody is looking it is plain, and has lines of any width."""
     terminal = is_terminal()
     return Console(
         file=sys.stdout, width=None if terminal else WIDE, force_terminal=terminal, highlight=False, emoji=False
@@ -34,10 +34,10 @@ def is_terminal() -> bool:
 
 
 def line(text: str, style: str = "") -> Text:
-    """A text on one line, printable."""
+    """Return a text as one printable line."""
     return Text(one_line(text), style=style)
 
 
 def cell(text: str, style: str = "") -> Text:
-    """The same, cut where it is long."""
+    """Return a text as one printable line that is cut where it is long."""
     return line(bounded(text), style=style)

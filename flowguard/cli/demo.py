@@ -1,4 +1,4 @@
-"""``flowguard demo``: the shipped flows on the shipped samples, in five acts, and a check of what they come to."""
+"""``flowguard demo``: the shipped flows on the shipped samples in five acts. The counts are checked at the end."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ ACTS: Final[tuple[Act, ...]] = (one_run, three_copies, three_deaths, overtaken, 
 
 @click.command()
 def demo() -> None:
-    """Watch the shipped flows survive duplicates, disorder and death, on an AWS inside the process.
+    """Watch the shipped flows survive duplicates, disorder and death on an AWS inside the process.
 
     The last lines say what was survived, and check the counts. The exit code is 1 where they are not as expected.
     """
@@ -130,7 +130,7 @@ def demo() -> None:
 
 
 def _perform() -> list[str]:
-    """What differs from what should have come of it."""
+    """Play the acts and return what differs from the expected figures."""
     out, rows = console(), []
     with _scene() as scene:
         for number, act in enumerate(ACTS, 1):
@@ -148,7 +148,7 @@ def _perform() -> list[str]:
 
 @contextmanager
 def _scene() -> Iterator[Scene]:
-    """The flows and samples of the clone that this file is in, or else of the current directory."""
+    """Open a world with the flows and samples of the clone that this file is in, or else of the current directory."""
     clone = Path(__file__).parents[2]
     root = clone if (clone / "samples").is_dir() else Path.cwd()
     if not (root / "samples").is_dir():
@@ -159,7 +159,7 @@ def _scene() -> Iterator[Scene]:
 
 
 def happy_end(left: Aftermath) -> dict[str, Any]:
-    """What is to be seen in the tables when all is over."""
+    """Return what the tables hold when all is over."""
     totals = left.tables["cart-totals"]
     return {
         "runs completed": sum(run.status == "COMPLETED" for run in left.runs),
@@ -174,7 +174,7 @@ def happy_end(left: Aftermath) -> dict[str, Any]:
 
 
 def differences(expected: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    """A line for each figure that is not what it should be."""
+    """Return a line for each figure that is not what it should be."""
     return [
         f"NOT AS EXPECTED: {name.replace('_', ' ')}: {found.get(name)} instead of {value}"
         for name, value in expected.items()

@@ -1,4 +1,4 @@
-"""``flowguard dlq``: look at dead letters, send them back, or drop them."""
+"""The commands of ``flowguard dlq``, which look at dead letters and send them back or drop them."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def _common(command: Command) -> Command:
 
 @click.group()
 def dlq() -> None:
-    """Look at the dead letters of QUEUE (its name, URL or ARN), send them back to their stages, or drop them.
+    """Look at the dead letters of QUEUE, send them back to their stages or drop them.
 
-    QUEUE is a flow's queue of dead letters, or one to which SQS itself moves what was received too often. Letters
-    that are only looked at stay; SQS counts them as received once more. Exit codes: 0 all is done, 1 something
-    failed and is named, 2 the command is not well formed.
+    QUEUE is the name, URL or ARN of a flow's queue of dead letters, or of one to which SQS itself moves what was
+    received too often. Letters that are only looked at stay; SQS counts them as received once more. Exit codes: 0 all
+    is done, 1 something failed and is named, 2 the command is not well formed.
     """
 
 
@@ -109,10 +109,11 @@ def redrive(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Send letters back to their stages, and say for each what becomes of it: REDRIVEN, SUPERSEDED, COMPLETED, EXPIRED.
+    """Send letters back to their stages and print a verdict for each.
 
-    Only REDRIVEN ones are sent; a message that its destination refused goes to that destination. Each is sent first and
-    deleted after that, so whatever stops this loses nothing, and it can be run again.
+    The verdict is REDRIVEN, SUPERSEDED, COMPLETED or EXPIRED. Only REDRIVEN ones are sent; a message that its
+    destination refused goes to that destination. Each is sent first and deleted after that, so whatever stops this
+    loses nothing, and it can be run again.
     """
     _check_choice(ids, every)
     settings = _settings()
@@ -148,12 +149,12 @@ def drop(*, ids: tuple[str, ...], every: bool, yes: bool, limit: int | None, as_
     sys.exit(FAILED if _missing(ids, done) or telling.failed else 0)
 
 
-# -- what the four have in common
+# -- what the four commands have in common
 
 
 @contextmanager
 def _reading(options: dict[str, Any]) -> Iterator[Reading]:
-    """The queue, open. Errors of AWS become the command's own."""
+    """Open the queue for reading. Errors of AWS become the command's own."""
     try:
         flow = load_flows([options["flow_class"]])[0] if options["flow_class"] else None
     except NoSuchFlow as error:
@@ -186,7 +187,7 @@ def _settings() -> Settings:
 
 
 def _pages(reading: Reading, filters: Filters, ids: tuple[str, ...], most: int | None) -> Iterator[list[Letter]]:
-    """Those that were asked for, page by page; no further than needed."""
+    """Yield the letters that were asked for, page by page. The queue is read no further than needed."""
     missing, left = set(ids), most
     now = SystemClock().now()
     for page in reading.pages():
@@ -205,7 +206,7 @@ def _check_choice(ids: tuple[str, ...], every: bool) -> None:
 
 
 def _missing(ids: tuple[str, ...], found: list[Letter]) -> bool:
-    """Names those that were asked for and not seen."""
+    """Name the letters that were asked for and not seen. Answers whether there are any."""
     missing = [name for name in ids if name not in {letter.message_id for letter in found}]
     for name in missing:
         complain(f"{name}: no such letter is visible now; is it gone, filtered out, or held by a reader?")

@@ -1,4 +1,4 @@
-"""``flowguard explore``: a flow under every fault there is, on an AWS inside the process."""
+"""``flowguard explore``: a flow under every fault there is on an AWS inside the process."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _one(
 
 
 def _write(file: str | None, text: str) -> None:
-    """Nothing where no file was named."""
+    """Write the text to the file. Does nothing where no file was named."""
     if file is None:
         return
     try:
@@ -141,7 +141,7 @@ def _messages(files: Iterable[str]) -> list[Any]:
 
 
 def _invariants(flows: Iterable[Explored]) -> list[Invariant]:
-    """Those of the modules of the flows."""
+    """Return the invariants of the flows' modules."""
     return [one for module in modules_of(flows) for one in vars(module).values() if is_invariant(one)]
 
 

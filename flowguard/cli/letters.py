@@ -30,7 +30,7 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class Seconds(click.ParamType[int]):
-    """A time such as ``90s``, ``15m``, ``1h`` or ``2d``, in seconds."""
+    """The type of an option that is a time. ``90s``, ``15m``, ``1h`` or ``2d`` is read as seconds."""
 
     name = "time"
 
@@ -43,7 +43,7 @@ class Seconds(click.ParamType[int]):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a letter must be like. Those that are None let everything pass."""
+    """What a letter must match to be chosen. Those that are None let everything pass."""
 
     flow: str | None = None
     stage: str | None = None
@@ -113,7 +113,7 @@ def show_letter(letter: Letter, now: int, *, as_json: bool, payload: bool) -> No
 
 
 def duration(seconds: int) -> str:
-    """In its largest unit: ``3 h``."""
+    """Return the time in its largest unit: ``3 h``."""
     unit = next((unit for unit in ("d", "h", "m") if seconds >= _UNITS[unit]), "s")
     return f"{seconds // _UNITS[unit]} {'min' if unit == 'm' else unit}"
 
@@ -122,7 +122,7 @@ def duration(seconds: int) -> str:
 
 
 class Telling:
-    """Says of each letter what became of it, as it happens; on a terminal with a progress bar below."""
+    """Prints the outcome for each letter as it happens. On a terminal a progress bar is shown below."""
 
     def __init__(self, expected: int, *, as_json: bool) -> None:
         self.failed = 0
@@ -192,7 +192,7 @@ def _stage(facts: Mapping[str, Any]) -> str:
 
 
 def _error(facts: Mapping[str, Any]) -> str:
-    """On one line: what happened, and of a message that was not sent where it was to go."""
+    """Describe on one line what happened. For an unsent message it names the destination too."""
     error = facts["error"]
     text = f"{error['type']}: {error['text']}" if error else "given up by SQS"
     if facts["problem"]:

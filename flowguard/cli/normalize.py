@@ -1,4 +1,4 @@
-"""``flowguard normalize``: what a function would read of an event, record by record."""
+"""``flowguard normalize``: what a function would read from each record of an event."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ BAD: Final = 2  # the exit code where something could not be read
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 def normalize(files: tuple[str, ...]) -> None:
-    """Print the records of each FILE in the one shape that flowguard reads, that of SNS to SQS: one a line, as JSON.
+    """Print the records of each FILE in the one shape that flowguard reads.
+
+    That is the shape of SNS to SQS, printed as JSON, one record a line.
 
     A FILE holds JSON: a Lambda event, one record, a list of records, what 'aws sqs receive-message' prints, or the
     payload of a direct invocation. It may hold several, each on a line of its own. A dash is standard input.
@@ -32,7 +34,7 @@ def normalize(files: tuple[str, ...]) -> None:
 
 
 def _print_file(file: str) -> int:
-    """How much of it could not be read."""
+    """Print the records of a file and return how many could not be read."""
     try:
         text = _read(file)
     except (OSError, ValueError) as error:
@@ -65,13 +67,16 @@ def _complain(name: str, problem: str) -> int:
 
 
 def _read(file: str) -> str:
-    """In whichever UTF it is: some shells write UTF-16."""
+    """Read a file in any UTF. Some shells write UTF-16."""
     data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     return data.decode(json.detect_encoding(data))
 
 
 def _events(file: str, text: str) -> list[tuple[str, str]]:
-    """The file as one text of JSON; or each of its lines, where the first is whole by itself and others follow."""
+    """Split a file into texts of JSON with their names.
+
+    The file is one text, or each of its lines is one where the first is whole by itself and others follow.
+    """
     first, _, rest = text.strip().partition("\n")  # not splitlines, which also splits at U+2028 within a string
     if not rest or not _is_json(first):
         return [(file, text)]

@@ -1,4 +1,4 @@
-"""What every command prints goes through here: no text of a sender reaches a terminal as it is."""
+"""Printing for every command. No text of a sender reaches a terminal as it is."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def say_json(text: str) -> None:
 
 @contextmanager
 def printable_errors() -> Iterator[None]:
-    """What click prints of an error by itself repeats arguments as they were typed."""
+    """Make the errors printable that click prints by itself. They repeat arguments as they were typed."""
     try:
         yield
     except click.ClickException as error:

@@ -1,4 +1,4 @@
-"""Files of recorded events, as people keep them: JSON, or a line of JSON each, in whichever UTF a shell wrote."""
+"""Files of recorded events. They hold JSON, or a line of JSON for each event, in any UTF that a shell writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SKIPPED: Final = "bad"
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """``name`` is the file, with the line where there are several events in it."""
+    """A file or event that cannot be read. ``name`` is the file, with the line where there are several events in it."""
 
     name: str
     problem: str
@@ -26,7 +26,10 @@ class Unreadable:
 
 
 def read_files(names: Iterable[str]) -> Iterator[tuple[str, Any] | Unreadable]:
-    """Every event with its name, in order. A directory stands for the ``*.json`` in it and below, in order of names."""
+    """Read every event with its name, in order.
+
+    A directory stands for the ``*.json`` in it and below, in order of names.
+    """
     for name in names:
         for file in _files(name):
             try:
@@ -51,7 +54,10 @@ def _read(file: str) -> str:
 
 
 def _parts(file: str, text: str) -> list[tuple[str, str]]:
-    """The file as one text of JSON; or each of its lines, where the first is whole by itself and others follow."""
+    """Split a file into texts of JSON with their names.
+
+    The file is one text, or each of its lines is one where the first is whole by itself and others follow.
+    """
     first, _, rest = text.strip().partition("\n")  # not splitlines, which also splits at U+2028 within a string
     if not rest or isinstance(_event(file, first), Unreadable):
         return [(file, text)]

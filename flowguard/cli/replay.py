@@ -1,4 +1,4 @@
-"""``flowguard replay``: recorded envelopes through the flows, on an AWS inside the process."""
+"""``flowguard replay``: recorded envelopes through the flows on an AWS inside the process."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def replay(
     points: tuple[str, ...],
     seed: int,
 ) -> None:
-    """Run the recorded events in each FILE through the flows, without AWS, and show what becomes of them.
+    """Run the recorded events in each FILE through the flows without AWS, and show the outcome.
 
     A FILE is what 'flowguard normalize' takes, or a directory of such: every *.json in it and below it, but for
     directories named 'bad'. A dash is standard input. Time is virtual: nothing sleeps, however long a delay is.
@@ -82,7 +82,7 @@ def replay(
 
 
 def _read(files: tuple[str, ...]) -> tuple[list[Recorded], int]:
-    """The records, and how much could not be read."""
+    """Read the files and return their records, and how many could not be read."""
     recorded: list[Recorded] = []
     unreadable = 0
     for name, record in _records(files):

@@ -1,4 +1,4 @@
-"""Tables whose identifiers stay whole: text is folded between words, and a row that is too wide between its cells."""
+"""Tables whose identifiers stay whole. Text is folded between words, and a row that is too wide between its cells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INDENT: Final = 4
 
 
 class Column(NamedTuple):
-    """``folds`` is for text in words; without it a cell stays on one line."""
+    """A column of a table. ``folds`` is for text in words; without it a cell stays on one line."""
 
     name: str
     folds: bool = False
@@ -22,7 +22,10 @@ class Column(NamedTuple):
 
 
 def show_table(out: Console, columns: Sequence[Column], rows: Sequence[Sequence[Text]]) -> None:
-    """Print rows in columns; where the terminal is too narrow for those, each row on as many lines as it needs."""
+    """Print rows in columns.
+
+    Where the terminal is too narrow for those, each row is printed on as many lines as it needs.
+    """
     heads = [Text(column.name, style="bold") for column in columns]
     widths = _widths(columns, [heads, *rows], out.width)
     if widths is None:
@@ -41,7 +44,10 @@ def show_table(out: Console, columns: Sequence[Column], rows: Sequence[Sequence[
 
 
 def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int) -> list[int] | None:
-    """What is left beside the whole columns goes to those that fold, each at least as wide as its longest word."""
+    """Compute the width of each column. None where they do not fit.
+
+    What is left beside the whole columns goes to those that fold, each at least as wide as its longest word.
+    """
     cells = list(zip(*rows, strict=True))
     natural = [_longest(line for cell in column for line in cell.split()) for column in cells]
     least = [
@@ -68,7 +74,7 @@ def _longest(texts: Iterable[Text]) -> int:
 
 
 def _flowing(row: Sequence[Text], width: int) -> Iterator[Text]:
-    """Cells one after another, those that do not fit on the next line, indented."""
+    """Put the cells of a row one after another. Those that do not fit go on the next line, indented."""
     line = Text()
     for cell in (part for whole in row for part in whole.split() if part.cell_len):
         if line.cell_len and line.cell_len + _GAP + cell.cell_len > width:

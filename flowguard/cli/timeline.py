@@ -1,4 +1,4 @@
-"""A replay as people read it: a line for each delivery, then what is left, then the counts."""
+"""A replay as people read it. It has a line for each delivery, then what is left, then the counts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _STYLES = {
 
 
 def show_timeline(out: Console, rows: Sequence[Delivered], start: int) -> None:
-    """One delivery after another. ``start`` is the moment that times are counted from, ms since 1970."""
+    """Print one delivery after another. ``start`` is the moment that times are counted from, ms since 1970."""
     flows = {row.flow for row in rows if row.flow}
     cells = [
         (
@@ -61,7 +61,10 @@ def show_timeline(out: Console, rows: Sequence[Delivered], start: int) -> None:
 
 
 def show_aftermath(out: Console, left: Aftermath) -> None:
-    """Run items, the user's tables, dead letters and the other queues."""
+    """Print what is left at the end.
+
+    That is the run items, the user's tables, dead letters and the other queues.
+    """
     if left.runs:
         _section(out, "runs")
         show_table(out, _RUNS, [_run(run) for run in left.runs])
@@ -79,7 +82,7 @@ def show_aftermath(out: Console, left: Aftermath) -> None:
 
 
 def summary(counts: Counts) -> str:
-    """The last line."""
+    """Return the last line, which has the counts."""
     parts = (
         f"{counts.messages} messages in",
         f"{counts.deliveries} deliveries",
@@ -109,7 +112,7 @@ def _section(out: Console, title: str, *lines: str) -> None:
 
 
 def _short(record: str) -> Text:
-    """As much of an id as tells it from the others."""
+    """Return as much of an id as tells it from the others."""
     return cell(record if len(record) <= 12 else record.removeprefix("invocation-")[:8])
 
 
