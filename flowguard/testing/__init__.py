@@ -1,7 +1,8 @@
-"""For the tests of your own flows: values of real runs made from few arguments, and a runner. No mocks, no account.
+"""Tools for the tests of your own flows, without mocks and without an account.
 
-A name loads its module when it is first used: what tests a stage needs no boto3. ``explore`` finds the crash that
-breaks a flow; ``flowguard.testing.plugin`` is what pytest loads.
+They make values of real runs from few arguments, and run whole flows. A name loads its module when it is first used:
+what tests a stage needs no boto3. ``explore`` finds the crash that breaks a flow; ``flowguard.testing.plugin`` is what
+pytest loads.
 """
 
 from __future__ import annotations

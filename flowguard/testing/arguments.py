@@ -1,4 +1,4 @@
-"""What a test hands to the runner, checked before anything changes.
+"""Checks of what a test hands to the runner, made before anything changes.
 
 Each check raises :class:`flowguard.errors.SettingsError`, which names the method and what it was given.
 """
@@ -20,7 +20,7 @@ from flowguard.wire.attributes import Attribute
 
 
 def is_flow(value: object) -> TypeGuard[AnyFlow]:
-    """Whether it is the class of a flow; ``Flow`` itself, which has no stages, is none."""
+    """Answer whether the value is the class of a flow. ``Flow`` itself has no stages and is none."""
     return isinstance(value, type) and issubclass(value, Flow) and value is not Flow
 
 
@@ -32,7 +32,7 @@ def check_flows(method: str, flows: Iterable[object]) -> None:
 
 
 def check_request(flow: AnyFlow, payload: Any, **about: Any) -> None:
-    """``about`` are the named arguments of ``send``; those that are None were not given."""
+    """Check the arguments of ``send``. ``about`` are the named ones; those that are None were not given."""
     for name, (fits, cure) in _ABOUT_A_REQUEST.items():
         value = about[name]
         if value is not None and not fits(value):
@@ -44,7 +44,10 @@ def check_request(flow: AnyFlow, payload: Any, **about: Any) -> None:
 
 
 def check_event(number: int, event: object) -> None:
-    """Any JSON may be an event, but for two slips whose outcome would mislead. Raises EnvelopeError."""
+    """Check an event for two slips whose outcome would mislead. Raises EnvelopeError.
+
+    Any other JSON may be an event.
+    """
     record = f"event {number} of deliver"
     if isinstance(event, BaseModel):
         kind = type(event).__name__
@@ -61,7 +64,7 @@ def check_table(name: object, key: object) -> None:
 
 
 def read_items(table: str, items: Iterable[object]) -> list[dict[str, Any]]:
-    """Low-level, as ``put_item`` takes them."""
+    """Read items into the low-level form that ``put_item`` takes."""
     found = []
     for number, item in enumerate(items, 1):
         values = item.model_dump() if isinstance(item, BaseModel) else item

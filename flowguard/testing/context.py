@@ -8,7 +8,7 @@ from flowguard.clock import Clock, ManualClock
 
 
 class FakeContext:
-    """Has what Lambda's context has. The time it says is left shrinks as the clock is advanced."""
+    """A context that has what Lambda's has. Its remaining time shrinks as the clock is advanced."""
 
     memory_limit_in_mb = "128"
     function_version = "$LATEST"

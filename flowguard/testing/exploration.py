@@ -34,7 +34,7 @@ class MarkerError(FlowguardError):
 
 
 class Exploration:
-    """Flows, or plain functions, and what they are explored with. Raises :class:`MarkerError`."""
+    """The flows or plain functions of an exploration, and its arguments. Raises :class:`MarkerError`."""
 
     def __init__(self, flows: tuple[Any, ...], arguments: Mapping[str, Any]) -> None:
         problems = tuple(_problems(flows, arguments)) or tuple(_unreadable(flows, arguments))
@@ -44,11 +44,14 @@ class Exploration:
         self._arguments = arguments
 
     def explore(self, body: Invariant) -> Report:
-        """``body`` is one more invariant."""
+        """Explore the flows with ``body`` as one more invariant."""
         return explore(list(self._flows), **self._with(body, self._arguments))
 
     def replay(self, schedule: str, body: Invariant) -> Trace:
-        """Exactly one schedule. Raises :class:`flowguard.testing.NoSuchSchedule`."""
+        """Replay exactly one schedule with ``body`` as one more invariant.
+
+        Raises :class:`flowguard.testing.NoSuchSchedule`.
+        """
         fitting = {name: value for name, value in self._arguments.items() if name in _OF_REPLAY}
         return replay(list(self._flows), schedule=schedule, **self._with(body, fitting))
 

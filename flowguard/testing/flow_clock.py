@@ -1,4 +1,4 @@
-"""The time of a test: it stands still until the test, or the runner, moves it."""
+"""The clock of a test. It stands still until the test or the runner moves it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from flowguard.local.world import START
 
 
 class FlowClock(VirtualTime):
-    """Of the whole process, ``time.time()`` and ``datetime.now()`` included. Begins at 2026-01-01T00:00:00Z.
+    """The clock of the whole process, ``time.time()`` and ``datetime.now()`` included.
 
-    Times are ms since 1970 where they are numbers. It moves forward only.
+    It begins at 2026-01-01T00:00:00Z and moves forward only. Times are ms since 1970 where they are numbers.
     """
 
     def __init__(self, start: int = START) -> None:
@@ -19,11 +19,14 @@ class FlowClock(VirtualTime):
 
     @property
     def moment(self) -> datetime:
-        """Now, with its time zone: UTC."""
+        """Return the present moment with its time zone, UTC."""
         return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=self.now())
 
     def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
-        """What becomes due meanwhile is delivered by the next ``run()``, late as it then is."""
+        """Move the clock forward. Raises ValueError for a time that is negative.
+
+        What becomes due meanwhile is delivered by the next ``run()``, late as it then is.
+        """
         by = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         if by < timedelta(0):
             raise ValueError(f"the clock would go back by {-by}; it goes forward only")

@@ -1,4 +1,7 @@
-"""What a test sees after its flows have run: verdicts, run items, tables, messages."""
+"""What a test sees after its flows have run.
+
+That is verdicts, run items, tables and messages.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from flowguard.wire.attributes import Attribute
 
 
 class NotThere(FlowguardError):
-    """A test asks for what cannot be told. Says what there is instead."""
+    """A test asks for what is not there or is ambiguous. Says what there is instead."""
 
     def __init__(self, what: str, there: Sequence[str], cure: str = "") -> None:
         super().__init__(what, tuple(there), cure)
@@ -43,7 +46,10 @@ class RunEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentMessage:
-    """``body`` is read where it is JSON, ``delay`` is in seconds. ``id`` is by what a receiver drops copies."""
+    """A message that was sent. ``body`` is read where it is JSON, ``delay`` is in seconds.
+
+    A receiver drops copies by their ``id``.
+    """
 
     to: str
     body: Any
@@ -54,9 +60,10 @@ class SentMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowResult:
-    """``deliveries`` and messages are of this ``run()``; runs and tables are as it left them.
+    """What one ``run()`` did and left.
 
-    Asked like the view of an exploration: ``item``, ``table``, ``sent``, ``runs``. As text it is the time line.
+    ``deliveries`` and messages are of this ``run()``; runs and tables are as it left them. Asked like the view of an
+    exploration: ``item``, ``table``, ``sent``, ``runs``. As text it is the time line.
     """
 
     deliveries: tuple[Delivered, ...]
@@ -68,15 +75,15 @@ class FlowResult:
 
     @property
     def verdicts(self) -> list[str | None]:
-        """Of the claims, in the order of deliveries: ``["CLAIMED", "CLAIMED", "DONE"]``."""
+        """Return the verdicts of the claims in the order of deliveries: ``["CLAIMED", "CLAIMED", "DONE"]``."""
         return [one.verdict for one in self.deliveries]
 
     def runs(self) -> list[RunEnd]:
-        """Each object's last run."""
+        """Return each object's last run."""
         return list(self.ends)
 
     def run(self, object_id: str, flow: str | None = None) -> RunEnd:
-        """The object's last run; ``flow`` is the flow's name, where several have run for the object.
+        """Return the object's last run. ``flow`` is the flow's name, where several have run for the object.
 
         Raises :class:`NotThere`.
         """
@@ -88,7 +95,7 @@ class FlowResult:
         return found[0]
 
     def table(self, name: str) -> Sequence[Mapping[str, Any]]:
-        """All items of a table, as plain values. Raises :class:`NotThere`."""
+        """Return all items of a table as plain values. Raises :class:`NotThere`."""
         if name not in self.tables:
             raise NotThere(
                 f"there is no table {name!r}", sorted(self.tables), f'Make it: flow_runner.table("{name}", "its key")'
@@ -96,11 +103,11 @@ class FlowResult:
         return self.tables[name]
 
     def item(self, table: str, **key: Any) -> Mapping[str, Any] | None:
-        """The item with these attributes: ``result.item("stock", sku="tea")``. None where there is none."""
+        """Return the item with these attributes: ``result.item("stock", sku="tea")``. None where there is none."""
         return next((item for item in self.table(table) if key.items() <= item.items()), None)
 
     def sent(self, to: str) -> list[SentMessage]:
-        """What functions have sent to this queue, topic or bus; copies of the same id once."""
+        """Return what functions have sent to this queue, topic or bus. Copies of the same id count once."""
         found: dict[object, SentMessage] = {}
         for number, one in enumerate(self.messages):
             if one.to == to:

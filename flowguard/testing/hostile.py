@@ -1,7 +1,7 @@
-"""Values that break careless code: texts, ids, numbers, structures, attributes and times, each under a plain name.
+"""Values that break careless code, each under a plain name.
 
-Each group is a mapping from names to values. A value is made when it is asked for, so that a huge one costs nothing
-until then, and it is the same each time.
+They are texts, ids, numbers, structures, attributes and times. Each group is a mapping from names to values. A value is
+made when it is asked for, so that a huge one costs nothing until then, and it is the same each time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Values(Mapping[str, _Held_co]):
         return len(self.makers)
 
     def drawn(self, seed: float | str) -> _Held_co:
-        """One of them, the same for the same seed."""
+        """Choose one of the values, the same for the same seed."""
         return self[random.Random(seed).choice(list(self.makers))]  # noqa: S311 - repeatable on purpose
 
 
@@ -52,7 +52,7 @@ def _constantly(value: _Value) -> Callable[[], _Value]:
 
 
 def noise(length: int) -> str:
-    """Make text that hardly compresses, ASCII, the same for the same length."""
+    """Make ASCII text that hardly compresses. It is the same for the same length."""
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     return "".join(random.Random(length).choices(letters, k=length))  # noqa: S311 - repeatable on purpose
 

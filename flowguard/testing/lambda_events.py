@@ -40,9 +40,10 @@ def sqs_event(
     receive_count: int = 1,
     group: str | None = None,
 ) -> Event:
-    """What a queue hands to its function. ``queue`` is a name or an ARN; ``sent_at`` is ms since 1970.
+    """Make the event that a queue hands to its function.
 
-    A queue whose name ends in ``.fifo`` says a message group, ``group``, as well.
+    ``queue`` is a name or an ARN; ``sent_at`` is ms since 1970. A queue whose name ends in ``.fifo`` says a message
+    group, ``group``, as well.
     """
     body, arn = encode(payload), _arn("sqs", queue)
     own = message_id or _id(arn, body)
@@ -80,7 +81,7 @@ def sns_event(
     published_at: int = SENT_AT,
     subject: str | None = None,
 ) -> Event:
-    """What a topic hands to a function that subscribes to it. ``topic`` is a name or an ARN."""
+    """Make the event that a topic hands to a function that subscribes to it. ``topic`` is a name or an ARN."""
     arn = _arn("sns", topic)
     notification = {
         **_notification(arn, payload, attributes, message_id, published_at),
@@ -108,7 +109,7 @@ def sns_to_sqs_event(
     subject: str | None = None,
     **of_the_queue: Any,
 ) -> Event:
-    """What a queue that subscribes to a topic hands to its function.
+    """Make the event that a queue which subscribes to a topic hands to its function.
 
     ``message_id`` is SNS's, the same in every queue. ``of_the_queue`` is what :func:`sqs_event` takes beside.
     """
@@ -123,12 +124,12 @@ def sns_to_sqs_event(
 
 
 def invocation(payload: Payload) -> Any:
-    """What a function is given that someone calls directly: the payload as JSON has it."""
+    """Make the event of a direct call to a function. It is the payload as JSON has it."""
     return json.loads(encode_json(payload))
 
 
 def batch(*events: Event) -> Event:
-    """One event with the records of several, in order."""
+    """Combine the records of several events in one, in order."""
     return {"Records": [record for event in events for record in event["Records"]]}
 
 

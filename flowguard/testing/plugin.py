@@ -1,7 +1,8 @@
-"""The pytest plugin ``flowguard``: fixtures that run flows, and a marker that makes a test an exploration.
+"""The pytest plugin ``flowguard``.
 
-pytest loads this module in every project that has flowguard installed. So it imports pytest and the front page of
-:mod:`flowguard.testing`, whose names load when a test first asks for them, and next to nothing else.
+It has fixtures that run flows, and a marker that makes a test an exploration. pytest loads this module in every project
+that has flowguard installed. So it imports pytest and the front page of :mod:`flowguard.testing`, whose names load when
+a test first asks for them, and next to nothing else.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _runner: pytest.StashKey[FlowRunner] = pytest.StashKey()
 
 @contextmanager
 def _told_without_traceback() -> Iterator[None]:
-    """A mistake in what was asked for is told by its own words alone."""
+    """Report a mistake in what was asked for by its own words, without a traceback."""
     try:
         yield
     except FlowguardError as error:
@@ -48,16 +49,17 @@ def _told_without_traceback() -> Iterator[None]:
 
 @pytest.fixture
 def flow_clock() -> Iterator[FlowClock]:
-    """The time of the whole process, standing still at 2026-01-01T00:00:00Z until it is moved."""
+    """Provide the clock of the whole process. It stands still at 2026-01-01T00:00:00Z until it is moved."""
     with _told_without_traceback(), testing.FlowClock() as clock:
         yield clock
 
 
 @pytest.fixture
 def flow_engine(flow_clock: FlowClock) -> Iterator[MemoryAWS]:
-    """An empty AWS in memory that answers every boto3 call of the process. No account, no credentials, no network.
+    """Provide an empty AWS in memory that answers every boto3 call of the process.
 
-    Override it with ``flowguard.testing.EmbeddedAWS()`` where code calls services that it does not have.
+    It needs no account, no credentials and no network. Override it with ``flowguard.testing.EmbeddedAWS()`` where code
+    calls services that it does not have.
     """
     with _told_without_traceback(), testing.MemoryAWS(flow_clock) as aws:
         yield aws
@@ -67,7 +69,7 @@ def flow_engine(flow_clock: FlowClock) -> Iterator[MemoryAWS]:
 def flow_runner(
     request: pytest.FixtureRequest, flow_engine: EmbeddedAWS, flow_clock: FlowClock
 ) -> Iterator[FlowRunner]:
-    """Runs flows on ``flow_engine`` and ``flow_clock``: ``send``, ``deliver``, ``run``."""
+    """Provide a runner of flows on ``flow_engine`` and ``flow_clock``. It has ``send``, ``deliver`` and ``run``."""
     with _told_without_traceback(), testing.FlowRunner(flow_engine, flow_clock) as runner:
         request.node.stash[_runner] = runner
         yield runner
@@ -76,7 +78,7 @@ def flow_runner(
 
 @pytest.fixture
 def flow_view(request: pytest.FixtureRequest) -> View:
-    """The end of a schedule, in a test marked ``flow_explore``. The test is called with each of them."""
+    """Provide the end of a schedule in a test marked ``flow_explore``. The test is called with each of them."""
     if request.node.get_closest_marker(MARKER) is None:
         pytest.fail(f"flow_view is for tests marked with @pytest.mark.{MARKER}; see flow_runner.run()", pytrace=False)
     return _OfTheTestAlone()  # type: ignore[return-value]  # each call of the test gets its own instead
@@ -121,7 +123,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _unfit(item: pytest.Item) -> str | None:
-    """Why the marked test cannot be called once for each schedule."""
+    """Say why the marked test cannot be called once for each schedule. None where it can."""
     function = getattr(item, "obj", None)
     if (
         type(item) is not pytest.Function
@@ -150,7 +152,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def _body(item: pytest.Function) -> Callable[[View], object]:
-    """The test as an invariant."""
+    """Return the test as an invariant."""
     names = [name for name in inspect.signature(item.obj).parameters if name in item.funcargs]
     given = {name: item.funcargs[name] for name in names}
 
@@ -206,7 +208,10 @@ def pytest_runtest_makereport(
 
 
 def _is_told_by_its_words(item: pytest.Item, raised: pytest.ExceptionInfo[BaseException]) -> bool:
-    """Where in flowguard one of its errors was raised, is for ``--full-trace``."""
+    """Answer whether an error is shown without the lines of flowguard that raised it.
+
+    Those are for ``--full-trace``.
+    """
     uses_it = not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
     return uses_it and isinstance(raised.value, FlowguardError) and not item.config.getoption("fulltrace")
 

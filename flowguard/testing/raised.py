@@ -10,7 +10,7 @@ from types import TracebackType
 
 
 def told(error: BaseException) -> str:
-    """``KeyError: 'sku' at orders.py:41: order["sku"]``."""
+    """Describe an error with the user's line: ``KeyError: 'sku' at orders.py:41: order["sku"]``."""
     what = f"{type(error).__name__}: {error}"
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     users = [place for place in frames if _is_users(place[0])]
@@ -21,7 +21,7 @@ def told(error: BaseException) -> str:
 
 
 def up_to_users(whole: TracebackType) -> TracebackType:
-    """A copy that ends at that line; all of it where there is none."""
+    """Copy the traceback up to that line. All of it is copied where there is none."""
     places = [whole]
     while (inner := places[-1].tb_next) is not None:
         places.append(inner)
@@ -33,19 +33,19 @@ def up_to_users(whole: TracebackType) -> TracebackType:
 
 
 def _is_users(file: str) -> bool:
-    """Whether it is neither flowguard's nor an installed library's nor Python's."""
+    """Answer whether the file is neither flowguard's nor an installed library's nor Python's."""
     return not file.startswith(_libraries())
 
 
 @cache
 def _libraries() -> tuple[str, ...]:
-    """Where they all lie."""
+    """Return the directories of flowguard, of installed libraries and of Python."""
     import sysconfig  # takes a while, and pytest loads this module in each project that has flowguard installed
 
     return (str(Path(__file__).parents[1]), *sysconfig.get_paths().values())
 
 
 def _short(file: str) -> str:
-    """As seen from the current directory, where it is below it."""
+    """Return the path as seen from the current directory where it is below it."""
     path = Path(file)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

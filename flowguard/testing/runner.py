@@ -1,4 +1,7 @@
-"""Runs flows in a test: real handlers, real boto3 calls, an AWS in memory, a time that is moved."""
+"""The runner of flows in a test.
+
+Handlers and boto3 calls are real, AWS is in memory, and time is moved.
+"""
 
 from __future__ import annotations
 
@@ -64,10 +67,11 @@ class NoFlow(FlowguardError):
 
 
 class FlowRunner:
-    """Open it as a block, on an AWS and a clock that are open. Queues, topics and tables are made when they are used.
-    A flow that does not come to rest within ``most`` deliveries is stopped.
+    """Runs flows in a test. Open it as a block, on an AWS and a clock that are open.
 
-    What a method cannot use it refuses with :class:`flowguard.errors.SettingsError`, and nothing has changed.
+    Queues, topics and tables are made when they are used. A flow that does not come to rest within ``most`` deliveries
+    is stopped. What a method cannot use it refuses with :class:`flowguard.errors.SettingsError`, and nothing has
+    changed.
 
     ::
 
@@ -89,16 +93,16 @@ class FlowRunner:
     def __exit__(self, *of_error: Any) -> None:
         self._world.__exit__(*of_error)
 
-    # -- before
+    # -- what is there before
 
     def serve(self, *flows: AnyFlow) -> Self:
-        """Run these flows' functions, too: those that others start, or whose events are delivered."""
+        """Run the functions of these flows too. That is for flows that others start, or whose events are delivered."""
         check_flows("serve", flows)
         self._world.serve(flows)
         return self
 
     def table(self, name: str, key: str, *items: Mapping[str, Any] | BaseModel) -> Self:
-        """A table of yours with this hash key, a text, and these items in it.
+        """Make a table of yours with these items in it. ``key`` is its hash key, a text.
 
         What a flow's module lists in ``TABLES`` goes without saying. A table with other keys is made as on AWS, through
         the engine's client. An item that the engine refuses leaves those before it there.
@@ -157,10 +161,10 @@ class FlowRunner:
             self._world.put(record.envelope, record.raw)
         return self
 
-    # -- what comes of it
+    # -- delivery and its result
 
     def run(self, *, within: timedelta | None = None) -> FlowResult:
-        """Deliver until nothing is left, however late it comes: the clock goes along. Raises :class:`NotAtRest`.
+        """Deliver until nothing is left, however late it is due. The clock goes along. Raises :class:`NotAtRest`.
 
         ``within`` delivers only what is due by then, and leaves the clock there.
         """
@@ -180,7 +184,7 @@ class FlowRunner:
         return self._result(rows, world.posted[first:])
 
     def timeline(self) -> str:
-        """Everything that was delivered so far, and the runs as they are."""
+        """Show everything that was delivered so far, and the runs as they are."""
         return str(self._result(self._rows, ()))
 
     def _check(self) -> None:

@@ -28,7 +28,7 @@ from flowguard.testing.raised import told
 
 
 class SharedWorld(World):
-    """``posted`` are all messages that were sent, in order."""
+    """A world on an AWS and a clock that are open already. ``posted`` are all messages that were sent, in order."""
 
     supply: _Supply
 
@@ -65,7 +65,7 @@ class SharedWorld(World):
         self.supply.run_table(self.settings.table)
 
     def serve(self, flows: Iterable[AnyFlow]) -> None:
-        """From now on these flows have their functions, queues and tables, too."""
+        """Serve these flows too, from now on. They get their functions, queues and tables."""
         new = tuple(flow for flow in flows if flow not in self.flows)
         if not new:
             return
@@ -80,12 +80,12 @@ class SharedWorld(World):
             self.aws.subscribe(self.aws.create_topic(topic), self.supply.queue(queue))
 
     def declare(self, table: str, key: str) -> None:
-        """The table is there from now on; ``key`` names its hash key, which is text."""
+        """Make the table if it is not there. ``key`` names its hash key, which is text."""
         self.keys.setdefault(table, key)
         self.supply.table(table)
 
     def step(self, until: int | None) -> Delivered | None:
-        """Deliver what is due next: at any time, or until this moment (ms)."""
+        """Deliver what is due next. With ``until`` it must be due by that moment (ms). None where nothing is."""
         while True:
             self.mail.collect(self.functions.by_queue)
             if (delivery := self._queues.due(self.clock.now())) is not None:
@@ -98,7 +98,7 @@ class SharedWorld(World):
             self.clock.move_to(min(moments))
 
     def _tell(self, happening: Happening) -> None:
-        """The runtime tells of a failure while it handles the error: here it can still be had, with its traceback."""
+        """Record the error of a failure while the runtime handles it. It still has its traceback then."""
         error = sys.exception()
         if error is not None and error is not self._outside:
             self._raised.append(error)
@@ -125,7 +125,7 @@ class _Supply(Supply):
             self.tables.append(table)
 
     def run_table(self, name: str) -> None:
-        """flowguard's own is not among the user's tables."""
+        """Make flowguard's own table if it is not there. It is not among the user's tables."""
         if name not in self.tables:
             self._aws.create_table(name)
         self.tables.remove(name)

@@ -30,10 +30,11 @@ def step_for(  # noqa: PLR0913 - everything but the stage has a default
     attributes: Mapping[str, Attribute] | None = None,
     clock: Clock | None = None,
 ) -> Step[StateT]:
-    """The step that the stage would get, with the state of a run that has just begun unless one is given.
+    """Build the step that the stage would get.
 
-    What the stage asks for is in the step's ``writes``, ``sends`` and ``state``. ``requested_at`` has a time zone; it
-    is the clock's time by default, and the clock is one that stands still. ``attributes`` are those the flow carries.
+    It has the state of a run that has just begun unless one is given. What the stage asks for is in the step's
+    ``writes``, ``sends`` and ``state``. ``requested_at`` has a time zone; it is the clock's time by default, and the
+    clock is one that stands still. ``attributes`` are those the flow carries.
     """
     clock = ManualClock() if clock is None else clock
     message = Message(

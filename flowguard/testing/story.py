@@ -1,4 +1,4 @@
-"""Deliveries as lines of text: who got what when, and what came of it."""
+"""Deliveries as lines of text. They say who got what when, and what it did."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _INDENT = " " * 16
 
 
 def story(rows: Iterable[Delivered], start: int) -> list[str]:
-    """``start`` is the moment that times are counted from, ms since 1970."""
+    """Describe deliveries in lines of text. ``start`` is the moment that times are counted from, ms since 1970."""
     return [line for row in rows for line in _told(row, start)]
 
 
