@@ -21,7 +21,7 @@ def told(error: BaseException) -> str:
 
 
 def up_to_users(whole: TracebackType) -> TracebackType:
-    """Copy the traceback up to that line. All of it is copied where there is none."""
+    """Copy the traceback up to the last line of the user's. All of it is copied where there is none."""
     places = [whole]
     while (inner := places[-1].tb_next) is not None:
         places.append(inner)

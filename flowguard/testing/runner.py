@@ -184,7 +184,7 @@ class FlowRunner:
         return self._result(rows, world.posted[first:])
 
     def timeline(self) -> str:
-        """Show everything that was delivered so far, and the runs as they are."""
+        """Return the time line of everything that was delivered so far, and the runs as they are."""
         return str(self._result(self._rows, ()))
 
     def _check(self) -> None:
