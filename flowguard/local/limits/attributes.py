@@ -1,4 +1,4 @@
-"""Message attributes: the names, types and values that SQS and SNS take."""
+"""The names, types and values of message attributes that SQS and SNS accept."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _RESERVED: Final = ("aws.", "amazon.")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """``character`` says that a character is wrong, for which SQS has a code of its own."""
+    """Why an attribute cannot be sent. ``character`` marks a wrong character, for which SQS has a code of its own."""
 
     what: str
     character: bool = False
 
 
 def attributes_size(attributes: Mapping[str, Any]) -> int:
-    """Bytes of names, types and values."""
+    """Return the size of all names, types and values in bytes."""
     return sum(
         byte_size(name) + byte_size(said["DataType"]) + byte_size(_value(said)) for name, said in attributes.items()
     )
 
 
 def problem_of(attributes: Mapping[str, Any]) -> Problem | None:
-    """What is wrong with the first attribute that cannot be sent."""
+    """Return what is wrong with the first attribute that cannot be sent. None where all can."""
     for name, said in attributes.items():
         found = _name_problem(name) or _value_problem(name, said)
         if found is not None:
@@ -67,7 +67,7 @@ def _value_problem(name: str, said: Mapping[str, Any]) -> Problem | None:
 
 
 def _value(said: Mapping[str, Any]) -> str | bytes:
-    """The content, empty where nothing is given."""
+    """Return the attribute's content. It is empty where nothing is given."""
     empty: str | bytes = b"" if said["DataType"].startswith("Binary") else ""
     binary = said.get("BinaryValue")
     if binary is not None:

@@ -25,7 +25,7 @@ def entry_size(entry: Entry) -> int:
 
 
 def check_entries(entries: list[Entry]) -> None:
-    """What refuses the call as a whole."""
+    """Raise a Fault for entries that make EventBridge refuse the whole call."""
     if not 0 < len(entries) <= MOST_ENTRIES:
         raise Fault("ValidationException", f"'entries' must have length 1 to {MOST_ENTRIES}; there are {len(entries)}")
     if sum(map(entry_size, entries)) > LARGEST:
@@ -33,7 +33,7 @@ def check_entries(entries: list[Entry]) -> None:
 
 
 def entry_fault(entry: Entry) -> Fault | None:
-    """What fails one entry: it is told in the answer, and the others are put."""
+    """Return why one entry fails, if it does. The answer reports it, and the others are put."""
     for name in ("Source", "DetailType", "Detail"):
         if not entry.get(name):
             return Fault("InvalidArgument", f"Parameter {name} is not valid. Reason: {name} is a required argument.")
@@ -48,5 +48,5 @@ def _is_object(text: str) -> bool:
 
 
 def bus_name(entry: Entry) -> str:
-    """The bus that an entry goes to, which may be given by ARN."""
+    """Return the name of the bus that an entry goes to. The entry may give its ARN."""
     return str(entry.get("EventBusName") or "default").rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""An error of AWS on its way to the client that called."""
+"""An error of AWS on its way to the calling client."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from flowguard.local.calls import Response
 
 
 class Fault(Exception):
-    """An error in AWS's words. ``more`` is said beside code and message, ``status`` is the HTTP status.
+    """An error of AWS. ``more`` stands beside code and message in the response, ``status`` is the HTTP status.
 
-    SQS has two words for some errors: ``code`` from its older protocol, ``shape`` for the exception class.
+    SQS has two names for some errors: ``code`` from its older protocol, ``shape`` for the exception class.
     """
 
     def __init__(self, code: str, message: str, *, shape: str | None = None, status: int = 400, **more: Any) -> None:
@@ -25,7 +25,10 @@ class Fault(Exception):
         self.more = more
 
     def as_raised_by(self, client: BaseClient, operation: str) -> ClientError:
-        """What boto3 raises for it: the service's own class where it has one, ``ClientError`` otherwise."""
+        """Return the exception that boto3 raises for it.
+
+        That is the service's own class where it has one, ``ClientError`` otherwise.
+        """
         response: Any = {
             **self.more,
             "Error": {"Code": self.code, "Message": self.message},
@@ -38,10 +41,10 @@ class Fault(Exception):
         return raised
 
     def as_entry(self, entry_id: str) -> Response:
-        """The place of a refused entry among the ``Failed`` of a batch."""
+        """Return the fault as an entry among the ``Failed`` of a batch."""
         return {"Id": entry_id, "SenderFault": True, "Code": self.code, "Message": self.message}
 
 
 def invalid(message: str) -> Fault:
-    """DynamoDB's word for a request that is wrong in itself."""
+    """Return DynamoDB's fault for a request that is wrong in itself."""
     return Fault("ValidationException", message)

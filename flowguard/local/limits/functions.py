@@ -17,8 +17,10 @@ def no_function(name: str) -> Fault:
 
 
 def event_of(params: Mapping[str, Any]) -> Any:
-    """The event of an Invoke call, read from its payload; a stream is left where it stood. Raises a Fault for what
-    Lambda does not take."""
+    """Read the event of an Invoke call from its payload.
+
+    A stream is left at its position. Raises a Fault for a payload that Lambda does not accept.
+    """
     content, kind = _content(params.get("Payload", b"")), params.get("InvocationType", "RequestResponse")
     most = LARGEST.get(kind)
     if most is not None and len(content) > most:
@@ -42,6 +44,6 @@ def _content(payload: Any) -> bytes:
 
 
 def function_name(params: Mapping[str, Any]) -> str:
-    """The name alone, of a name with an alias or an ARN."""
+    """Return the function's name without its alias or the rest of its ARN."""
     _, _, name = str(params["FunctionName"]).rpartition("function:")
     return name.partition(":")[0]

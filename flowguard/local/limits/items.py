@@ -1,4 +1,4 @@
-"""DynamoDB: sizes, and what no request may contain. The rules that need a table's items are with the tables."""
+"""DynamoDB's sizes, and what no request may contain. The rules that need a table's items are with the tables."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ TOO_LARGE_TO_UPDATE: Final = "Item size to update has exceeded the maximum allow
 
 
 def check_text(text: str) -> str:
-    """The text, if JSON of UTF-8 can carry it. DynamoDB Local takes what the service does not."""
+    """Return the text if JSON in UTF-8 can carry it. Raises a Fault otherwise, which DynamoDB Local does not."""
     if lone(text):
         raise Fault("SerializationException", "A string has a surrogate without its other half")
     return text
 
 
 def check_key_size(size: int, place: int) -> None:
-    """Of the partition key's content (0) or the sort key's (1)."""
+    """Check the size of the partition key's content (0) or the sort key's (1)."""
     if size <= LONGEST_KEYS[place]:
         return
     if place == 0:

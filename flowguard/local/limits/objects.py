@@ -1,4 +1,4 @@
-"""S3: the keys that it takes, and what it says where nothing is."""
+"""The keys that S3 accepts, and its errors for what does not exist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ LONGEST_KEY: Final = 1024
 
 
 def check_key(params: Mapping[str, Any]) -> None:
-    """A surrogate alone is a UnicodeEncodeError: it is so in botocore, which writes the key into the address."""
+    """Check the length of an object's key.
+
+    A lone surrogate is a UnicodeEncodeError, as it is in botocore, which writes the key into the address.
+    """
     if len(params["Key"].encode()) > LONGEST_KEY:
         raise Fault("KeyTooLongError", "Your key is too long")
 
@@ -22,7 +25,10 @@ def no_bucket() -> Fault:
 
 
 def no_object(operation: str) -> Fault:
-    """A HEAD has no body to say a word in."""
+    """Return the error for an object that does not exist.
+
+    The answer to a HEAD has no body, and so no error code in it.
+    """
     if operation == "HeadObject":
         return Fault("404", "Not Found", status=404)
     return Fault("NoSuchKey", "The specified key does not exist.", status=404)

@@ -1,4 +1,4 @@
-"""SQS: messages, batches and times that a queue takes."""
+"""The messages, batches and times that an SQS queue accepts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Entry = Mapping[str, Any]
 
 
 class Takes(NamedTuple):
-    """What one queue takes by its own attributes."""
+    """What one queue accepts by its own attributes."""
 
     fifo: bool
     largest: int = LARGEST
@@ -48,12 +48,12 @@ def no_queue() -> Fault:
 
 
 def message_size(entry: Entry) -> int:
-    """Bytes of the body and of the attributes' names, types and values."""
+    """Return the bytes of the body and of the attributes' names, types and values."""
     return byte_size(entry["MessageBody"]) + attributes_size(entry.get("MessageAttributes", {}))
 
 
 def check_message(entry: Entry, takes: Takes) -> None:
-    """A message alone. In a batch, what a FIFO queue needs is asked of all entries at once."""
+    """Check a message that is sent alone. In a batch, what a FIFO queue needs is checked for all entries at once."""
     check_entry(entry, takes)
     if takes.fifo and not entry.get("MessageGroupId"):
         raise missing(_NO_GROUP)
@@ -62,7 +62,7 @@ def check_message(entry: Entry, takes: Takes) -> None:
 
 
 def check_entry(entry: Entry, takes: Takes) -> None:
-    """A message whichever way it is sent."""
+    """Check a message that is sent alone or in a batch."""
     if not entry["MessageBody"]:
         raise missing("The request must contain the parameter MessageBody.")
     if message_size(entry) > takes.largest:
@@ -99,12 +99,12 @@ def _check_delay(delay: int | None, takes: Takes) -> None:
 
 
 def check_batch(entries: Iterable[Entry]) -> None:
-    """A batch of anything: sends, deletes, changes of visibility."""
+    """Check the number and ids of the entries in any batch. They may be sends, deletes or changes of visibility."""
     check_batch_ids([entry["Id"] for entry in entries], MOST_ENTRIES, PREFIX)
 
 
 def check_send_batch(entries: list[Entry], takes: Takes) -> None:
-    """What refuses a batch of messages as a whole."""
+    """Raise a Fault for a batch of messages that is refused as a whole."""
     check_batch(entries)
     size = sum(map(message_size, entries))
     if size > LARGEST:

@@ -1,4 +1,4 @@
-"""Destinations that refuse for good: access that is denied, and what is not there any more."""
+"""Destinations that always refuse, because access is denied or they no longer exist."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ Params: TypeAlias = Mapping[str, Any]
 
 
 class Refusing:
-    """What refuses, as ``"sqs:orders"``: the service, as boto3 names it, and a queue, topic, table, bus, function,
-    schedule group or bucket by its name; an object is ``"s3:bucket/key"``.
+    """The destinations that refuse.
+
+    Each is written as ``"sqs:orders"``: the service, as boto3 names it, and a queue, topic, table, bus, function,
+    schedule group or bucket by its name. An object is ``"s3:bucket/key"``.
 
     Only the calls that use a destination are refused: those that send, read and write.
     """
@@ -55,7 +57,7 @@ class Refusing:
                 self._refuse_missing(service, operation, name)
 
     def check_call(self, call: ApiCall) -> None:
-        """The same for who answers a call itself: raises what boto3 raises."""
+        """Check a call and raise what boto3 raises. This is for an interceptor that answers the call itself."""
         try:
             self.check(call.service, call.operation, call.params)
         except Fault as fault:
@@ -63,8 +65,11 @@ class Refusing:
 
     @staticmethod
     def _refuse_missing(service: str, operation: str, name: str) -> None:
-        """EventBridge does not refuse: it takes events for a bus that is not there, and they are gone. Nor does S3
-        where an object that is not there is written or deleted."""
+        """Raise the service's error for a missing destination.
+
+        EventBridge does not refuse: it accepts events for a bus that does not exist, and they are lost. Nor does S3
+        where an object that does not exist is written or deleted.
+        """
         match service:
             case "sqs":
                 raise no_queue()
@@ -147,7 +152,7 @@ _DENIALS: Final[Mapping[str, tuple[str, int]]] = {
 
 def _denial(service: str, operation: str, place: str) -> Fault:
     code, status = _DENIALS[service]
-    if operation == "HeadObject":  # a HEAD has no body to say a word in
+    if operation == "HeadObject":  # the answer to a HEAD has no body, and so no error code in it
         return Fault("403", "Forbidden", status=status)
     shape = "AccessDeniedException" if service == "sqs" else None
     message = f"User is not authorized to perform: {service}:{operation} on resource: {place}"

@@ -10,7 +10,7 @@ from flowguard.local.limits.texts import byte_size
 
 DEFAULT_GROUP: Final = "default"
 LARGEST_INPUT: Final = 262_144
-"""Bytes of what the target is handed."""
+"""Bytes of the target's input."""
 
 
 def check_schedule(params: Mapping[str, Any]) -> None:

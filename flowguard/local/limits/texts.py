@@ -1,4 +1,4 @@
-"""Texts as AWS measures them: in bytes of UTF-8, and by the characters that a message may have."""
+"""The size of a text in bytes of UTF-8, and the characters that a message may have."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ _BATCH_ID: Final = re.compile("[A-Za-z0-9_-]{1,80}")
 
 
 def byte_size(content: str | bytes) -> int:
-    """Bytes of UTF-8. A surrogate without its other half counts three: whoever refuses it does so by :func:`lone`."""
+    """Return the size of the content in bytes of UTF-8.
+
+    A lone surrogate counts three: :func:`lone` is there to refuse it.
+    """
     if isinstance(content, bytes | bytearray) or content.isascii():
         return len(content)
     return len(content.encode(errors="surrogatepass"))
 
 
 def forbidden(text: str) -> str | None:
-    """The first character that no message may have, by its code point."""
+    """Return the first character that no message may have. It is given by its code point."""
     if text.isascii() and text.isprintable():
         return None
     found = _FORBIDDEN.search(text)
@@ -29,17 +32,20 @@ def forbidden(text: str) -> str | None:
 
 
 def lone(text: str) -> bool:
-    """Whether a surrogate stands there without its other half: no UTF-8 can carry it."""
+    """Answer whether the text has a surrogate without its other half. No UTF-8 can carry one."""
     return not text.isascii() and _SURROGATE.search(text) is not None
 
 
 def is_token(text: str) -> bool:
-    """Whether it may name a FIFO group or a message for deduplication: 1 to 128 letters, digits and punctuation."""
+    """Answer whether the text may name a FIFO group or a message for deduplication.
+
+    It has to be 1 to 128 letters, digits and punctuation characters.
+    """
     return _TOKEN.fullmatch(text) is not None
 
 
 def check_batch_ids(ids: list[str], most: int, prefix: str = "") -> None:
-    """One to ``most`` entries with ids of their own. SQS writes a prefix before the codes."""
+    """Check that a batch has one to ``most`` entries with ids of their own. SQS writes a prefix before the codes."""
 
     def wrong(code: str, message: str) -> Fault:
         return Fault(prefix + code, message, shape=code if prefix else None)

@@ -1,4 +1,4 @@
-"""SNS: what a topic takes."""
+"""The messages that an SNS topic accepts."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ def no_topic() -> Fault:
 
 
 def message_size(entry: Entry) -> int:
-    """Bytes of the message and of the attributes' names, types and values. A surrogate alone is a UnicodeEncodeError:
-    it is so in botocore, which writes the request as UTF-8."""
+    """Return the bytes of the message and of the attributes' names, types and values.
+
+    A lone surrogate is a UnicodeEncodeError, as it is in botocore, which writes the request as UTF-8.
+    """
     return len(entry["Message"].encode()) + attributes_size(entry.get("MessageAttributes", {}))
 
 
@@ -35,7 +37,7 @@ def check_message(entry: Entry, *, fifo: bool, content_based: bool) -> None:
 
 
 def check_batch(entries: list[Entry], *, fifo: bool, content_based: bool) -> None:
-    """SNS refuses a batch as a whole, whichever entry is wrong."""
+    """Check a batch. SNS refuses it as a whole, whichever entry is wrong."""
     check_batch_ids([entry["Id"] for entry in entries], MOST_ENTRIES)
     if sum(map(message_size, entries)) > LARGEST:
         raise Fault("BatchRequestTooLong", "The length of all the messages put together is more than the limit.")
@@ -63,7 +65,10 @@ def _check_entry(entry: Entry, *, fifo: bool, content_based: bool) -> None:
 
 
 def _is_subject(text: str) -> bool:
-    """Less than 100 characters, none of which is a control or breaks the line."""
+    """Answer whether the text may be a subject.
+
+    It has to have less than 100 characters, none of which is a control or breaks the line.
+    """
     return 0 < len(text) < LONGEST_SUBJECT and not any(ord(one) < 32 or ord(one) == 127 for one in text)
 
 

@@ -1,4 +1,4 @@
-"""Batches of which moto gets the entries that AWS takes; the others fail by themselves, in the answer."""
+"""Batches of which moto gets only the entries that AWS accepts. The others fail on their own in the answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OK: Final = {"HTTPStatusCode": 200, "HTTPHeaders": {}, "RetryAttempts": 0}
 
 
 def send_batch(call: ApiCall, proceed: Proceed, _: Refusing) -> Response:
-    """SendMessageBatch."""
+    """Send the entries of a SendMessageBatch that SQS accepts. The others are among the ``Failed`` of the answer."""
     takes = state.queue(call.client.meta.region_name, call.params["QueueUrl"])
     if takes is None:
         return proceed()
@@ -34,7 +34,7 @@ def send_batch(call: ApiCall, proceed: Proceed, _: Refusing) -> Response:
 
 
 def put_events(call: ApiCall, proceed: Proceed, refusing: Refusing) -> Response:
-    """PutEvents. Entries for a bus that is not there are taken and gone, as in AWS."""
+    """Put the entries of a PutEvents call that EventBridge accepts. Those for a missing bus are lost, as in AWS."""
     entries: list[Any] = call.params["Entries"]
     buses.check_entries(entries)
     answers = [_own_answer(call, entry, refusing) for entry in entries]
@@ -46,7 +46,7 @@ def put_events(call: ApiCall, proceed: Proceed, refusing: Refusing) -> Response:
 
 
 def _own_answer(call: ApiCall, entry: Any, refusing: Refusing) -> Response | None:
-    """What is answered without moto."""
+    """Return the answer to an entry that is not passed on to moto. None where moto is to answer."""
     if fault := buses.entry_fault(entry):
         return {"ErrorCode": fault.code, "ErrorMessage": fault.message}
     name = buses.bus_name(entry)
@@ -56,7 +56,10 @@ def _own_answer(call: ApiCall, entry: Any, refusing: Refusing) -> Response | Non
 
 
 def _with_entries(call: ApiCall, proceed: Proceed, entries: list[Any]) -> Response:
-    """The call with these entries only; whoever keeps its parameters sees all of them again afterwards."""
+    """Make the call with these entries only.
+
+    Afterwards its parameters, which a recorder may keep, have all of them again.
+    """
     params = cast("dict[str, Any]", call.params)
     whole = params["Entries"]
     params["Entries"] = entries

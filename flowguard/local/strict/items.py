@@ -1,4 +1,4 @@
-"""DynamoDB's rules for moto: a write is planned as the AWS in memory does it, on moto's table and item."""
+"""DynamoDB's rules for moto. A write is planned as the AWS in memory does it, on moto's table and item."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ def check_batch(region: str, params: Params) -> None:
 
 
 def check_transaction(region: str, params: Params) -> None:
-    """Conditions are moto's business: it also knows which transactions it has seen before."""
+    """Check the writes of a transaction without its conditions.
+
+    Conditions are left to moto, which also knows the transactions that it has seen before.
+    """
     tables: dict[str, Table] = {}
 
     def table(one: Params) -> Table:
@@ -61,7 +64,7 @@ def check_transaction(region: str, params: Params) -> None:
 
 
 def _check(kind: Kind, region: str, params: Params) -> None:
-    """What is refused whatever the condition says, and the new item where it holds."""
+    """Check the write whatever its condition says. Where the condition holds, check the new item too."""
     write = planned(kind, _table(region, params), params)
     write.check_key()
     _fetch(region, write)
@@ -70,7 +73,7 @@ def _check(kind: Kind, region: str, params: Params) -> None:
 
 
 def _table(region: str, params: Params) -> Table:
-    """moto's table without its items."""
+    """Return moto's table without its items."""
     name = params["TableName"].rpartition("/")[2]
     found = state.table(region, name)
     if found is None:

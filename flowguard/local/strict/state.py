@@ -1,4 +1,4 @@
-"""What moto holds, as far as a rule asks for it. moto is heavy and comes with an extra: it is imported when asked."""
+"""What moto holds, as far as a rule needs it. moto is heavy and comes with an extra: it is imported when needed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _backend(service: str, region: str) -> Any:
 
 
 def queue(region: str, url: str) -> Takes | None:
-    """What the queue takes; None where it is not there."""
+    """Return what the queue accepts. None where it does not exist."""
     found = _backend("sqs", region).queues.get(url.rpartition("/")[2])
     if found is None:
         return None
@@ -28,7 +28,7 @@ def queue(region: str, url: str) -> Takes | None:
 
 
 def topic(region: str, arn: str) -> dict[str, bool] | None:
-    """What the topic's kind asks for; None where it is not there."""
+    """Return whether the topic is FIFO and content-based. None where it does not exist."""
     found = _backend("sns", region).topics.get(arn)
     if found is None:
         return None
@@ -48,12 +48,12 @@ def has_schedule(region: str, group: str, name: str) -> bool:
 
 
 def table(region: str, name: str) -> Any:
-    """moto's own table, or None."""
+    """Return moto's own table, or None."""
     return _backend("dynamodb", region).tables.get(name)
 
 
 def item(moto_table: Any, *key: dict[str, Any]) -> dict[str, Any] | None:
-    """The item with these key attributes, low-level as a client reads it."""
+    """Return the item with these key attributes. It is in low-level form, as a client reads it."""
     from moto.dynamodb.models.dynamo_type import DynamoType  # heavy
 
     found = moto_table.get_item(*map(DynamoType, key))
@@ -61,7 +61,7 @@ def item(moto_table: Any, *key: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _bytes_in(value: dict[str, Any]) -> dict[str, Any]:
-    """moto keeps some bytes as the text in which they were sent."""
+    """Decode the bytes that moto keeps as the text in which they were sent."""
     match value:
         case {"B": str(content)}:
             return {"B": base64.b64decode(content)}
@@ -76,7 +76,7 @@ def _bytes_in(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def new_id() -> str:
-    """Of the sequence from which moto's own ids are drawn."""
+    """Draw an id from the sequence of moto's own ids."""
     from moto.moto_api._internal import mock_random  # heavy
 
     return str(mock_random.uuid4())
@@ -84,7 +84,10 @@ def new_id() -> str:
 
 @contextmanager
 def items_of_any_size() -> Iterator[None]:
-    """moto's own limit, which is below AWS's 400 KB, out of force for the block: items are weighed here."""
+    """Disable moto's own limit on the size of items for the block.
+
+    It is below AWS's 400 KB, and items are weighed here.
+    """
     from moto.dynamodb.models.dynamo_type import LimitedSizeDict  # heavy
 
     limited: Any = LimitedSizeDict
