@@ -1,1 +1,1 @@
-"""AWS inside the process: an embedded engine on moto, and one hook through which every API call goes."""
+"""AWS inside the process. An embedded engine on moto, and one hook through which every API call goes."""

@@ -1,4 +1,4 @@
-"""The process while an AWS inside it is open: an environment that names no real account, and sessions made in it."""
+"""The environment and sessions of a process in which an AWS is open. They name no real account."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ REGION = "us-east-1"
 
 @contextmanager
 def only_one(lock: threading.Lock) -> Iterator[None]:
-    """Raises :class:`SettingsError` where another block holds the lock: what they replace is the process's."""
+    """Hold the lock for the block.
+
+    Raises :class:`SettingsError` where another block holds it: what they replace belongs to the whole process.
+    """
     if not lock.acquire(blocking=False):
         raise SettingsError("EmbeddedAWS", "another one is open in this process; close it first")
     try:
@@ -31,7 +34,10 @@ def only_one(lock: threading.Lock) -> Iterator[None]:
 
 @contextmanager
 def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """The environment with these as its only ``AWS_…`` variables, put back as it was afterwards."""
+    """Replace all ``AWS_…`` variables of the environment by these for the block.
+
+    Afterwards the old ones are restored.
+    """
     before = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     for name in before:
         del os.environ[name]
@@ -45,7 +51,10 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def isolated(region: str) -> dict[str, str]:
-    """An environment in which no profile, config file, endpoint or instance role of the machine is found."""
+    """Return an environment in which nothing of the machine's AWS setup is found.
+
+    That is no profile, config file, endpoint or instance role.
+    """
     return {
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_DEFAULT_REGION": region,
@@ -56,7 +65,7 @@ def isolated(region: str) -> dict[str, str]:
 
 
 def new_session() -> boto3.Session:
-    """A session of the environment as it is now."""
+    """Create a session from the environment as it is now."""
     session = botocore.session.get_session()
     session.register_component("data_loader", _service_models())
     return boto3.Session(botocore_session=session)
@@ -64,5 +73,8 @@ def new_session() -> boto3.Session:
 
 @functools.cache
 def _service_models() -> Loader:
-    """Parsed once in a process: most of the time it takes to make a client."""
+    """Return the loader of service models, one for the process.
+
+    Parsing them takes most of the time to create a client.
+    """
     return create_loader()

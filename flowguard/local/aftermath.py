@@ -1,4 +1,7 @@
-"""What is there when nothing is left to be delivered: run items, the user's tables, and what waits in other queues."""
+"""What remains when nothing is left to be delivered.
+
+These are run items, the user's tables, and what waits in other queues.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ class RunLeft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """A message that can never work. ``stage`` is ``<flow>/<stage>``."""
+    """A message in a dead-letter queue. ``stage`` is ``<flow>/<stage>``."""
 
     queue: str
     stage: str | None
@@ -43,7 +46,10 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Aftermath:
-    """``queues`` says how many messages wait in each queue that none of the flows reads, dead letters apart."""
+    """The state after all deliveries.
+
+    ``queues`` says how many messages wait in each queue that none of the flows reads, dead letters apart.
+    """
 
     runs: tuple[RunLeft, ...]
     tables: Mapping[str, tuple[Mapping[str, Any], ...]]
@@ -52,7 +58,7 @@ class Aftermath:
 
     @classmethod
     def of(cls, world: World) -> Aftermath:
-        """Reads everything; the queues are empty afterwards."""
+        """Read everything that is left. The queues are empty afterwards."""
         dead = {flow.dead_letters.name for flow in world.flows if hasattr(flow.dead_letters, "name")}
         inboxes = {queue_of(flow, stage) for flow in world.flows for stage in flow.stages}
         left = {name: world.mail.take(name) for name in sorted(world.supply.queues) if name not in inboxes}
@@ -95,7 +101,7 @@ def _items(world: World, table: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def plain(value: Any) -> Any:
-    """What DynamoDB's numbers, sets and bytes are in JSON."""
+    """Convert DynamoDB's numbers, sets and bytes to what JSON has."""
     match value:
         case Decimal():
             return int(value) if value == value.to_integral_value() else float(value)

@@ -28,7 +28,7 @@ Proceed: TypeAlias = Callable[[], Response]
 
 @dataclass(frozen=True)
 class ApiCall:
-    """One call: ``service`` is the client's name ("dynamodb"), ``operation`` the API's ("UpdateItem").
+    """One API call. ``service`` is the client's name ("dynamodb"), ``operation`` the API's ("UpdateItem").
 
     ``number`` counts from 1 what this interceptor has seen, so that "fail the third call" means the same in each run.
     """
@@ -41,7 +41,7 @@ class ApiCall:
 
 
 class Interceptor(Protocol):
-    """Stands round each call. ``proceed()`` makes it: once, not at all (a failure), or again (a repeated request)."""
+    """Wraps each API call. ``proceed()`` makes it: once, not at all (a failure), or again (a repeated request)."""
 
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response: ...
 
@@ -65,9 +65,9 @@ def intercept(interceptor: AnyInterceptor, *, innermost: bool = False) -> Iterat
 
 
 def one_at_a_time() -> Interceptor:
-    """One lock round every call. moto's conditional writes need it: in two threads, both could find the condition true.
+    """Return an interceptor that holds one lock during every call.
 
-    Install it innermost.
+    moto's conditional writes need it: in two threads, both could find the condition true. Install it innermost.
     """
     lock = threading.RLock()
 
@@ -79,7 +79,7 @@ def one_at_a_time() -> Interceptor:
 
 
 class Recorder:
-    """Keeps the calls that were made, failed ones included, in their order."""
+    """Records the calls that were made in their order. Failed ones are included."""
 
     def __init__(self) -> None:
         self.calls: list[ApiCall] = []
@@ -89,7 +89,7 @@ class Recorder:
         return proceed()
 
     def count(self, service: str | None = None, operation: str | None = None) -> int:
-        """How many calls there were: of all services, of one, or of one operation of it."""
+        """Count the recorded calls. They are those of all services, of one, or of one operation."""
         return sum(service in (None, call.service) and operation in (None, call.operation) for call in self.calls)
 
 

@@ -1,4 +1,4 @@
-"""Workers that die: at which points, and whose."""
+"""Simulated deaths of workers, by point and record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One line of a replay: a record that was delivered, and everything that came of it."""
+"""One line of a replay. It shows a record that was delivered, and everything that followed from it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from flowguard.local.trace import Sent, Trace, Written
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    """``at`` is ms since 1970, ``receive`` counts from 1. ``calls`` are those to DynamoDB.
+    """One delivery of a record.
 
-    ``verdict`` is the answer of the claim, ``outcome`` what became of the work. ``given_up`` says that this delivery
-    was the last: SQS moves the record on to the function of the dead-letter queue.
+    ``at`` is ms since 1970, ``receive`` counts from 1. ``calls`` are those to DynamoDB. ``verdict`` is the answer of
+    the claim, ``outcome`` the result of the work. ``given_up`` says that this delivery was the last: SQS moves the
+    record on to the function of the dead-letter queue.
     """
 
     at: int
@@ -43,7 +44,7 @@ class Delivered:
     events: Mapping[Event, int]
 
     def as_json(self) -> dict[str, Any]:
-        """Ids, names and counts; no payload."""
+        """Return the line as JSON. It has ids, names and counts, and no payload."""
         found = asdict(self)
         del found["events"]
         return found
@@ -52,7 +53,7 @@ class Delivered:
 def delivered(
     delivery: Delivery, trace: Trace, at: int, *, crash: Point | None, acked: bool, given_up: bool
 ) -> Delivered:
-    """The line, once the record is done with for now."""
+    """Build the line of a delivery that has ended."""
     m = trace.message
     events = [happening.event for happening in trace.happenings]
     return Delivered(
@@ -82,7 +83,7 @@ def delivered(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What a replay comes to. ``messages`` are those handed in; what was sent between stages is not among them."""
+    """The totals of a replay. ``messages`` are those handed in; what was sent between stages is not among them."""
 
     messages: int
     deliveries: int

@@ -1,4 +1,4 @@
-"""AWS inside this process, on moto: tables, queues and topics that are gone when the block ends.
+"""AWS inside this process, on moto. Its tables, queues and topics are gone when the block ends.
 
 While the block runs, every boto3 client of the process talks to it, user code's too, and the environment names an
 account that does not exist: nothing can reach a real one. Calls are made one at a time. Functions are not run here.
@@ -49,7 +49,7 @@ class EmbeddedAWS:
         self.region = region
         self.refusing = Refusing()
         self._clients: dict[str, Any] = {}
-        self._making_client = threading.Lock()  # sessions are not made for threads
+        self._making_client = threading.Lock()  # sessions are not thread-safe
         self._exit = ExitStack()
 
     def __enter__(self) -> Self:
@@ -85,7 +85,7 @@ class EmbeddedAWS:
     @overload
     def client(self, service: str) -> Any: ...
     def client(self, service: str) -> Any:
-        """The block's one client of this service."""
+        """Return the block's one client of this service."""
         with self._making_client:
             if service not in self._clients:
                 make: Any = self._session.client  # typed for the services that boto3-stubs knows by name
@@ -93,11 +93,11 @@ class EmbeddedAWS:
             return self._clients[service]
 
     def create_table(self, name: str) -> None:
-        """A table as flowguard needs it: keys ``pk`` and ``sk``, on demand, expiring by ``ttl``."""
+        """Create a run table. Its keys are ``pk`` and ``sk``, it is on demand, and items expire by ``ttl``."""
         create_run_table(self.client("dynamodb"), name)
 
     def create_queue(self, name: str, **attributes: str) -> str:
-        """The URL of a new queue. Attributes are SQS's own, such as ``VisibilityTimeout="30"``."""
+        """Create a queue and return its URL. Attributes are SQS's own, such as ``VisibilityTimeout="30"``."""
         given: Any = attributes  # whatever SQS has, checked by SQS
         return self.client("sqs").create_queue(QueueName=name, Attributes=given)["QueueUrl"]
 
@@ -106,11 +106,14 @@ class EmbeddedAWS:
         return answer["Attributes"]["QueueArn"]
 
     def create_topic(self, name: str) -> str:
-        """The ARN of a new topic."""
+        """Create a topic and return its ARN."""
         return self.client("sns").create_topic(Name=name)["TopicArn"]
 
     def subscribe(self, topic_arn: str, queue_url: str, *, raw: bool = False) -> str:
-        """The ARN of a subscription that puts what is published into the queue: as a notification, or as it is."""
+        """Subscribe the queue to the topic and return the subscription's ARN.
+
+        What is published arrives as a notification, or with ``raw`` as it is.
+        """
         return self.client("sns").subscribe(
             TopicArn=topic_arn,
             Protocol="sqs",
@@ -122,7 +125,10 @@ class EmbeddedAWS:
 
 @contextmanager
 def _moto(seed: int) -> Iterator[None]:
-    """moto's engines and its dummy credentials, with its source of ids seeded and put back as it was afterwards."""
+    """Run moto's engines with its dummy credentials for the block.
+
+    Its source of ids is seeded, and put back afterwards as it was.
+    """
     try:
         # here, since it is heavy and comes with an extra
         from moto import mock_aws
@@ -140,8 +146,11 @@ def _moto(seed: int) -> Iterator[None]:
 
 
 def _adopting() -> Interceptor:
-    """Brings each client under moto. One that was made before moto was imported would go to the real AWS otherwise, and
-    one that was made where no credentials are could sign nothing."""
+    """Return an interceptor that brings each client under moto.
+
+    A client that was made before moto was imported would go to the real AWS otherwise, and one that was made without
+    credentials could sign nothing.
+    """
     from moto.core.models import patch_client  # heavy
 
     adopted: WeakSet[BaseClient] = WeakSet()
@@ -149,7 +158,7 @@ def _adopting() -> Interceptor:
     def adopt(call: ApiCall, proceed: Proceed) -> Response:
         if call.client not in adopted:
             patch_client(call.client)
-            client: Any = call.client  # whose signer is private: boto3 has no other way to credentials once it lives
+            client: Any = call.client  # its signer is private: boto3 has no other way to give it credentials
             signer = client._request_signer
             if signer._credentials is None:
                 signer._credentials = Credentials("embedded", "embedded")

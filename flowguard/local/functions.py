@@ -1,4 +1,4 @@
-"""The Lambda functions of some flows: one for each queue that their stages read. Others may stand beside them."""
+"""The Lambda functions of some flows, one for each queue that their stages read. Other functions may be added."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ from flowguard.worker.runtime import LEASE_WITHOUT_LAMBDA
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """``handler`` is called with an event. ``visibility`` is its queue's visibility timeout, ms: as long as the
-    function may run, and so its lease. ``timeout`` is how long it may run where that is shorter, ms. A ``plain`` one
-    knows nothing of flowguard."""
+    """A Lambda function.
+
+    ``handler`` is called with an event. ``visibility`` is its queue's visibility timeout, ms: as long as the function
+    may run, and so its lease. ``timeout`` is how long it may run where that is shorter, ms. A ``plain`` one knows
+    nothing of flowguard.
+    """
 
     name: str
     handler: Callable[[Any], Any]
@@ -33,8 +36,11 @@ class Function:
 
 
 class Functions:
-    """Stages that share a queue share a function, those of several flows too, as an event source mapping has it.
-    ``others`` are functions of no flow, by their queues."""
+    """The functions of some flows, by the queues that they read.
+
+    Stages that share a queue share a function, those of several flows too, as with an event source mapping. ``others``
+    are functions of no flow, by their queues.
+    """
 
     def __init__(
         self, flows: Sequence[AnyFlow], services: Services, others: Mapping[str, Function] | None = None
@@ -60,15 +66,19 @@ class Functions:
         }
 
     def given_up(self, queue: str | None) -> Function:
-        """Who gets what SQS has given up: the function for dead letters of the flows that read the queue. What a plain
-        function had goes back to it, as a redrive sends it."""
+        """Return the function for a record that SQS moves to the dead-letter queue.
+
+        That is the function for dead letters of the flows that read the queue. A record of a plain function goes back
+        to it, as a redrive sends it.
+        """
         found = self.by_queue.get(queue or "")
         return found if found is not None and found.plain else self._dead_of.get(queue or "", self.dead)
 
     def serving(self, queue: str | None, envelope: Envelope) -> Function:
-        """The function that reads the queue; without one that of the first stage of the flow that the message fits.
+        """Return the function that reads the record's queue.
 
-        A message that fits none goes to a function with every stage, which says so.
+        Without a queue, it is the function of the first stage of the one flow that the message fits. A message that
+        does not fit exactly one flow goes to a function with every stage, which reports that.
         """
         if queue is not None or FLOW_STAGE in envelope.attributes:
             return self.by_queue.get(queue or "", self.any)
@@ -83,13 +93,13 @@ def _unread(event: Any) -> Any:
 
 
 def queue_of(flow: AnyFlow, stage: AnyStage) -> str:
-    """The name of the queue that the stage's function reads; a topic has one that subscribes to it."""
+    """Return the name of the queue that the stage's function reads. A topic has one that subscribes to it."""
     inbox = flow.inbox_of(stage)
     return inbox.short_name if isinstance(inbox, Queue) else f"{flow.name}-{stage.name}"
 
 
 def topics(flows: Iterable[AnyFlow]) -> Mapping[str, str]:
-    """The name of the topic in front of each queue that has one."""
+    """Return the name of the topic in front of each queue that has one."""
     inboxes = {queue_of(flow, stage): flow.inbox_of(stage) for flow in flows for stage in flow.stages}
     return {queue: inbox.arn.rpartition(":")[2] for queue, inbox in inboxes.items() if isinstance(inbox, Topic)}
 
@@ -122,7 +132,7 @@ def _visibility(served: Served) -> int:
 
 
 def _fits(flow: AnyFlow, envelope: Envelope) -> bool:
-    """Whether its first stage can read the message and finds its object there."""
+    """Answer whether the flow's first stage can read the message and finds its object there."""
     try:
         payload = decode(flow.entry().payload, envelope.message, what="the payload")
         flow.object_of(payload, "")  # type: ignore[arg-type]  # any id will do to ask

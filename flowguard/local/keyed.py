@@ -1,4 +1,4 @@
-"""Tables with the keys that they need, on whatever engine the client talks to."""
+"""Creates tables with the keys that they need, on any engine that the client talks to."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ if TYPE_CHECKING:
 
 
 def create_run_table(dynamodb: DynamoDBClient, name: str) -> None:
-    """A table as flowguard needs it: keys ``pk`` and ``sk``, on demand, expiring by ``ttl``."""
+    """Create a run table. Its keys are ``pk`` and ``sk``, it is on demand, and items expire by ``ttl``."""
     create_table(dynamodb, name, "pk", "sk")
     dynamodb.update_time_to_live(TableName=name, TimeToLiveSpecification={"Enabled": True, "AttributeName": "ttl"})
 
 
 def create_table(dynamodb: DynamoDBClient, name: str, *keys: str, types: tuple[str, ...] = ()) -> None:
-    """A table on demand with a hash key and maybe a range key, which are texts (``S``) unless ``types`` says else."""
+    """Create a table on demand with a hash key and maybe a range key.
+
+    They are texts (``S``) unless ``types`` says else.
+    """
     kinds = types or ("S",) * len(keys)
     schema: list[Any] = [
         {"AttributeName": key, "KeyType": role} for key, role in zip(keys, ("HASH", "RANGE"), strict=False)

@@ -1,4 +1,4 @@
-"""Finds flows by their import path, ``MODULE:NAME``, from the current directory as from anywhere."""
+"""Loads flows by their import path ``MODULE:NAME``. They may be in the current directory or anywhere on the path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHIPPED: Final = (
 
 
 class NoSuchFlow(FlowguardError):
-    """There is no flow under that name. Says what there is instead."""
+    """There is no flow under that name. The message says what there is instead."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(name, problem)
@@ -32,7 +32,7 @@ class NoSuchFlow(FlowguardError):
 
 
 def load_flows(names: Iterable[str] = (), *, directory: Path | None = None) -> list[AnyFlow]:
-    """These flows, or the shipped ones. ``directory`` is searched first; it is the current one by default."""
+    """Load these flows, or the shipped ones. ``directory`` is searched first; it is the current one by default."""
     place = str(directory if directory is not None else Path.cwd())
     if place not in sys.path:
         sys.path.insert(0, place)

@@ -1,6 +1,7 @@
-"""Between moto's SQS and the functions: what was sent is taken out when its delay is over, and waits for its function.
+"""The way from moto's SQS to the functions.
 
-moto keeps the delays itself, by the virtual time; here it is only remembered when it is worth looking.
+What was sent is taken out of moto when its delay is over, and waits for its function. moto keeps the delays itself, by
+the virtual time; here it is only remembered when it is worth looking.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ _SENDING = frozenset({"SendMessage", "SendMessageBatch", "Publish", "PublishBatc
 
 
 class Mail:
-    """An interceptor, too: it notes what is sent, and answers for the records that wait here instead of in moto."""
+    """Takes messages out of moto for the functions.
+
+    It is an interceptor, too: it notes what is sent, and answers for the records that wait here instead of in moto.
+    """
 
     def __init__(self, aws: EmbeddedAWS, supply: Supply, queues: Queues, clock: VirtualTime) -> None:
         self._aws = aws
@@ -43,7 +47,7 @@ class Mail:
         return proceed()
 
     def collect(self, queues: Iterable[str]) -> None:
-        """Take what can be received from these queues, if anything may have come."""
+        """Receive messages from these queues, if any may have arrived."""
         now = self._clock.now()
         due = {moment for moment in self.moments if moment <= now}
         self.moments -= due
@@ -55,7 +59,7 @@ class Mail:
                 self._queues.add(envelope, envelope.received, queue, now)
 
     def take(self, queue: str) -> list[Any]:
-        """What waits in a queue that no function reads, as ``receive_message`` answers it. Gone from there."""
+        """Take all messages out of a queue that no function reads. They are as ``receive_message`` returns them."""
         return list(self._received(queue))
 
     def _received(self, queue: str) -> Iterator[Any]:

@@ -1,6 +1,6 @@
-"""The points on a message's way at which something else can happen: death, or another worker.
+"""The points of a message's processing at which a worker may die or another may run.
 
-The ports that a runtime calls are wrapped, so that whoever listens is called between two of its steps.
+The ports that a runtime calls are wrapped, so that a listener is called between two of its steps.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from flowguard.worker.ports import Refusal, Sender, Services, Store
 
 
 class Point(StrEnum):
-    """In their order. What is dispatched is sent between its two points; a record that sends nothing passes neither."""
+    """The points in their order.
+
+    Sends are made between the two of the dispatch; a record that sends nothing passes neither.
+    """
 
     BEFORE_CLAIM = "before-claim"
     AFTER_CLAIM = "after-claim"
@@ -31,18 +34,24 @@ class Point(StrEnum):
 
 
 class Passing(Protocol):
-    """Is called when the record in hand passes a point; the message, once it is known."""
+    """A listener that is called when the current record passes a point. ``message`` is None until it is known."""
 
     def __call__(self, point: Point, message: Message | None, /) -> None: ...
 
 
 def with_points(services: Services, passing: Passing) -> Services:
-    """The same services, telling of each point. Those round the ack are told by whoever acks."""
+    """Wrap the services so that they report each point.
+
+    Those around the ack are reported by the caller that acknowledges.
+    """
     return replace(services, store=_Store(services.store, passing), sender=_Sender(services.sender, passing))
 
 
 class _Store:
-    """Whether the claim was given or not, and the commit fenced or not: a point is passed all the same."""
+    """A store that reports its points.
+
+    It does so whether or not a claim is given, and whether or not a commit is fenced.
+    """
 
     def __init__(self, store: Store, passing: Passing) -> None:
         self._store = store
@@ -65,7 +74,7 @@ class _Store:
 
 
 class _Sender:
-    """The end of a dispatch is not seen from here: it is made of several sends."""
+    """A sender that reports the start of a dispatch. Its end is not seen from here, for it is made of several sends."""
 
     def __init__(self, sender: Sender, passing: Passing) -> None:
         self._sender = sender

@@ -11,7 +11,10 @@ from flowguard.local.calls import ApiCall
 
 
 def prepared(call: ApiCall) -> Mapping[str, Any]:
-    """Checked if the client checks, those of a table resource in low-level form."""
+    """Return the parameters of a call as they would be sent.
+
+    They are validated if the client validates, and those of a table resource are in low-level form.
+    """
     params = call.params
     if call.service == "dynamodb":
         for _, changed in emit("provide-client-params", call, params=params):
@@ -26,7 +29,7 @@ def prepared(call: ApiCall) -> Mapping[str, Any]:
 
 
 def emit(event: str, call: ApiCall, **said: Any) -> list[tuple[Any, Any]]:
-    """What botocore tells its listeners; boto3's resources translate by it."""
+    """Emit an event to botocore's listeners. boto3's resources translate by it."""
     meta, name = call.client.meta, f"{event}.{call.service}.{call.operation}"
     model = meta.service_model.operation_model(call.operation)
     answers: list[tuple[Any, Any]] = meta.events.emit(name, model=model, context={}, **said)

@@ -1,4 +1,7 @@
-"""What waits to be delivered to functions: records in their queues, with SQS's rules of visibility and FIFO order."""
+"""Records that wait to be delivered to functions.
+
+They wait in their queues, with SQS's rules of visibility and FIFO order.
+"""
 
 from __future__ import annotations
 
@@ -30,18 +33,21 @@ class Delivery:
 
     @property
     def group(self) -> tuple[str, str] | None:
-        """What is delivered one after another: a message group of a FIFO queue."""
+        """Return the FIFO group whose records are delivered one after another. None where there is none."""
         group = self.envelope.group_id
         return (self.queue or "", group) if self.envelope.is_fifo and group is not None else None
 
     def event(self) -> Any:
-        """What the function is called with: the first time the record as it is, later with its count of receives."""
+        """Build the event that the function is called with.
+
+        The first time it has the record as it is, later with its count of receives.
+        """
         if self.envelope.source is Source.INVOCATION and self.envelope.queue_arn is None:
             return self.raw
         return {"Records": [self.raw if self.receives <= 1 else self._again()]}
 
     def _again(self) -> Any:
-        """SQS has counted one receive more for each delivery."""
+        """Return the record with its count of receives. SQS counts one more for each delivery."""
         for name in ("attributes", "Attributes"):
             if isinstance(said := self.raw.get(name), dict):
                 count = self.envelope.receive_count + self.receives - 1
@@ -64,12 +70,12 @@ class Queues:
         return delivery
 
     def due(self, now: int) -> Delivery | None:
-        """What is delivered next; None where nothing is due yet."""
+        """Return the next delivery. None where nothing is due yet."""
         ready = [delivery for delivery in self._free() if delivery.visible_at <= now]
         return min(ready, key=_order, default=None)
 
     def moments(self) -> list[int]:
-        """When something will be due."""
+        """Return the moments at which deliveries will be due."""
         return [delivery.visible_at for delivery in self._free()]
 
     def receive(self, delivery: Delivery, visible_again: int) -> None:
@@ -82,12 +88,15 @@ class Queues:
         self.waiting.remove(delivery)
 
     def find(self, receipt_handle: str) -> Delivery | None:
-        """A record that was delivered and is not deleted, by the handle that came with it; of copies the last one."""
+        """Find a record by the receipt handle that it was delivered with.
+
+        It is not deleted yet. Of copies, the last one delivered is found.
+        """
         found = [one for one in self.waiting if one.receives and one.envelope.receipt_handle == receipt_handle]
         return max(found, key=lambda one: one.turn, default=None)
 
     def _free(self) -> list[Delivery]:
-        """Without what waits behind another record of its FIFO group."""
+        """Return the deliveries that wait behind no other record of their FIFO group."""
         heads: dict[tuple[str, str], int] = {}
         for delivery in self.waiting:
             if (group := delivery.group) is not None:

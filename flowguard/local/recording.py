@@ -1,4 +1,4 @@
-"""Recorded events as a replay needs them: record by record, each with the moment at which it is delivered."""
+"""Recorded events, split into records with the moment at which each is delivered."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from flowguard.wire.records import find_records
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """``raw`` is the record as it was read, or the payload of a direct invocation."""
+    """A recorded record. ``raw`` is the record as it was read, or the payload of a direct invocation."""
 
     envelope: Envelope
     raw: Any
 
     @property
     def sent_at(self) -> int | None:
-        """By the queue's word, or the topic's. ms since 1970."""
+        """Return when the record was sent, in ms since 1970. The queue's time goes before the topic's."""
         return self.envelope.sent_at if self.envelope.sent_at is not None else self.envelope.published_at
 
 
 def read_recording(event: Any) -> list[Recorded | BadRecord]:
-    """The records of an event in any shape that a function understands, in order."""
+    """Read the records of an event in order. It may have any shape that a function understands."""
     found = find_records(event)
     raws = [event] if found is None else [record for _, record in found]
     return [
@@ -37,15 +37,18 @@ def read_recording(event: Any) -> list[Recorded | BadRecord]:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A delivery. ``at`` is ms since 1970."""
+    """A planned delivery. ``at`` is ms since 1970."""
 
     at: int
     recorded: Recorded
 
 
 def plan(recorded: Sequence[Recorded], *, repeat: int = 1, shuffle: int | None = None) -> list[Planned]:
-    """Who is delivered when: as they were sent. A record that does not say when it was sent comes with the one before
-    it in the files. A shuffle leaves the moments as they are and deals the records out to them anew."""
+    """Plan the deliveries at the times when the records were sent.
+
+    A record that does not say when it was sent comes with the one before it in the files. A shuffle leaves the moments
+    as they are and deals the records out to them anew.
+    """
     timed = sorted(_timed(recorded), key=lambda one: one.at)
     copies = [one for one in timed for _ in range(repeat)]
     if shuffle is None:

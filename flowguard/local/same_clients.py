@@ -10,7 +10,7 @@ from boto3.session import Session
 
 
 class SameClients:
-    """While a block of ``kept`` runs, who asks boto3 for a client that was made in an earlier one gets that.
+    """Reuses the clients that boto3 made in an earlier block of ``kept``.
 
     Clients keep nothing from call to call. One that is made with more than texts, such as a ``Config``, is made anew,
     and so is a resource's.

@@ -1,4 +1,4 @@
-"""What goes wrong, and when: workers that die, and whatever happens while one is held up."""
+"""Scripted failures. Workers die, or something else happens while one is held up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowguard.wire.message import Message
 
 
 class Script:
-    """For ``World(passed=…)``. ``crashes`` may be replaced between two acts."""
+    """A listener for ``World(passed=…)``. ``crashes`` may be replaced between two runs."""
 
     def __init__(self) -> None:
         self.crashes = Crashes()
@@ -25,5 +25,5 @@ class Script:
         meanwhile()
 
     def meanwhile(self, point: Point, stage: str, happens: Callable[[], None]) -> None:
-        """Once, when the next worker of the stage gets to that point of a message's way through the store."""
+        """Call ``happens`` once when the next worker of the stage reaches that point of the claim or commit."""
         self._held_up = (point, stage, happens)

@@ -1,6 +1,6 @@
-"""Makes what a flow uses at the moment it is first used: nobody has to list queues, topics and buses for a replay.
+"""Creates what a flow uses when it is first used. A replay needs no list of queues, topics and buses.
 
-Tables are made too, where the keys can be told: from the flow's ``TABLES``, or from the key of an update or delete.
+Tables are created too, where the keys are known: from the flow's ``TABLES``, or from the key of an update or delete.
 Functions are not run: an asynchronous invocation is accepted, and that is all.
 """
 
@@ -24,8 +24,10 @@ Keys = Mapping[str, Any]
 
 
 class Supply:
-    """An interceptor. ``keys`` maps the names of tables to those of their hash keys, which are text; the run table is
-    there already."""
+    """An interceptor that creates what is missing.
+
+    ``keys`` maps the names of tables to those of their hash keys, which are text; the run table is there already.
+    """
 
     def __init__(self, aws: EmbeddedAWS, keys: Mapping[str, str], run_table: str) -> None:
         self._aws = aws
@@ -54,14 +56,14 @@ class Supply:
             return self._supplied(call, proceed, error)
 
     def queue(self, name: str) -> str:
-        """The URL of the queue, which is there from now on."""
+        """Return the URL of the queue. It is created if it does not exist."""
         if name not in self.queues:
             fifo = {"FifoQueue": "true"} if name.endswith(".fifo") else {}
             self.queues[name] = self._aws.create_queue(name, **fifo)
         return self.queues[name]
 
     def table(self, name: str, key: Keys | None = None) -> None:
-        """The table is there from now on, where its key is known. An undeclared one takes the key it is used with."""
+        """Create the table if it is missing and its key is known. An undeclared one takes the key it is used with."""
         declared = self._declared.get(name)
         keys: Keys = {declared: {"S": ""}} if declared is not None else key or {}
         if name in self._there or not keys:
@@ -96,12 +98,12 @@ class Supply:
 
 
 def queue_name(params: Mapping[str, Any]) -> str:
-    """The queue that a call of SQS is about."""
+    """Return the name of the queue that an SQS call uses."""
     return str(params.get("QueueName") or params["QueueUrl"].rpartition("/")[2])
 
 
 def tables_of(params: Mapping[str, Any]) -> list[tuple[str, Keys | None]]:
-    """Each table that a call of DynamoDB reads or writes by key, and that key where the call says it."""
+    """Return each table that a DynamoDB call reads or writes by key. With it goes that key, where the call gives it."""
     actions = [action for item in params.get("TransactItems", ()) for action in item.values()]
     named = [one for one in (params, *actions) if "TableName" in one and "KeySchema" not in one]
     return [(one["TableName"], one.get("Key")) for one in named]

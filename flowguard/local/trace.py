@@ -1,4 +1,4 @@
-"""What one delivery led to: seen at the API calls that were made, and told by the runtime itself."""
+"""The trace of one delivery, made from its API calls and the runtime's events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WRITES = {"PutItem": "put", "UpdateItem": "update", "DeleteItem": "delete"}
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A write to a table of the user's. ``key`` is text; of a put to a table whose key nobody declared it is empty."""
+    """A write to a table of the user's. ``key`` is text; it is empty for a put to a table whose key is not declared."""
 
     kind: str
     table: str
@@ -45,7 +45,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message that a service took. ``to`` is a name, ``delay`` is in seconds, ``id`` its ``uniquerequestid``."""
+    """A message that a service accepted. ``to`` is a name, ``delay`` is in seconds, ``id`` its ``uniquerequestid``."""
 
     to: str
     delay: int
@@ -54,7 +54,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Trace:
-    """Filled while the record is worked on. ``message`` is known once its claim is asked for."""
+    """What happened during one delivery. ``message`` is known once its claim is requested."""
 
     happenings: list[Happening] = field(default_factory=list)
     writes: list[Written] = field(default_factory=list)
@@ -69,23 +69,23 @@ class Trace:
 
     @property
     def verdict(self) -> str | None:
-        """What the claim answered, or why there was none."""
+        """Return the answer of the claim, or why there was none."""
         return next((VERDICTS[one.event] for one in self.happenings if one.event in VERDICTS), None)
 
     @property
     def outcome(self) -> str | None:
-        """What became of the work, where any was done."""
+        """Return the result of the work. None where none was done."""
         return next((OUTCOMES[one.event] for one in self.happenings if one.event in OUTCOMES), None)
 
     @property
     def why(self) -> str | None:
-        """The reason that the last of what went wrong gave."""
+        """Return the reason or error that was reported last."""
         reasons = [one.facts.get("why") or one.facts.get("error") for one in self.happenings]
         return next((str(reason) for reason in reversed(reasons) if reason), None)
 
 
 class Watch:
-    """An interceptor: enters each call into the trace of the record in hand.
+    """An interceptor that adds each call to the current record's trace.
 
     ``run_table`` is flowguard's own; ``keys`` maps the names of the user's tables to those of their hash keys.
     """
@@ -94,7 +94,7 @@ class Watch:
         self._run_table = run_table
         self._keys = keys
         self.open: list[Trace] = []
-        """The record in hand is the last; before it whoever waits until that is done."""
+        """The open traces. The last one is the current record's; those before it wait until that is done."""
 
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
         if not self.open:
@@ -112,13 +112,13 @@ class Watch:
         return answer
 
     def tell(self, happening: Happening) -> None:
-        """The observer that goes with it."""
+        """Add a runtime event to the current record's trace."""
         if self.open:
             self.open[-1].told(happening)
 
 
 def written(call: ApiCall, keys: Mapping[str, str]) -> list[Written]:
-    """What a call of DynamoDB writes, if it succeeds."""
+    """Return what a DynamoDB call writes if it succeeds."""
     if call.service != "dynamodb":
         return []
     actions = [(kind.lower(), one) for item in call.params.get("TransactItems", ()) for kind, one in item.items()]
@@ -138,7 +138,7 @@ def _key(action: Mapping[str, Any], declared: str | None) -> str:
 
 
 def sent(call: ApiCall, answer: Response) -> list[Sent]:
-    """The messages that the service took."""
+    """Return the messages that the service accepted."""
     if call.operation in _BATCHES:
         entries = call.params[_BATCHES[call.operation]]
     else:

@@ -1,4 +1,4 @@
-"""The time of the whole process, standing still until it is moved: ``time.time`` and ``datetime.now`` included."""
+"""The time of the whole process, standing still until it is moved. That includes ``time.time`` and ``datetime.now``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class VirtualTime:
         return self._now
 
     def move_to(self, moment: int) -> None:
-        """Forward to that moment; never back."""
+        """Move the time forward to that moment. It is never moved back."""
         if moment > self._now:
             self._now = moment
             self._traveller.move_to(_moment(moment))

@@ -1,4 +1,4 @@
-"""A small world for flows: their functions, queues and tables, on an AWS in the process and a time that is moved.
+"""A small world for flows. It has their functions, queues and tables, on an AWS in the process and virtual time.
 
 What a flow calls is real: boto3, DynamoDB's expressions, SQS's and SNS's checks, all on moto. What Lambda does between
 a queue and a function is done here, and nothing sleeps::
@@ -43,18 +43,21 @@ from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
 
 START: Final = 1_767_225_600_000
-"""2026-01-01T00:00:00Z, for a world that is told no other."""
+"""2026-01-01T00:00:00Z, at which a world starts by default."""
 
 STEP: Final = 20
-"""What an invocation takes, ms."""
+"""The virtual time that an invocation takes, ms."""
 
 MOST_RECEIVES: Final = 3
 LEFT_THERE: Final = frozenset({"UNROUTABLE", "UNREADABLE", "UNTRUSTED"})
-"""These verdicts would be the same each time; the record is shown once."""
+"""These verdicts would be the same each time, so the record is delivered once."""
 
 
 class Believing:
-    """A signer for recorded messages: their keys are elsewhere, and nothing that they ask for leaves the process."""
+    """A signer for recorded messages, which accepts any signature.
+
+    Their keys are elsewhere, and nothing that they ask for leaves the process.
+    """
 
     is_on, is_required = True, False
 
@@ -66,21 +69,26 @@ class Believing:
 
 
 class Passed(Protocol):
-    """Is called when a record passes a point of its way; it may raise :class:`Died`, or let something else happen."""
+    """A listener that is called when a record passes a point.
+
+    It may raise :class:`Died`, or let something else happen.
+    """
 
     def __call__(self, point: Point, delivery: Delivery, message: Message | None, /) -> None: ...
 
 
 def nothing(point: Point, delivery: Delivery, message: Message | None, /) -> None:
-    """Nobody is listening."""
+    """Ignore the point."""
 
 
 class World:
-    """Open it as a block, ``put`` records into it, ``run`` it until nothing is due. One at a time in a process.
+    """A simulation of flows and the AWS that they use.
 
-    ``tables`` are the flows' own, each with the name of its hash key; what the flows' modules say in ``TABLES`` goes
-    without saying. After ``most_receives`` a record is given up, as by a redrive policy: a function made by
-    ``dlq_handler`` gets it. Equal arguments and records give equal everything.
+    Open it as a block, ``put`` records into it and ``run`` it until nothing is due. One at a time in a process.
+
+    ``tables`` are the flows' own, each with the name of its hash key; those in ``TABLES`` of the flows' modules need
+    not be given. After ``most_receives`` a record is passed on, as by a redrive policy: a function made by
+    ``dlq_handler`` gets it. Equal arguments and records give equal results throughout.
     """
 
     def __init__(
@@ -149,12 +157,15 @@ class World:
     # -- what happens
 
     def put(self, envelope: Envelope, raw: Any, *, at: int | None = None) -> None:
-        """A recorded record, to be delivered as it is; ``raw`` is what it was read from. ``at`` is ms, or now."""
+        """Add a recorded record to be delivered as it is. ``raw`` is what it was read from, ``at`` is ms or now."""
         self.put_in += 1
         self._queues.add(envelope, raw, envelope.queue, self.clock.now() if at is None else at)
 
     def run(self) -> Iterator[Delivered]:
-        """Deliver what is due, moment after moment, until nothing is left. In another's hand, only what is due now."""
+        """Deliver records in order of time until nothing is left.
+
+        Called during a delivery, deliver only what is due now.
+        """
         nested = bool(self._hands)
         while True:
             self.mail.collect(self.functions.by_queue)
@@ -189,7 +200,7 @@ class World:
         return delivered(delivery, trace, at, crash=crash, acked=acked, given_up=given_up)
 
     def _invoke(self, function: Function, delivery: Delivery, trace: Trace) -> bool:
-        """Whether the record may be deleted."""
+        """Invoke the function and answer whether the record may be deleted."""
         try:
             answer = function.handler(delivery.event())
         except NotProcessed:
@@ -208,7 +219,10 @@ class World:
         return self.functions.serving(delivery.queue, delivery.envelope)
 
     def _give_up(self, delivery: Delivery) -> None:
-        """On to the dead-letter queue, when it would be seen again; what fails there as often is dropped."""
+        """Move the record to the dead-letter queue.
+
+        It is due there when it would have been seen again. What fails there as often is dropped.
+        """
         if delivery.given_up:
             self._queues.delete(delivery)
             return
@@ -222,13 +236,13 @@ class World:
     # -- what is there
 
     def scan(self, table: str) -> list[Any]:
-        """All items of a table, low-level."""
+        """Return all items of a table in low-level form."""
         pages = self.aws.client("dynamodb").get_paginator("scan").paginate(TableName=table)
         return [item for page in pages for item in page["Items"]]
 
 
 def declared_tables(flows: Sequence[AnyFlow]) -> dict[str, str]:
-    """The ``TABLES`` of the flows' modules."""
+    """Collect the ``TABLES`` of the flows' modules."""
     found: dict[str, str] = {}
     for flow in flows:
         found |= getattr(sys.modules.get(flow.__module__), "TABLES", {})
