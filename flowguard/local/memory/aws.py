@@ -1,4 +1,4 @@
-"""A whole AWS in memory for one block: real boto3 clients, whose calls are answered at the hook.
+"""A whole AWS in memory for one block. The boto3 clients are real, and their calls are answered at the hook.
 
 It can be put back to any moment of its past, so that schedules which begin alike share that beginning::
 
@@ -47,7 +47,7 @@ class Snapshot:
 
 
 class MemoryAWS(EmbeddedAWS):
-    """Everything that :class:`EmbeddedAWS` has, without moto: faster by orders, and only what is built here.
+    """An :class:`EmbeddedAWS` without moto. It is faster by orders of magnitude, and has only what is built here.
 
     Delays, visibility and retention go by ``clock``. Equal seeds, clocks and calls give equal ids and answers. What is
     not there raises :class:`NotInMemory`; nothing goes over the network in any case.
@@ -84,33 +84,36 @@ class MemoryAWS(EmbeddedAWS):
         return self
 
     def create_business_table(self, name: str, hash_key: str, range_key: str | None = None) -> None:
-        """A table of the user's own, whose keys are texts."""
+        """Create a table of the user's own, whose keys are texts."""
         keys = (hash_key,) if range_key is None else (hash_key, range_key)
         create_table(self.client("dynamodb"), name, *keys)
 
     # -- what is there, without a call
 
     def items(self, table: str) -> list[Item]:
-        """All items of a table, low-level. They belong to the table: not to be changed."""
+        """Return all items of a table in low-level form. They belong to the table and must not be changed."""
         return self._dynamodb.items(table)
 
     def messages(self, queue: str) -> list[Message]:
-        """All messages of a queue, given by name; those in flight and the delayed ones too."""
+        """Return all messages of a queue, which is given by name.
+
+        Those in flight and the delayed ones are among them.
+        """
         return self._sqs.messages(queue)
 
     @property
     def events(self) -> tuple[Mapping[str, Any], ...]:
-        """The entries that were put on event buses."""
+        """Return the entries that were put on event buses."""
         return self._events.seen
 
     @property
     def invocations(self) -> tuple[Mapping[str, Any], ...]:
-        """The calls of functions: name, type, and the event read from JSON."""
+        """Return the invocations of functions. Each has a name, a type and the event read from JSON."""
         return self._lambda.seen
 
     @property
     def schedules(self) -> tuple[Mapping[str, Any], ...]:
-        """The schedules that were created, as they were asked for."""
+        """Return the schedules that were created, as they were requested."""
         return self._scheduler.seen
 
     def on_invoke(self, function: str, callback: Callback) -> None:
@@ -125,16 +128,17 @@ class MemoryAWS(EmbeddedAWS):
             return Snapshot(states, self._around.ids_drawn)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Back to that moment, ids included. The clock is the caller's."""
+        """Restore the state of that moment, ids included. The clock is the caller's."""
         with self._lock:
             for name, state in snapshot.states.items():
                 self._services[name].put_back(state)
             self._around.ids_drawn = snapshot.ids_drawn
 
     def state_key(self, without: Iterable[str] = ()) -> str:
-        """Equal for states that will go on alike: items, messages, what was recorded, and how long until it is due.
+        """Return a text that is equal for states that will go on alike.
 
-        Message ids, receipts and times of sending do not count, nor the attributes of items named in ``without``.
+        It is made of items, messages, what was recorded, and how long until it is due. Message ids, receipts and times
+        of sending do not count, nor the attributes of items named in ``without``.
         """
         with self._lock:
             stored = (self._dynamodb.digest(frozenset(without)), self._sqs.digest(), self._s3.digest())

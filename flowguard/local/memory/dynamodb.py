@@ -1,4 +1,7 @@
-"""DynamoDB in memory: single reads and writes, batches, tables; transactions and queries have their own modules."""
+"""Single reads and writes, batches and tables of DynamoDB in memory.
+
+Transactions and queries have their own modules.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ class DynamoDB:
         }
 
     def table(self, params: Params) -> Table:
-        """The table that a call names, by name or ARN."""
+        """Return the table that a call gives by name or ARN."""
         table = self._tables.get(params["TableName"].rpartition("/")[2])
         if table is None:
             raise no_table()
@@ -170,7 +173,7 @@ class DynamoDB:
         self._tables = {name: table.copy() for name, table in tables.items()}
 
     def items(self, table: str) -> list[Item]:
-        """All items of a table, as they are stored: not to be changed."""
+        """Return all items of a table as they are stored. They must not be changed."""
         return self.table({"TableName": table}).items()
 
     def digest(self, without: frozenset[str]) -> Any:

@@ -1,4 +1,4 @@
-"""What the memory answers where it does not play AWS."""
+"""The error for what the AWS in memory does not have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flowguard.errors import FlowguardError
 
 
 class NotInMemory(FlowguardError):
-    """A call needs something of AWS that the memory does not play. Nothing has been sent to anybody.
+    """A call needs something that the AWS in memory does not have. Nothing has been sent to anybody.
 
     ``there`` is what it has instead: services, operations or parameters.
     """

@@ -1,4 +1,4 @@
-"""What SQS keeps of a message, and how it shows it to whoever receives it."""
+"""What SQS stores of a message, and what a receive shows of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fifo_ids(queue: Queue, entry: Params) -> tuple[str | None, str | None]:
 
 
 def shown(message: Message, params: Params) -> Response:
-    """The message as a receive answers it, with the attributes that were asked for."""
+    """Return the message as a receive shows it, with the attributes that were requested."""
     shown: Response = {
         "MessageId": message.message_id,
         "ReceiptHandle": message.receipt,

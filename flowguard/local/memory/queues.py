@@ -1,4 +1,4 @@
-"""One SQS queue: what may be received when, by the rules of visibility, delay, redrive and FIFO order."""
+"""One SQS queue. It keeps the rules of visibility, delay, redrive and FIFO order."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ class Message:
 
 @dataclass(slots=True)
 class Queue:
-    """``sent`` tells a FIFO queue what came of late: by deduplication id, until when, and as which message."""
+    """One queue and its messages.
+
+    ``sent`` has what a FIFO queue received of late: by deduplication id, until when it counts, and the message.
+    """
 
     name: str
     arn: str
@@ -73,7 +76,7 @@ class Queue:
 
     @property
     def redrive(self) -> tuple[str, int] | None:
-        """The ARN of the dead-letter queue, and after how many receives a message goes there."""
+        """Return the ARN of the dead-letter queue and after how many receives a message goes there."""
         if not (policy := self.attributes.get("RedrivePolicy")):
             return None
         said = json.loads(policy)
@@ -82,7 +85,7 @@ class Queue:
     # -- in
 
     def add(self, message: Message, now: int) -> Message:
-        """The message as it now lies there; of a FIFO copy, the one that came first."""
+        """Add the message and return it as it is stored. For a FIFO duplicate, return the first message."""
         if self.fifo and message.deduplication is not None:
             until, first = self.sent.get(message.deduplication, (0, message))
             if until > now:
@@ -97,7 +100,10 @@ class Queue:
     # -- out
 
     def receivable(self, now: int) -> Iterator[Message]:
-        """In order of arrival. Of a FIFO group with a message in flight or not yet due, nothing."""
+        """Yield the messages that may be received in order of arrival.
+
+        A FIFO group yields nothing while one of its messages is in flight, and nothing behind one that is not yet due.
+        """
         self._forget_expired(now)
         blocked = {m.group for m in self.messages.values() if m.in_flight(now)} if self.fifo else set()
         for message in list(self.messages.values()):
@@ -109,7 +115,7 @@ class Queue:
                 blocked.add(message.group)
 
     def received(self, message: Message, now: int, visibility: int) -> Message:
-        """The message in flight, with a receipt of its own."""
+        """Put the message in flight with a receipt of its own."""
         taken = replace(
             message,
             receives=message.receives + 1,
@@ -121,7 +127,10 @@ class Queue:
         return taken
 
     def delete(self, receipt: str, now: int) -> None:
-        """An older receipt deletes nothing, and says nothing of it; so does SQS. A FIFO queue says that it is over."""
+        """Delete the message that has this receipt.
+
+        An older receipt deletes nothing and raises nothing, as in SQS. A FIFO queue refuses a receipt that has expired.
+        """
         message = self._held(receipt)
         if message is None or message.receipt != receipt:
             return

@@ -1,4 +1,4 @@
-"""Services that only note what they are asked for: EventBridge, Lambda and EventBridge Scheduler."""
+"""Services that only record their requests. They are EventBridge, Lambda and EventBridge Scheduler."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SCHEDULE: Final = """
 
 
 class Recorded:
-    """What was asked for, in its order. The tuple is replaced, never changed."""
+    """The requests in their order. The tuple is replaced, never changed."""
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
@@ -43,7 +43,10 @@ class Recorded:
 
 
 class EventBridge(Recorded):
-    """Any bus is there but what is missing on purpose: events for such a one are taken and gone, as in AWS."""
+    """Any bus exists, except for those removed on purpose.
+
+    Events for a missing bus are accepted and lost, as in AWS.
+    """
 
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
@@ -71,7 +74,7 @@ class EventBridge(Recorded):
 
 
 class Lambda(Recorded):
-    """Any function is there. It answers null, or what its callback does; an asynchronous call never calls back."""
+    """Any function exists. It returns null, or what its callback returns; an asynchronous call never calls back."""
 
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)

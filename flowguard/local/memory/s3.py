@@ -1,4 +1,4 @@
-"""S3 in memory: objects in buckets, whole."""
+"""S3 in memory. Objects are kept whole in their buckets."""
 
 from __future__ import annotations
 

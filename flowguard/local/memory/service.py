@@ -1,4 +1,7 @@
-"""What every service in memory offers: its operations by their API names, and its state as a value."""
+"""What every service in memory offers.
+
+These are its operations by their API names, and its state as a value.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ Params: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """``accepts`` are the parameters that are obeyed, or may be ignored with a good conscience."""
+    """An API operation. ``accepts`` are the parameters that it obeys or may safely ignore."""
 
     run: Callable[[Params], Response]
     accepts: frozenset[str]
@@ -30,12 +33,12 @@ class Operation:
 
 
 def operation(run: Callable[[Params], Response], accepts: str = "") -> Operation:
-    """``accepts`` is a text of parameters' names."""
+    """Build an operation. ``accepts`` is a text of parameters' names."""
     return Operation(run, frozenset(accepts.split()))
 
 
 class Service(Protocol):
-    """State is handed out and taken back as a whole; what was handed out never changes."""
+    """A service in memory. Its state is returned and restored as a whole; a state that was returned never changes."""
 
     @property
     def operations(self) -> Mapping[str, Operation]: ...
@@ -46,7 +49,7 @@ class Service(Protocol):
 
 
 class Surroundings:
-    """What services share: the time, where they are, and ids that are the same in every run."""
+    """What services share. This is the time, their region and account, and ids that are the same in every run."""
 
     def __init__(self, clock: Clock, seed: int, region: str, account: str, refusing: Refusing) -> None:
         self.clock = clock
@@ -60,7 +63,7 @@ class Surroundings:
         return self.clock.now()
 
     def new_id(self) -> str:
-        """A UUID that follows from the seed and from how many there were before."""
+        """Draw a UUID that follows from the seed and from how many there were before."""
         self.ids_drawn += 1
         drawn = f"{self._seed}.{self.ids_drawn}".encode()
         return str(uuid.UUID(bytes=hashlib.blake2b(drawn, digest_size=16).digest(), version=4))

@@ -1,4 +1,4 @@
-"""SNS in memory: topics, and the queues that subscribe to them."""
+"""SNS in memory, with topics and the queues that subscribe to them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MESSAGE: Final = "Message Subject MessageAttributes MessageGroupId MessageDedup
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A queue that gets what is published: as it is, or as a notification."""
+    """A queue's subscription to a topic. Messages arrive as they are if ``raw``, otherwise as notifications."""
 
     arn: str
     topic: str

@@ -153,7 +153,10 @@ class SQS:
         return self._put(queue, entry)
 
     def _each(self, params: Params, run: Callable[[Params], Response]) -> Response:
-        """A batch, entry by entry: what fails is told, and does not keep the others from being done."""
+        """Run an operation for each entry of a batch.
+
+        The answer reports what fails, which does not keep the other entries from being done.
+        """
         entries = params["Entries"]
         check_batch(entries)
         self._queue(params)
@@ -167,7 +170,10 @@ class SQS:
         return {name: found for name, found in answer.items() if found}
 
     def deliver(self, arn: str, entry: Params) -> None:
-        """What another service puts into a queue; where it cannot, the message is gone, as with the real ones."""
+        """Put a message from another service into a queue.
+
+        Where that fails the message is lost, as with the real ones.
+        """
         queue = self.by_arn(arn)
         if queue is not None:
             with suppress(Fault):
@@ -222,11 +228,11 @@ class SQS:
         self._queues = {name: queue.copy() for name, queue in state.items()}
 
     def messages(self, queue: str) -> list[Message]:
-        """All messages of a queue, those in flight and the delayed ones too."""
+        """Return all messages of a queue, those in flight and the delayed ones too."""
         return list(self._named(queue).messages.values())
 
     def digest(self) -> Any:
-        """What lies where and for how long yet; ids and times of sending are left out."""
+        """Return what is in each queue and for how long yet. Ids and times of sending are left out."""
         now = self._around.now()
         return tuple(
             (name, tuple(essence(message, now) for message in queue.messages.values()))
