@@ -1,4 +1,4 @@
-"""What a condition is made of: functions of item and values that compare, and checks of the values alone."""
+"""The parts of a condition. There are functions of item and values that compare, and checks of the values alone."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def negated(test: Test) -> Test:
 
 
 def equal(left: Read, right: Read) -> Test:
-    """What is missing equals nothing."""
+    """Build a test of equality. A missing value equals nothing."""
     return lambda item, values: (found := left(item, values)) is not None and found == right(item, values)
 
 
 def ordered(left: Read, right: Read, compare: Callable[[Any, Any], bool]) -> Test:
-    """Only values of one type have an order, and what is missing has none."""
+    """Build a test of order. Only values of one type have an order, and a missing value has none."""
 
     def holds(item: Item, values: Values) -> bool:
         a, b = left(item, values), right(item, values)

@@ -1,4 +1,4 @@
-"""Condition and filter expressions: parsed once for a text and its names, and then a function of item and values."""
+"""Condition and filter expressions. Each is parsed once for a text and its names into a function of item and values."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _COMPARISONS: Final = frozenset({"=", "<>", *_ORDERINGS})
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """``checks`` refuse values of the wrong type; ``names`` and ``values`` are the placeholders it uses."""
+    """A parsed condition. ``checks`` refuse values of the wrong type; ``names`` and ``values`` are its placeholders."""
 
     holds: Test
     checks: tuple[Check, ...]
@@ -84,7 +84,10 @@ _Part: TypeAlias = Test | Operand | _Group
 
 
 class _Parser:
-    """By descent: OR binds least, then AND, then NOT. A part may be an operand until something compares it."""
+    """A recursive-descent parser. OR binds least, then AND, then NOT.
+
+    A part may be an operand until something compares it.
+    """
 
     def __init__(self, reader: Reader) -> None:
         self.checks: list[Check] = []

@@ -1,4 +1,7 @@
-"""What all expressions are made of: tokens, operands, names and values that are given beside the text."""
+"""The parts of all expressions.
+
+They are tokens, operands, and the names and values that are given beside the text.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ Operand: TypeAlias = At | Given | Call
 
 
 class Reader:
-    """Goes through a text token by token, and notes which placeholders it has met. ``kind`` is the parameter's name."""
+    """Reads a text token by token and notes the placeholders in it. ``kind`` is the parameter's name."""
 
     def __init__(self, kind: str, text: str, names: Names) -> None:
         self.kind = kind
@@ -87,7 +90,7 @@ class Reader:
         return tokens
 
     def next(self, ahead: int = 0) -> str:
-        """The coming token, or nothing at the end."""
+        """Return the coming token, or an empty text at the end."""
         place = self._place + ahead
         return self._tokens[place] if place < len(self._tokens) else ""
 
@@ -97,7 +100,7 @@ class Reader:
         return token
 
     def takes(self, token: str) -> bool:
-        """Whether that comes next, which is then behind us. Keywords may be written in any case."""
+        """Skip this token if it comes next, and answer whether it did. Keywords may be written in any case."""
         if self.next().upper() != token:
             return False
         self._place += 1
@@ -117,7 +120,10 @@ class Reader:
     # -- operands
 
     def operand(self, functions: Mapping[str, int]) -> Operand:
-        """A path, a given value, or a call of one of these functions, which are named with their number of operands."""
+        """Read a path, a given value or a function call.
+
+        ``functions`` are those that may be called, with their number of operands.
+        """
         token = self.next()
         if token.startswith(":"):
             return self.given()
@@ -205,7 +211,7 @@ FUNCTIONS: Final = frozenset(
 
 
 def reading(operand: At | Given) -> Read:
-    """What fetches the operand's value from an item and the given values."""
+    """Return the function that reads the operand's value from an item and the given values."""
     match operand:
         case Given(name):
             return lambda item, values: values[name]
@@ -228,7 +234,10 @@ _RESULTS: Final = {"size": "N", "list_append": "L"}
 
 
 def only(operand: Operand, tags: frozenset[str], where: str, kind: str) -> list[Check]:
-    """Where the operand is a given value: that its type is one of these. What a function answers is told at once."""
+    """Return the checks that an operand's type is one of these.
+
+    Only a given value needs one. The type of a function's result is checked at once.
+    """
 
     def wrong(tag: str) -> Fault:
         return invalid(

@@ -1,4 +1,4 @@
-"""Keys: what a table or index is ordered by, and the key conditions of a Query."""
+"""The keys by which a table or index is ordered, and the key conditions of a Query."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Key: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The key attributes of a table or index, the partition's first, with their types."""
+    """The key attributes of a table or index with their types. The partition's comes first."""
 
     types: tuple[tuple[str, str], ...]
 
@@ -29,7 +29,7 @@ class Schema:
         return tuple(name for name, _ in self.types)
 
     def given(self, key: Mapping[str, Any]) -> Item:
-        """A ``Key`` parameter: these attributes, and nothing else."""
+        """Read a ``Key`` parameter. It has to have these attributes and nothing else."""
         found = stored_item(key)
         if found.keys() != {name for name, _ in self.types}:
             raise invalid("The provided key element does not match the schema")
@@ -42,7 +42,7 @@ class Schema:
         return tuple(item[name][kind] for name, kind in self.types)
 
     def check(self, item: Item) -> None:
-        """That an item to be put has a usable key."""
+        """Check that an item to be put has a usable key."""
         for name, kind in self.types:
             if name not in item:
                 raise invalid(f"One or more parameter values were invalid: Missing the key {name} in the item")
@@ -54,7 +54,7 @@ class Schema:
         self._refuse_empty(item)
 
     def has(self, item: Item) -> bool:
-        """Whether an index over these attributes holds the item."""
+        """Answer whether an index over these attributes holds the item."""
         return all(kind in item.get(name, {}) for name, kind in self.types)
 
     def _refuse_empty(self, item: Item) -> None:
@@ -66,7 +66,7 @@ class Schema:
                 )
 
     def check_sizes(self, item: Item) -> None:
-        """That the key attributes are no larger than keys may be; in an index, those that are there."""
+        """Check that the key attributes are no larger than keys may be. An index may lack some of them."""
         for place, (name, kind) in enumerate(self.types):
             if kind in item.get(name, {}):
                 check_key_size(weight(item[name]), place)
@@ -113,7 +113,10 @@ class KeyCondition:
     values: frozenset[str]
 
     def fits(self, schema: Schema) -> None:
-        """One equality on the partition's key, at most one comparison of the sort key."""
+        """Check that the condition fits the schema.
+
+        It needs one equality on the partition's key, and may have one comparison of the sort key.
+        """
         by_name = {test.attribute: test for test in self.tests}
         if len(by_name) < len(self.tests):
             raise invalid("KeyConditionExpressions must only contain one condition per key")

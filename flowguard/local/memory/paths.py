@@ -1,4 +1,4 @@
-"""Document paths such as ``lines[0].price``: finding, placing and removing what they name.
+"""Finds, places and removes what document paths such as ``lines[0].price`` name.
 
 Whatever is placed or removed makes new containers along the path; the old item stays as it was.
 """
@@ -18,7 +18,7 @@ NO_WAY: Final = "The document path provided in the update expression is invalid 
 
 
 def found(item: Item, path: Path) -> Value | None:
-    """The value at the path, if there is one."""
+    """Return the value at the path, if there is one."""
     value: Value | None = {"M": item}
     for part in path:
         value = _step(value, part)
@@ -40,7 +40,7 @@ def _step(value: Value | None, part: str | int) -> Value | None:
 
 
 def placed(item: Item, path: Path, value: Value) -> Item:
-    """The item with the value there. Past a list's end means at its end."""
+    """Return the item with the value at the path. A place past a list's end means its end."""
     changed: Item = _placed({"M": item}, path, value)["M"]
     return changed
 
@@ -58,7 +58,7 @@ def _placed(container: Value | None, path: Path, value: Value) -> Value:
 
 
 def removed(item: Item, path: Path) -> Item:
-    """The item without what is there. What holds it has to be there."""
+    """Return the item without what is at the path. What holds it has to exist."""
     changed: Item = _removed({"M": item}, path)["M"]
     return changed
 
@@ -79,7 +79,7 @@ def _removed(container: Value | None, path: Path) -> Value:
 
 
 def projected(item: Item, paths: Iterable[Path]) -> Item:
-    """Only what the paths name, inside the containers that lead there; lists close their gaps."""
+    """Return only what the paths name, inside the containers that lead there. Lists close their gaps."""
     tree: dict[Any, Any] = {}
     for path in paths:
         if found(item, path) is not None:
@@ -101,7 +101,7 @@ def _pruned(value: Value, tree: dict[Any, Any]) -> Value:
 
 
 def meeting(paths: Sequence[Path]) -> str | None:
-    """Why two of the paths cannot be used together, if so."""
+    """Return why two of the paths cannot be used together. None where all can."""
     for place, one in enumerate(paths):
         for other in paths[:place]:
             shared = min(len(one), len(other))
@@ -118,5 +118,8 @@ def says(path: Path) -> str:
 
 
 def backwards(path: Path) -> tuple[tuple[bool, int, str], ...]:
-    """Sorts paths by their places in lists; taken in reverse, no removal moves what is still to be removed."""
+    """Return a key that sorts paths by their places in lists.
+
+    Removals in reverse order move nothing that is still to be removed.
+    """
     return tuple((True, part, "") if isinstance(part, int) else (False, 0, part) for part in path)

@@ -18,7 +18,7 @@ LARGEST_PAGE: Final = 1_048_576
 
 
 def query(table: Table, params: Params) -> Response:
-    """Items of one partition, in the order of their sort key."""
+    """Return a page of one partition in the order of its sort key."""
     bound, index = bind(params), _index(table, params)
     if bound.key is None:
         raise invalid("Either the KeyConditions or KeyConditionExpression parameter must be specified in the request.")
@@ -28,7 +28,10 @@ def query(table: Table, params: Params) -> Response:
 
 
 def scan(table: Table, params: Params) -> Response:
-    """All items, by key: the real order is by a hash of it, which nobody may rely on."""
+    """Return a page of all items in the order of their keys.
+
+    The real order is by a hash of the key, on which nobody may rely.
+    """
     index = _index(table, params)
     return _page(table, index, [item for item in table.items() if index.schema.has(item)], bind(params), params)
 
@@ -73,7 +76,7 @@ def _started(start: dict[str, Any], position: Callable[[Item], Any]) -> Any:
 
 
 def _cut(items: list[Item], limit: int | None) -> tuple[list[Item], bool]:
-    """What one page looks at, and whether it stopped before it knew that nothing is left."""
+    """Return the items of one page, and whether it stopped before it knew that nothing is left."""
     size = 0
     for place, item in enumerate(items):
         if place == limit:

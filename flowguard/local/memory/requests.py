@@ -59,7 +59,7 @@ _PARSERS: Final[Mapping[str, Callable[[str, str, Names], _Parsed]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a call says beside its key. ``values`` are in normal form."""
+    """The expressions and values of one call. ``values`` are in normal form."""
 
     values: Values
     condition: Condition | None
@@ -69,12 +69,15 @@ class Bound:
     projection: Projection | None
 
     def holds(self, item: Item | None) -> bool:
-        """Whether the condition holds for the item, or for its absence."""
+        """Answer whether the condition holds for the item, or for its absence."""
         return self.condition is None or self.condition.holds(item or {}, self.values)
 
 
 def bind(params: Params) -> Bound:
-    """Raises a ValidationException for whatever is wrong before any item has been looked at."""
+    """Parse a call's expressions and check their values.
+
+    Raises a ValidationException for all that is wrong before any item has been looked at.
+    """
     names: Mapping[str, str] = params.get("ExpressionAttributeNames", {})
     values = {name: stored(value) for name, value in params.get("ExpressionAttributeValues", {}).items()}
     frozen = tuple((name, check_text(meant)) for name, meant in names.items())

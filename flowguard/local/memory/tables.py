@@ -1,4 +1,4 @@
-"""Tables: their definition, their rows, and how a CreateTable call is read and described."""
+"""Tables and their rows. CreateTable calls are read and described here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Row:
         self._without: frozenset[str] | None = None
 
     def digest(self, without: frozenset[str]) -> bytes:
-        """Of all attributes but these."""
+        """Return a digest of all attributes but these."""
         if self._without != without:
             kept = {name: value for name, value in self.item.items() if name not in without}
             self._digest = hashlib.blake2b(repr(_plain({"M": kept})).encode(), digest_size=16).digest()
@@ -35,7 +35,7 @@ class Row:
 
 
 def _plain(value: dict[str, Any]) -> Any:
-    """The value with its maps in one order."""
+    """Return the value with its maps in one order."""
     match value:
         case {"M": content}:
             return "M", [(name, _plain(content[name])) for name in sorted(content)]
@@ -55,7 +55,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``description`` is what CreateTable said. Only ``rows`` changes, and a copy of the table has its own."""
+    """A table. ``description`` is what CreateTable said; only ``rows`` changes, and a copy of the table has its own."""
 
     name: str
     schema: Schema
@@ -76,7 +76,7 @@ class Table:
         return [row.item for row in self.rows.values()]
 
     def check(self, item: Item) -> Item:
-        """The item, if all indexes take it."""
+        """Return the item if all indexes accept it."""
         for index in self.indexes.values():
             for name, kind in index.schema.types:
                 if name in item and not item[name].get(kind):
@@ -86,13 +86,13 @@ class Table:
 
 
 def check_size(item: Item, too_large: str) -> None:
-    """That the item may be stored; ``too_large`` is what to say otherwise."""
+    """Check that the item may be stored. ``too_large`` is the error's message otherwise."""
     if item_weight(item) > LARGEST_ITEM:
         raise invalid(too_large)
 
 
 def table_from(params: Params, arn: str, now: int) -> Table:
-    """The table that a CreateTable call asks for."""
+    """Build the table that a CreateTable call asks for."""
     types = {one["AttributeName"]: one["AttributeType"] for one in params["AttributeDefinitions"]}
     schema = _schema(params["KeySchema"], types)
     indexes = [*params.get("GlobalSecondaryIndexes", ()), *params.get("LocalSecondaryIndexes", ())]

@@ -1,4 +1,4 @@
-"""TransactWriteItems: all of it or nothing, and why not, by action."""
+"""TransactWriteItems, which applies all of its actions or none. A refusal gives the reason of each action."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Remembered:
 
 
 class Transactions:
-    """``tokens`` are those of the transactions that were applied of late; the mapping is replaced, never changed."""
+    """Applies transactions. ``tokens`` are those of the recent ones; the mapping is replaced, never changed."""
 
     def __init__(self, around: Surroundings, table: Callable[[Params], Table]) -> None:
         self.tokens: Mapping[str, _Remembered] = {}
@@ -64,7 +64,10 @@ class Transactions:
 
 
 def planned_together(actions: list[Any], table: Callable[[Params], Table]) -> list[Planned]:
-    """The writes of one transaction. Raises a ValidationException for what is wrong whatever the tables hold."""
+    """Plan the writes of one transaction.
+
+    Raises a ValidationException for what is wrong whatever the tables hold.
+    """
     if not 0 < len(actions) <= MOST_ACTIONS:
         raise invalid(f"Member must have length less than or equal to {MOST_ACTIONS}; there are {len(actions)}")
     writes = [_planned(action, table) for action in actions]
@@ -89,7 +92,7 @@ def _text(actions: list[Any]) -> str:
 
 
 def judged(writes: list[Planned]) -> list[Item | None]:
-    """What each item becomes. Raises the Fault that cancels the transaction, with a reason for each action."""
+    """Return what each item becomes. Raises the Fault that cancels the transaction, with a reason for each action."""
     reasons: list[dict[str, Any]] = []
     news: list[Item | None] = []
     for write in writes:

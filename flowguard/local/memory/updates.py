@@ -1,4 +1,4 @@
-"""Update expressions: parsed once for a text and its names, and then a function from the old item to the new one."""
+"""Update expressions. Each is parsed once for a text and its names into a function from the old item to the new one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ADDABLE: Final = SETS | {"N"}
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """``touched`` are the paths it names; ``checks``, ``names`` and ``values`` as for a condition."""
+    """A parsed update. ``touched`` are the paths it names; ``checks``, ``names`` and ``values`` as for a condition."""
 
     sets: tuple[tuple[Path, Read], ...]
     removes: tuple[Path, ...]
@@ -30,7 +30,7 @@ class Update:
     values: frozenset[str]
 
     def applied(self, old: Item, values: Values) -> Item:
-        """The new item. Everything on the right of SET sees the old one; indices of lists are the old ones' too."""
+        """Return the new item. What is right of SET sees the old one; indices of lists are the old ones' too."""
         new, gone = dict(old), list(self.removes)
         for path, read in self.sets:
             new = _with(new, path, _there(read(old, values)))
@@ -122,7 +122,7 @@ class _Parser:
     # -- what SET assigns
 
     def _value(self) -> Read:
-        """One operand, or the sum or difference of two."""
+        """Read one operand, or the sum or difference of two."""
         if self._grouped_sum():
             self._reader.take()
             value = self._value()
@@ -139,7 +139,7 @@ class _Parser:
         return _arithmetic(self._read(left), self._read(right), sign)
 
     def _grouped_sum(self) -> bool:
-        """Whether a parenthesis opens that holds a sum, rather than one operand."""
+        """Answer whether a parenthesis opens that holds a sum rather than one operand."""
         if self._reader.next() != "(":
             return False
         depth, ahead = 0, 0
@@ -171,7 +171,10 @@ class _Parser:
 
 
 def _with(new: Item, path: Path, value: Value) -> Item:
-    """``new`` is this update's own copy: its attributes may be replaced, not what is inside them."""
+    """Place the value in ``new``, this update's own copy.
+
+    Its attributes may be replaced, but not what is inside them.
+    """
     if len(path) > 1:
         return placed(new, path, value)
     new[str(path[0])] = value
@@ -228,7 +231,7 @@ def _sum(old: Value | None, given: Value) -> Value:
 
 
 def _difference(old: Value | None, given: Value) -> Value | None:
-    """The set without the given members; nothing, where nothing is left."""
+    """Return the set without the given members. None where nothing is left."""
     if old is None:
         return None
     if (tag := tag_of(old)) not in SETS or tag not in given:

@@ -1,7 +1,7 @@
-"""DynamoDB's values as its low-level API writes them, in one normal form, so that equal values are equal dicts.
+"""DynamoDB's values in one normal form, so that equal values are equal dicts.
 
-Numbers are texts without needless digits, sets are sorted lists without repetitions. A value is never changed once it
-is stored, so items share their parts.
+They are written as in the low-level API. Numbers are texts without needless digits, sets are sorted lists without
+repetitions. A value is never changed once it is stored, so items share their parts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def stored(value: Any, depth: int = 0) -> Value:
-    """A copy in normal form, ``depth`` maps and lists down. What is no value is a ValidationException."""
+    """Copy a value into normal form, ``depth`` maps and lists down. What is no value is a ValidationException."""
     if not isinstance(value, Mapping) or len(value) != 1:
         raise invalid("Supplied AttributeValue has more than one datatypes set, must contain exactly one")
     ((tag, content),) = value.items()
@@ -55,7 +55,7 @@ def stored_item(item: Mapping[str, Any], depth: int = 0) -> Item:
 
 
 def number_text(text: Any) -> str:
-    """``"1.0"`` is ``"1"`` and ``"-0"`` is ``"0"``: the one text of a number."""
+    """Return the one text of a number. ``"1.0"`` is ``"1"`` and ``"-0"`` is ``"0"``."""
     if not isinstance(text, str):
         raise invalid("A value provided cannot be converted into a number")
     if text.isdecimal() and text.isascii() and len(text) <= MOST_DIGITS and (text[0] != "0" or text == "0"):
@@ -66,7 +66,7 @@ def number_text(text: Any) -> str:
 
 
 def decimal_text(number: Decimal) -> str:
-    """The text of a number that fits: 38 digits, from 1E-130 to 9.9E+125."""
+    """Return the text of a number. It has up to 38 digits, and is from 1E-130 to 9.9E+125."""
     plain = number.normalize(EXACT)
     if not plain:
         return "0"
@@ -85,7 +85,7 @@ def decimal(text: str) -> Decimal:
 
 
 def set_of(tag: str, members: list[Any]) -> Value:
-    """A set from members that are in normal form already."""
+    """Build a set from members that are in normal form already."""
     return {tag: sorted(set(members), key=decimal if tag == "NS" else None)}
 
 
@@ -141,7 +141,7 @@ _NESTED: Final[Mapping[str, Callable[[Any, int], Any]]] = {
 
 
 def shown(value: Value) -> Value:
-    """A copy for the caller, who may change what was answered."""
+    """Copy a value for the caller, who may change what was answered."""
     ((tag, content),) = value.items()
     if tag == "M":
         return {tag: shown_item(content)}
@@ -159,13 +159,13 @@ def tag_of(value: Value) -> str:
 
 
 def order(value: Value) -> Any:
-    """What sorts values of one ordered type."""
+    """Return what sorts values of one ordered type."""
     ((tag, content),) = value.items()
     return decimal(content) if tag == "N" else content
 
 
 def length(value: Value | None) -> int | None:
-    """The expression function ``size``; None where a value has none."""
+    """Return what the expression function ``size`` returns. None where a value has no size."""
     match value:
         case {"S": str(text)}:
             return len(text)
@@ -176,7 +176,7 @@ def length(value: Value | None) -> int | None:
 
 
 def weight(value: Value) -> int:
-    """The bytes that count towards an item's 400 KB; numbers by AWS's rule of thumb."""
+    """Return the bytes that count towards an item's 400 KB. Numbers are counted by AWS's rule of thumb."""
     ((tag, content),) = value.items()
     match tag:
         case "S":

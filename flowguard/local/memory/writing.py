@@ -1,4 +1,4 @@
-"""One write to one item: put, update, delete or check, the same alone and in a transaction."""
+"""One write to one item. It puts, updates, deletes or checks, the same alone and in a transaction."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ class Planned:
 
     @property
     def payload(self) -> int:
-        """The bytes that count towards a transaction's: the item that is put, or the key, expressions and values."""
+        """Return the bytes that count towards a transaction's limit.
+
+        They are those of the item that is put, or of the key, expressions and values.
+        """
         given = item_weight(self.given)
         if self.kind == "Put":
             return given
@@ -50,7 +53,10 @@ class Planned:
         return self.bound.holds(self.old)
 
     def new(self) -> Item | None:
-        """The item as the write leaves it; nothing, where it deletes. Raises a Fault if it cannot be applied."""
+        """Return the item as the write leaves it.
+
+        It is None where the write deletes. Raises a Fault if the write cannot be applied.
+        """
         match self.kind:
             case "Put":
                 return self.table.check(self.given)
@@ -66,7 +72,7 @@ class Planned:
                 return self.old
 
     def shown_on_failure(self) -> dict[str, Any]:
-        """What a failed condition tells beside its code."""
+        """Return what a failed condition reports beside its code."""
         old = self.old
         if old is None or self.params.get("ReturnValuesOnConditionCheckFailure") != "ALL_OLD":
             return {}
@@ -84,7 +90,7 @@ class Planned:
 
 
 def planned(kind: Kind, table: Table, params: Params) -> Planned:
-    """Raises a ValidationException for what is wrong whatever the table holds."""
+    """Plan a write. Raises a ValidationException for what is wrong whatever the table holds."""
     bound = bind(params)
     if kind == "Put":
         given = stored_item(params["Item"])
