@@ -34,7 +34,7 @@ class Point(StrEnum):
 
 
 class Passing(Protocol):
-    """A listener that is called when the current record passes a point. ``message`` is None until it is known."""
+    """A listener that is called when the current record passes a point. Only claim and commit give a ``message``."""
 
     def __call__(self, point: Point, message: Message | None, /) -> None: ...
 
