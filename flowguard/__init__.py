@@ -79,7 +79,7 @@ _HOME = {
     # see what happened
     "Event": "events",
     "Happening": "events",
-    "Verdict": "verdicts",
+    "Verdict": "protocol.verdicts",
     # what goes wrong
     "Retry": "errors",
     "Reject": "errors",

@@ -51,6 +51,7 @@ class Grant:
 
     @property
     def hop_id(self) -> str:
+        """As receivers see it, without its digest (docs/decisions/0015)."""
         redrive = self.line["redrive"]
         return f"{self.request_id}.{self.hop}r{redrive}" if redrive else f"{self.request_id}.{self.hop}"
 

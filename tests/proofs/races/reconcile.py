@@ -12,6 +12,7 @@ from tests.proofs.races.history import Grant, History, Old
 from tests.proofs.races.post import is_redriven
 from tests.proofs.races.run import Outcome
 from tests.proofs.soak.journal import Line
+from tests.sent_ids import readable
 
 SHOWN = 3
 
@@ -217,10 +218,10 @@ def _requests(outcome: Outcome, history: History) -> Iterator[Check]:
     made_way = {name: one.by for name, one in found.items() if one.by is not None}
     strays = (f"{name} for {by}" for name, by in made_way.items() if by not in found or found[by].fate is Fate.LOST)
     yield _check("whatever it made way for has ended or made way too", made_way, strays)
-    told = {line["id"] for line in outcome.post if line.get("kind") == "complete"}
+    told = {readable(line["id"]) for line in outcome.post if line.get("kind") == "complete"}
     ended = [grant for grant, commit in history.commits if commit["status"] != "RUNNING"]
     yield _check("whoever waits is told of each end", ended, (g for g in ended if f"{g.hop_id}.0" not in told))
-    letters = {line["id"] for line in outcome.post if line.get("kind") == "dead"}
+    letters = {readable(line["id"]) for line in outcome.post if line.get("kind") == "dead"}
     failed = [grant for grant, commit in history.commits if commit["status"] == "FAILED"]
     strays = (f"{grant}" for grant in failed if f"{grant.hop_id}.dead" not in letters)
     yield _check("each failure has its dead letter", failed, strays)
