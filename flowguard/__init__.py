@@ -1,7 +1,7 @@
-"""flowguard: multi-Lambda flows on SQS, SNS and DynamoDB that stay right under duplicates, disorder and death.
+"""Multi-Lambda flows on AWS that stay right under duplicates, disorder and death.
 
-This page is the table of contents. A name loads its module when it is first used, so that a function pays only for
-what it needs: what defines flows needs pydantic alone, what runs them loads boto3.
+They run on SQS, SNS and DynamoDB. This page is the table of contents. A name loads its module when it is first used, so
+that a function pays only for what it needs: what defines flows needs pydantic alone, what runs them loads boto3.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the outside starts a flow, without having to know which attributes a request needs."""
+"""The client with which code outside a flow starts it. It knows which attributes a request needs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from flowguard.worker.ports import Sender
 
 @dataclass(frozen=True)
 class Started:
-    """What was asked for. Keep ``request_id`` and ``requested_at`` to repeat the same request safely."""
+    """A request that was sent. Keep ``request_id`` and ``requested_at`` to repeat the same request safely."""
 
     request_id: RequestId
     requested_at: int
@@ -32,9 +32,10 @@ class Started:
 
 
 class FlowClient:
-    """Sends requests: to a queue, a topic or a function, whichever the flow's first stage reads from.
+    """Sends the requests that start flows.
 
-    ``signer`` is the functions' own where messages are signed (``services.signer``).
+    They go to the queue, topic or function that the flow's first stage reads from. ``signer`` is the functions' own
+    where messages are signed (``services.signer``).
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class FlowClient:
 
     @classmethod
     def from_environment(cls) -> FlowClient:
-        """A client on AWS, with boto3's own configuration and, where it is set, ``FLOWGUARD_SIGNING_KEYS``."""
+        """Build a client on AWS with boto3's own configuration. It signs where ``FLOWGUARD_SIGNING_KEYS`` is set."""
         clients, clock = Clients(), SystemClock()
         return cls(
             AWSSender(clients), clock=clock, signer=aws_signer(Settings.from_environment(os.environ), clients, clock)
@@ -68,8 +69,8 @@ class FlowClient:
         """Ask for a run of the flow.
 
         ``request_id`` and ``requested_at`` (ms) are new and now, unless a caller repeats a request of its own: the
-        same id twice is one run. ``object_id`` is for a payload that does not name its object. ``reply_to`` is told
-        when the run ends. ``to`` sends elsewhere than to the first stage's inbox: to a topic, or a function.
+        same id twice is one run. ``object_id`` is for a payload that does not name its object. ``reply_to`` is
+        notified when the run ends. ``to`` sends elsewhere than to the first stage's inbox: to a topic, or a function.
         ``attributes`` go along beside flowguard's own four. Raises :class:`SendFailed` where the service did not take
         it, and :class:`flowguard.errors.RunFailed` for what the flow would refuse; then nothing was started.
         """

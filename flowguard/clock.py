@@ -1,4 +1,4 @@
-"""The time, handed in rather than read, so that a replayed flow gives the same records."""
+"""Clocks, handed in so that a replayed flow gives the same records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """Stands still until it is told to move: for tests."""
+    """A clock for tests that moves only when it is advanced."""
 
     def __init__(self, now: int = 1_767_225_600_000) -> None:
         self._now = now

@@ -1,4 +1,4 @@
-"""Where a message can be sent. Values only: which call sends to which is the business of ``flowguard.aws``."""
+"""The destinations of messages, as values. Which call sends to which is the business of ``flowguard.aws``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Queue:
 
     @property
     def short_name(self) -> str:
-        """The bare name, also where the queue was given as a URL or an ARN."""
+        """Return the bare name, also where the queue was given as a URL or an ARN."""
         return self.name.rsplit("/", 1)[-1].rsplit(":", 1)[-1]
 
     @property
@@ -42,7 +42,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class Function:
-    """A Lambda function, by name or ARN, invoked asynchronously."""
+    """A Lambda function that is invoked asynchronously. ``name`` may be an ARN."""
 
     name: str
 
@@ -52,7 +52,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Bus:
-    """An EventBridge bus, by name or ARN, and the ``Source`` and ``DetailType`` of what goes there."""
+    """An EventBridge bus, by name or ARN. ``source`` and ``detail_type`` are those of the events that go there."""
 
     name: str
     source: str
@@ -70,7 +70,7 @@ Destination = Queue | Topic | Function | Bus
 
 
 def parse_destination(text: str) -> Destination:
-    """The inverse of ``str(destination)``. Raises ValueError, naming the text, for anything else."""
+    """Parse what ``str(destination)`` gives. Raises ValueError, naming the text, for anything else."""
     kind, _, name = text.partition(":")
     match kind:
         case "sqs" if name:
@@ -87,5 +87,5 @@ def parse_destination(text: str) -> Destination:
 
 
 def destination(value: Destination | str) -> Destination:
-    """A destination as people write it: a bare string is a queue's name."""
+    """Return a destination as it is, and a bare string as the queue of that name."""
     return Queue(value) if isinstance(value, str) else value

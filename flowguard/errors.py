@@ -1,6 +1,6 @@
 """Everything flowguard raises, as one small tree.
 
-Imports nothing of ours. Each error is a sentence, its facts are attributes, and it survives pickling
+It imports nothing of ours. Each error is a sentence, its facts are attributes, and it survives pickling
 (``concurrent.futures`` and Lambda's own error report both need that). Expected endings (a duplicate, a stale
 message, a fenced writer) are not here: they are values, see :mod:`flowguard.protocol.verdicts`.
 """
@@ -14,7 +14,7 @@ LONGEST_SHOWN = 40
 
 
 def shown(value: object) -> str:
-    """A value as an error quotes it: enough of it to be recognised."""
+    """Quote a value for an error, cut to what is enough to recognise it."""
     try:
         text = repr(value[: LONGEST_SHOWN + 1] if isinstance(value, str) else value)
     except (RecursionError, ValueError):  # nested too deeply, or a number of thousands of digits
@@ -26,11 +26,11 @@ class FlowguardError(Exception):
     """Base of all errors of this package."""
 
 
-# -- raised by a stage, to say what is to become of the message ------------------------------------------------------
+# -- raised by a stage, to say what happens to the message -----------------------------------------------------------
 
 
 class Retry(FlowguardError):
-    """Raise it in a stage: this attempt failed, try the same message again.
+    """Raise it in a stage to have the same message tried again after this failed attempt.
 
     ``after`` overrides the delay of the stage's retry policy; above 15 minutes, the longest that SQS delays a message
     by, the flow must say ``long_delays=True``. The number of attempts stays capped by the policy.
@@ -48,7 +48,7 @@ class Retry(FlowguardError):
 
 
 class Reject(FlowguardError):
-    """Raise it in a stage: this message can never work. The run ends FAILED, the message goes to the dead letters."""
+    """Raise it in a stage for a message that can never work. It becomes a dead letter and its run ends FAILED."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -113,7 +113,7 @@ class Untrusted(EnvelopeError):
 
 
 class RunFailed(Reject):
-    """The run cannot go on: an unknown stage or version, a payload that does not validate, too many hops."""
+    """The run cannot go on. Its stage or version is unknown, its payload does not validate, or it has too many hops."""
 
 
 class TooLarge(Reject):
@@ -145,7 +145,10 @@ class TooManyWrites(Reject):
 
 
 class WriteInvalid(Reject):
-    """DynamoDB refuses the commit for good: malformed, too large, or a table that denies it. Nothing was written."""
+    """DynamoDB refuses the commit for good, and nothing was written.
+
+    It is malformed or too large, or a table denies it.
+    """
 
 
 class TextGone(Reject):
@@ -193,7 +196,7 @@ class SendFailed(FlowguardError):
 
 
 class NotProcessed(FlowguardError):
-    """An invocation without partial answers (SNS, direct) has messages that were not processed; Lambda will retry it.
+    """Some messages of an invocation without partial answers (SNS or direct) were not processed. Lambda will retry it.
 
     ``records`` maps each message id to why.
     """

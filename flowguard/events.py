@@ -1,4 +1,4 @@
-"""What happened to a message, told to one observer: logs, metrics and traces are made of these and nothing else."""
+"""Events of messages, and the observer that gets them. Logs, metrics and traces are made of these and nothing else."""
 
 from __future__ import annotations
 
@@ -86,14 +86,14 @@ _ERRORS = frozenset(
 
 
 class Happening(NamedTuple):
-    """An event and its facts: ids and counts, never a payload. ``message`` is None where none could be read."""
+    """An event and its facts. These are ids and counts, no payload; ``message`` is None where none could be read."""
 
     event: Event
     message: Message | None
     facts: Mapping[str, Any] = {}
 
     def fields(self) -> dict[str, Any]:
-        """What a log line or a metric may show: each text printable, and cut where it is long."""
+        """Return what a log line or a metric may show. Each text is printable, and cut where it is long."""
         found: dict[str, Any] = {"event": self.event.value}
         if (m := self.message) is not None:
             found.update(
@@ -104,13 +104,13 @@ class Happening(NamedTuple):
 
 
 class Observer(Protocol):
-    """Is told each happening as it happens. It must not raise and should be quick."""
+    """Called with each happening as it happens. It must not raise and should be quick."""
 
     def __call__(self, happening: Happening) -> None: ...
 
 
 def log(happening: Happening) -> None:
-    """The default observer: one structured line each through the standard ``flowguard`` logger.
+    """Log a happening as one structured line through the standard ``flowguard`` logger: the default observer.
 
     Where Lambda logs JSON (``AWS_LAMBDA_LOG_FORMAT=JSON``) the fields go along as ``extra`` and Lambda's own formatter
     writes them; elsewhere the line carries them as JSON text.
@@ -132,7 +132,7 @@ def _level(event: Event) -> int:
 
 
 class Tally:
-    """An observer that counts, for tests, replays and metrics."""
+    """An observer that counts. It serves tests, replays and metrics."""
 
     def __init__(self) -> None:
         self.happenings: list[Happening] = []
@@ -145,7 +145,7 @@ class Tally:
 
 
 def all_of(observers: Iterable[Observer]) -> Observer:
-    """One observer that tells several."""
+    """Combine several observers into one."""
     told = tuple(observers)
 
     def tell(happening: Happening) -> None:

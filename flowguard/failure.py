@@ -1,4 +1,4 @@
-"""What becomes of a message whose stage raised: pure, one table.
+"""The decision whether a message whose stage raised is tried again. It is pure, one table.
 
 =====================================================  ==============================================
 the error                                              then
@@ -48,7 +48,7 @@ class Attempt(NamedTuple):
 
 
 def after_failure(error: BaseException, policy: RetryPolicy, attempt: Attempt, draw: random.Random) -> Again | Never:
-    """The table above."""
+    """Decide by the table above."""
     if isinstance(error, Reject):
         return Never()
     own = policy.policy_for(error)

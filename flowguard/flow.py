@@ -1,4 +1,4 @@
-"""A flow: a named process made of stages, checked as a whole when the class is defined."""
+"""A flow is a named process made of stages. It is checked as a whole when the class is defined."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class Flow:
     ``version``       of the flow's messages; ``accepts`` are older ones that its stages can still read
     ``inbox``         the queue of every stage that names none; the flow's name by default
     ``dead_letters``  where messages go that can never work; ``<name>-dead-letters`` by default
-    ``complete_to``   who is told of every ended run, beside the ``reply_to`` of whoever asked
-    ``reply_to``      the destinations (or names of queues) that a request may ask to be told at, exactly as it names
-                      them; by default all of the function's own account and region
+    ``complete_to``   the destination that is notified of every ended run, beside the ``reply_to`` of its request
+    ``reply_to``      the destinations (or names of queues) that a request may give as its ``reply_to``, exactly as it
+                      names them; by default all of the function's own account and region
     ``carry``         names of message attributes that go along with everything the flow sends (at most six)
     ``max_hops``      stops a chain that runs in circles; retries are no hops
     ``retention``     how long a message can live in a queue and its dead-letter queue together; run items are kept for
                       twice that (docs/decisions/0003)
-    ``long_delays``   lets retries wait for longer than SQS's 15 minutes, through EventBridge Scheduler
+    ``long_delays``   lets retries wait longer than SQS's 15 minutes, through EventBridge Scheduler
     ``abandoned_after``  when a run that nobody works on may be taken over although ``on_conflict`` is IGNORE
     """
 
@@ -108,12 +108,12 @@ class Flow:
 
     @classmethod
     def entry(cls) -> AnyStage:
-        """The stage where requests enter."""
+        """Return the stage where requests enter."""
         return cls.stages[0]
 
     @classmethod
     def stage(cls, name: str) -> AnyStage:
-        """Raises :class:`RunFailed`, naming the stages there are, for a name the flow does not know."""
+        """Return the stage of that name. Raises :class:`RunFailed`, naming the stages there are, if there is none."""
         for stage in cls.stages:
             if stage.name == name:
                 return stage
@@ -123,12 +123,12 @@ class Flow:
 
     @classmethod
     def inbox_of(cls, stage: AnyStage) -> Destination:
-        """Where messages for the stage are sent."""
+        """Return the destination of messages for the stage."""
         return stage.inbox if stage.inbox is not None else cls.inbox
 
     @classmethod
     def object_of(cls, payload: Any, request_id: RequestId) -> ObjectId:
-        """What the run is for, read from the first stage's payload. Raises :class:`RunFailed` where it is not there."""
+        """Read the run's object id from the first stage's payload. Raises :class:`RunFailed` where it is not there."""
         if not isinstance(cls.object_id, str):
             return ObjectId(request_id)
         value: Any = payload
@@ -151,7 +151,7 @@ class Flow:
         reply_to: Destination | None = None,
         signed: bool = False,
     ) -> tuple[Message, Destination]:
-        """The message that starts a run, and where it goes. ``requested_at`` is ms since 1970.
+        """Build the message that starts a run, with its destination. ``requested_at`` is ms since 1970.
 
         ``object_id`` is for a payload that does not name its object. Raises :class:`RunFailed` for what the flow's
         own functions would refuse: another object than the payload's, an id that cannot travel, and unless the message
@@ -181,7 +181,7 @@ class Flow:
 
     @classmethod
     def _object(cls, payload: Any, request_id: RequestId, given: str | None) -> ObjectId:
-        """What the run is for: the payload's word, and the caller's only where the payload has none."""
+        """Return the payload's object id. The caller's counts only where the payload has none."""
         if given is None:
             return cls.object_of(payload, request_id)
         if problem := "is empty" if not given else id_problem(given):

@@ -1,4 +1,4 @@
-"""What a Lambda points at: reads the event, runs the flows, answers what the invoker understands."""
+"""The handlers that a Lambda points at. They read the event, run the flows and answer what the invoker understands."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LambdaHandler:
         self._given_up = given_up
 
     def using(self, services: Services) -> LambdaHandler:
-        """The same function on other services: an embedded engine, a clock that can be set."""
+        """Return the same handler on other services, such as an embedded engine or a clock that can be set."""
         return LambdaHandler(self.routes, services, given_up=self._given_up)
 
     @cached_property
@@ -53,7 +53,7 @@ class LambdaHandler:
         return aws_services(Settings.from_environment(os.environ))
 
     def __call__(self, event: Any, context: Any = None) -> Any:
-        """Answers ``batchItemFailures`` to a queue; to a direct invocation the verdict and the result of its run.
+        """Answer ``batchItemFailures`` to a queue. A direct invocation gets the verdict and the result of its run.
 
         Raises :class:`NotProcessed` where the invoker has no partial answers (SNS, direct) and something is left over.
         """
@@ -77,20 +77,21 @@ class LambdaHandler:
 
 
 def lambda_handler(*targets: AnyFlow | AnyStage) -> LambdaHandler:
-    """The function for a flow, or for some of its stages: ``lambda_handler(ValidateCart, PriceCart)``.
+    """Build the handler of a flow or of some of its stages: ``lambda_handler(ValidateCart, PriceCart)``.
 
-    Several flows may share a function: list each, with the stages served here after it. Settings come from the
-    environment when the first event does; its event source mapping must have ``ReportBatchItemFailures``.
+    Several flows may share a function: list each, with the stages served here after it. Settings are read from the
+    environment with the first event; the function's event source mapping must have ``ReportBatchItemFailures``.
     """
     return LambdaHandler(Routes(targets))
 
 
 def dlq_handler(*flows: AnyFlow) -> LambdaHandler:
-    """The function of the dead-letter queue that SQS moves records to when their function was killed too often.
+    """Build the handler for the dead-letter queue of records whose function was killed too often.
 
-    It ends each run FAILED, tells whoever waits, and parks the message among the flow's dead letters, where a redrive
-    finds it. A run whose hop was committed meanwhile is left as it is. One whose attempt failed, and whose retry is
-    still on its way, is ended all the same: SQS gave up the record of that attempt.
+    SQS moves those records there. The handler ends each run FAILED, notifies ``reply_to`` and ``complete_to``, and
+    parks the message among the flow's dead letters, where a redrive finds it. A run whose hop was committed meanwhile
+    is left as it is. One whose attempt failed, and whose retry is still on its way, is ended all the same: SQS moved
+    the record of that attempt.
     """
     return LambdaHandler(Routes(flows), given_up=True)
 
@@ -107,12 +108,12 @@ def _answer(endings: Sequence[Ending], bad: Sequence[BadRecord]) -> Any:
 
 
 def _short(text: str) -> str:
-    """What Lambda logs and a caller reads of a sender's text."""
+    """Cut a sender's text and make it printable, for Lambda's log and for a caller."""
     return printable(bounded(text))
 
 
 def _result(endings: Sequence[Ending]) -> Any:
-    """What a direct caller is told: one object for one message, a list for several."""
+    """Return the answer to a direct caller. It is one object for one message, a list for several."""
     told = [
         {
             "request_id": ending.arrival.message.request_id if ending.arrival else None,

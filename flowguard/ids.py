@@ -1,4 +1,4 @@
-"""Where new ids come from, and the types that keep one kind of id from being taken for another."""
+"""Sources of new ids, and a type for each kind of id so that none is taken for another."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LONGEST_NAME = 1_024
 """In bytes of UTF-8, of an object or a request. It is in a key, which DynamoDB limits, and in every message."""
 
 _REFUSED = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no message of SQS may hold."""
+"""Characters that no SQS message may hold."""
 
 
 def id_problem(text: str) -> str | None:
-    """Why the text cannot be an id that travels with messages; None where it can."""
+    """Return why the text cannot be an id that travels with messages; None where it can."""
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     if size > LONGEST_NAME:
         return f"has {size:,} bytes of at most {LONGEST_NAME:,}"

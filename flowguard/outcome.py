@@ -1,4 +1,7 @@
-"""How a stage can end, as values: matched exhaustively, so that a new ending names every place that must know it."""
+"""The ways in which a stage can end, as values.
+
+They are matched exhaustively, so that a new ending names every place that must know it.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ from flowguard.payloads import Payload
 
 
 class Next(NamedTuple):
-    """Go on with another stage. Made by ``SomeStage.message(payload)``, which checks the payload's type."""
+    """The run goes on with another stage. Made by ``SomeStage.message(payload)``, which checks the payload's type."""
 
     stage: str
     payload: Payload
 
 
 class Done(NamedTuple):
-    """The run is complete. ``result`` is kept for late duplicates and told to whoever asked; keep it small.
+    """The run is complete. ``result`` is kept for late duplicates and sent in the reply; keep it small.
 
     Anything JSON can hold, or a pydantic model.
     """

@@ -1,4 +1,4 @@
-"""Payloads, state and results as text: pydantic models and JSON values become JSON, text stays what it is."""
+"""The text of payloads, state and results. Pydantic models and JSON values become JSON, text stays what it is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNSENDABLE = re.compile("[\ufffe\uffff]")
 
 
 def is_payload_type(kind: object) -> bool:
-    """Whether a stage may declare this type for its payload."""
+    """Answer whether a stage may declare this type for its payload."""
     return kind is str or kind is dict or _is_model(kind)
 
 
@@ -31,14 +31,14 @@ def _is_model(kind: object) -> bool:
 
 
 def encode(value: object) -> str:
-    """The text that travels. Raises TypeError, naming the type, for what JSON cannot hold."""
+    """Return the text that travels. Raises TypeError, naming the type, for what JSON cannot hold."""
     if isinstance(value, str):
         return value
     return encode_json(value)
 
 
 def encode_json(value: object) -> str:
-    """JSON text, a string included. Decimals and dates become what pydantic makes of them (text).
+    """Encode a value as JSON text, a string included. Decimals and dates become what pydantic makes of them (text).
 
     Raises TypeError, naming the type, for what JSON cannot hold; half a surrogate pair is such a thing, and so is what
     contains itself, or is very deep.
@@ -58,7 +58,7 @@ def _escaped(character: re.Match[str]) -> str:
 
 
 def decode(kind: type[Any], text: str, *, what: str) -> Any:
-    """The value that ``text`` stands for. Raises :class:`RunFailed`, which names fields and never quotes values."""
+    """Decode ``text`` to a value of ``kind``. Raises :class:`RunFailed`, which names fields and never quotes values."""
     if kind is str:
         return text
     if _is_model(kind):
@@ -80,7 +80,7 @@ def _decode_model(kind: type[BaseModel], text: str, what: str) -> BaseModel:
 
 
 def _problem(row: ErrorDetails) -> str:
-    """Pydantic's own words, but for the one message of its that quotes what it was given."""
+    """Return pydantic's own words, but for the one message of its that quotes what it was given."""
     return "is of an unknown kind" if row["type"] == "union_tag_invalid" else row["msg"]
 
 

@@ -1,4 +1,4 @@
-"""Make texts fit to be shown: no control reaches a terminal, no long text fills a log.
+"""Functions that make texts fit to be shown. No control reaches a terminal, no long text fills a log.
 
 A message's ids, payloads and errors are whatever their sender wrote: escape sequences that a terminal obeys, marks that
 turn the direction of writing, half surrogate pairs that no file takes, a quarter of a megabyte.

@@ -1,4 +1,4 @@
-"""When a failed message is tried again: pure arithmetic. Sending it is the runtime's business."""
+"""Policies of when a failed message is tried again: pure arithmetic. Sending it is the runtime's business."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from datetime import timedelta
 from typing import NamedTuple, Protocol
 
 LONGEST_SQS_DELAY = timedelta(seconds=900)
-"""What SQS can delay a message by. A longer delay needs a flow that says ``long_delays=True``."""
+"""The longest that SQS can delay a message by. A longer delay needs a flow that says ``long_delays=True``."""
 
 LONGEST_VISIBILITY = timedelta(hours=12)
-"""What SQS can hide a record by, which is how a FIFO queue's records are tried again."""
+"""The longest that SQS can hide a record by, which is how a FIFO queue's records are tried again."""
 
 LONGEST_DELAY = timedelta(days=14)
-"""The longest that EventBridge Scheduler is asked for: a message does not live longer in a queue either."""
+"""The longest delay that EventBridge Scheduler is asked for: a message does not live longer in a queue either."""
 
 MOST_ATTEMPTS = 100
 
 
 class Backoff(Protocol):
-    """The delay, in seconds, before retry number ``retry`` (1 is the first)."""
+    """The delay in seconds before a retry. ``retry`` is its number, 1 for the first."""
 
     def seconds(self, retry: int) -> float: ...
 
@@ -55,7 +55,7 @@ class Exponential(NamedTuple):
 
 
 class RetryPolicy(NamedTuple):
-    """How often and how far apart.
+    """How often and how far apart a failed message is tried again.
 
     ``attempts`` counts the first one. ``jitter`` is the share of a delay that is drawn at random: with 0.2 a delay of
     10 s becomes 8 to 10 s. ``max_delay`` caps the growth of the backoff, by declaration and never in silence; above 15
@@ -72,7 +72,7 @@ class RetryPolicy(NamedTuple):
     for_errors: Mapping[type[Exception], RetryPolicy] = {}
 
     def problems(self) -> list[str]:
-        """What is wrong with this policy, a sentence each."""
+        """List what is wrong with this policy, a sentence each."""
         found = []
         if not 1 <= self.attempts <= MOST_ATTEMPTS:
             found.append(
@@ -93,17 +93,17 @@ class RetryPolicy(NamedTuple):
 
     @property
     def longest_delay(self) -> timedelta:
-        """The longest that any of its policies may ask for."""
+        """Return the longest delay that any of its policies may ask for."""
         return max([self.max_delay, *(policy.longest_delay for policy in self.for_errors.values())])
 
     def policy_for(self, error: BaseException) -> RetryPolicy:
-        """The policy of the nearest class of the error that has one of its own, else this."""
+        """Return the policy of the nearest class of the error that has one of its own, else this."""
         for kind in type(error).__mro__:
             if kind in self.for_errors:
                 return self.for_errors[kind]
         return self
 
     def delay(self, retry: int, draw: random.Random) -> int:
-        """Whole seconds to wait before retry number ``retry``."""
+        """Compute the whole seconds to wait before retry number ``retry``."""
         longest = min(self.backoff.seconds(retry), self.max_delay.total_seconds())
         return round(longest * (1 - self.jitter * draw.random()))

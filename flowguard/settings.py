@@ -1,4 +1,4 @@
-"""Settings, frozen: read once from the environment, or made by hand."""
+"""The settings, frozen. They are read once from the environment, or made by hand."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Settings(BaseModel):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
-        """Raises :class:`SettingsError` naming the variable."""
+        """Read the settings from the environment. Raises :class:`SettingsError` naming the variable."""
         variables = {name: f"FLOWGUARD_{name.upper()}" for name in cls.model_fields}
         found = {name: environment[variable] for name, variable in variables.items() if variable in environment}
         try:

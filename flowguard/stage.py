@@ -1,4 +1,4 @@
-"""A stage: one Lambda's worth of work, as a class."""
+"""The base class of stages: one Lambda's worth of work each."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ class Stage(ABC, Generic[PayloadT, StateT]):
 
     @abstractmethod
     def handle(self, payload: PayloadT, step: Step[StateT]) -> Outcome:
-        """Do the work: read ``step.state``, record writes and sends, return how it ends.
+        """Do the work and return how it ends. On the way read ``step.state`` and record writes and sends.
 
         Called again from the top when an attempt died before its commit; nothing recorded has happened until then.
         """
 
     @classmethod
     def message(cls, payload: PayloadT) -> Next:
-        """The next hop, to this stage."""
+        """Make the next hop, to this stage."""
         return Next(cls.name, payload)
 
 
@@ -94,7 +94,7 @@ AnyStage = type[Stage[Any, Any]]
 
 
 def is_good_name(name: str) -> bool:
-    """Whether a stage or a flow may be called so: its name travels in attributes and is a queue's by default."""
+    """Answer whether a stage or a flow may have this name. It travels in attributes and is a queue's by default."""
     return _GOOD_NAME.fullmatch(name) is not None
 
 
@@ -102,13 +102,16 @@ _GOOD_NAME = re.compile("[A-Za-z0-9_-]{1,64}")
 
 
 def _names(then: Any) -> tuple[str, ...]:
-    """Of what has no name its own words, which its flow will miss among its stages."""
+    """Return the names of the stages. Anything else gives its ``repr``, which the flow will miss among its stages."""
     several = then if isinstance(then, tuple) else (then,)
     return tuple(one if isinstance(one, str) else getattr(one, "name", repr(one)) for one in several)
 
 
 def _type_arguments(cls: type) -> tuple[Any, Any]:
-    """The types the class gives to Stage, through generic bases of its own; TypeVars where it leaves them open."""
+    """Return the types the class gives to Stage, through generic bases of its own.
+
+    One that it leaves open is a TypeVar.
+    """
     for base in getattr(cls, "__orig_bases__", ()):
         origin = get_origin(base)
         if origin is Stage:
@@ -159,7 +162,7 @@ def _state_problems(state: type[BaseModel]) -> list[str]:
 
 
 def _work_problems(stage: AnyStage) -> list[str]:
-    """What would keep the runtime from calling ``stage().handle(payload, step)``."""
+    """List what would keep the runtime from calling ``stage().handle(payload, step)``."""
     members = [name for name in dir(stage) if getattr(getattr(stage, name, None), "__isabstractmethod__", False)]
     found = [f"it has no {name}(…); write one, or say abstract=True if it is a base class" for name in sorted(members)]
     if needed := _needed_by(stage.__init__):

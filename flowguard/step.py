@@ -1,4 +1,4 @@
-"""What a handler may use. Everything here is recorded; nothing happens before the commit."""
+"""The step that a handler gets. Everything asked of it is recorded; nothing happens before the commit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ StateT = TypeVar("StateT", bound=BaseModel, default=NoState)
 
 
 class Startable(Protocol):
-    """What a stage can start: a flow, as seen from below it."""
+    """A flow that a stage can start, as seen from below it."""
 
     def request(
         self,
@@ -53,7 +53,7 @@ class Step(Generic[StateT]):
     """One attempt of one stage, as its handler sees it.
 
     ``state`` is the run's own typed state: read with the claim, written with the commit. Change it in place or assign
-    a new value; nobody else can change it meanwhile.
+    a new value; no other worker can change it meanwhile.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Step(Generic[StateT]):
 
     @property
     def requested_at(self) -> datetime:
-        """When the run was asked for, by the clock of whoever asked. UTC."""
+        """Return when the run was asked for, by the requester's clock. UTC."""
         return datetime.fromtimestamp(self._message.requested_at / 1000, UTC)
 
     @property
@@ -90,16 +90,16 @@ class Step(Generic[StateT]):
 
     @property
     def attempt(self) -> int:
-        """1 for the first attempt since the message was sent or redriven."""
+        """Return the number of this attempt since the message was sent or redriven. The first is 1."""
         return self._message.retry + 1
 
     @property
     def attributes(self) -> Mapping[str, Attribute]:
-        """The message attributes that the flow carries from hop to hop."""
+        """Return the message attributes that the flow carries from hop to hop."""
         return self._message.carried
 
     def now(self) -> datetime:
-        """The time by the clock that was handed in. UTC."""
+        """Return the time by the clock that was handed in. UTC."""
         return datetime.fromtimestamp(self._clock.now() / 1000, UTC)
 
     # -- writes to the user's own tables
@@ -166,7 +166,7 @@ class Step(Generic[StateT]):
         delay: int = 0,
         group: str | None = None,
     ) -> None:
-        """Record a message to a queue (a bare string is its name), topic, function or bus, sent after the commit.
+        """Record a message that is sent after the commit. ``to`` is a queue (or its bare name), topic, function or bus.
 
         It carries an id of its own as ``uniquerequestid``, the same for every copy, so that the receiver can drop
         copies. ``delay`` is in whole seconds, for queues. ``group`` is the message group, for FIFO.
@@ -235,5 +235,5 @@ AnyStep = Step[Any]
 
 
 def untyped(step: Step[StateT]) -> AnyStep:
-    """The step of a stage whose state type is not known here."""
+    """Return the step of a stage whose state type is not known here."""
     return cast("AnyStep", step)

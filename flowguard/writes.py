@@ -1,4 +1,4 @@
-"""Writes to the user's own tables, recorded by a handler and applied with its commit, or not at all."""
+"""Writes to the user's own tables. A handler records them; they are applied with its commit, or not at all."""
 
 from __future__ import annotations
 

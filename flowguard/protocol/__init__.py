@@ -1,1 +1,1 @@
-"""Decisions about a run: what a claim is answered, what a commit means. Knows no flow class."""
+"""Decisions about a run. They say what a claim is answered and what a commit means, and know no flow class."""

@@ -1,4 +1,4 @@
-"""What a message may do, decided from the run item alone: pure functions, the protocol's table in code.
+"""Decisions about claims, made from the run item alone. They are pure functions, the protocol's table in code.
 
 The store asks DynamoDB the same question as one condition expression; a test goes through every small state of the
 table and holds the two to the same answer.
@@ -12,7 +12,7 @@ from flowguard.protocol.verdicts import Verdict
 
 
 def decide(item: RunItem | None, request: ClaimRequest) -> Verdict:
-    """What the message is told, given the item as it stands."""
+    """Decide the verdict on the message, given the item as it stands."""
     m = request.message
     if item is None:
         return Verdict.CLAIMED if m.hop == 1 else Verdict.GONE
@@ -40,12 +40,15 @@ def _another_run(item: RunItem, request: ClaimRequest) -> Verdict:
 
 
 def is_abandoned(item: RunItem, request: ClaimRequest) -> bool:
-    """Whether the run has not ended, and nobody has worked on it for longer than its flow allows."""
+    """Answer whether the run has not ended, and no worker has worked on it for longer than its flow allows."""
     return item.status is Status.RUNNING and item.lease_until < request.abandoned_before
 
 
 def _same_hop(item: RunItem, request: ClaimRequest) -> Verdict:
-    """A copy of the request that was sent with an earlier time is passed by: who has the later one carries it out."""
+    """Decide the claim of the hop that the item is at.
+
+    A copy of the request with an earlier time is never granted: the copy with the later time is carried out.
+    """
     m = request.message
     older = m.hop == 1 and m.requested_at < item.requested_at
     if item.done:
@@ -60,7 +63,7 @@ def _same_hop(item: RunItem, request: ClaimRequest) -> Verdict:
 
 
 def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
-    """The item as a granted claim leaves it, given the item it found. What is not in the message comes from there.
+    """Return the item as a granted claim leaves it. What is not in the message is from the item that it found.
 
     A first hop starts from an empty state and touches no outbox: what is in it is of a run taken over, or of this
     run's own end. A later hop clears the outbox, for its message was the last that the outbox had to send.
@@ -89,7 +92,7 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
 
 
 def refused_commit(claim: Claim, wanted: Status, item: RunItem | None) -> Committed | Fenced:
-    """What a commit whose condition failed means, given the item that stood in its way.
+    """Return what a commit whose condition failed means, given the item that stood in its way.
 
     ``wanted`` is the status that the commit was to write: a worker that finds its own earlier commit, of another
     ending, has finished the hop before.

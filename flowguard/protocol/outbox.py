@@ -1,4 +1,4 @@
-"""What a commit has to send. It is stored in the run item by the very write that commits, and sent afterwards."""
+"""The sends of a commit. The very write that commits stores them in the run item, and they are sent afterwards."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
     @property
     def is_last(self) -> bool:
-        """What carries the run itself goes after everything else: its arrival proves that the rest was sent."""
+        """Answer whether it carries the run itself. That goes last: its arrival proves that the rest was sent."""
         return self is Kind.NEXT or self is Kind.DEAD
 
 
@@ -48,7 +48,7 @@ _LONGEST_ATTRIBUTE_TYPE = 256
 
 
 def refused_character(text: str) -> str | None:
-    """The first character that SQS and SNS refuse, as it is written in Python; None where they take all."""
+    """Return the first character that SQS and SNS refuse, as Python writes it. None where they take all."""
     found = _REFUSED_CHARACTERS.search(text)
     return None if found is None else ascii(found[0])
 
@@ -70,7 +70,9 @@ class Send:
     group: str | None = None
 
     def checked(self) -> Send:
-        """The same send, if its service takes it: asked before anything is written, so that no outbox holds another.
+        """Return the same send, if its service takes it.
+
+        This is checked before anything is written, so that no outbox holds a send that its service refuses.
 
         Raises :class:`RunFailed` or :class:`TooLarge`, naming the destination and what is wrong with the message.
         """
@@ -83,7 +85,7 @@ class Send:
 
     @property
     def size(self) -> int:
-        """Bytes as the services count them, of the text that goes over the wire."""
+        """Count the bytes of the text that goes over the wire, as the services count them."""
         match self.to:
             case Bus(_, source, detail_type):
                 return len(
@@ -135,7 +137,7 @@ class Send:
 
 
 class Outbox(NamedTuple):
-    """The sends of one commit, in order, and which run and moment they belong to (ms since 1970)."""
+    """The sends of one commit, in order. ``request_id`` and ``committed_at`` (ms since 1970) are of that commit."""
 
     request_id: RequestId
     committed_at: int
@@ -152,10 +154,10 @@ class Outbox(NamedTuple):
         return cls(request_id, committed_at, tuple(Send.from_json(row) for row in rows))
 
     def left_by_another(self, request_id: RequestId, not_before: int) -> tuple[Send, ...]:
-        """What the claim of ``request_id`` has to send on behalf of the run it took over.
+        """Return what the claim of ``request_id`` has to send on behalf of the run it took over.
 
-        Nothing of the run's own: the message that was claimed was its last send, so the rest had gone before. Of
-        another run all but its next hop, which the takeover has fenced. And nothing committed before ``not_before``:
+        That is nothing of the run's own: the message that was claimed was its last send, so the rest had gone before. Of
+        another run it is all but its next hop, which the takeover has fenced. And nothing committed before ``not_before``:
         no message of that time can still be queued, so its own redelivery had its chance, and receivers may have
         forgotten the id by which they would drop a copy (docs/decisions/0003).
         """
@@ -178,25 +180,31 @@ class StoredOutbox:
 
     @property
     def sends(self) -> tuple[Send, ...]:
-        """As :attr:`Outbox.sends`."""
+        """Return what :attr:`Outbox.sends` would."""
         return self._whole.sends
 
     def left_by_another(self, request_id: RequestId, not_before: int) -> tuple[Send, ...]:
-        """As :meth:`Outbox.left_by_another`. Reads nothing where no text is needed to say that nothing is left."""
+        """Return what :meth:`Outbox.left_by_another` would.
+
+        Reads nothing where no text is needed to say that nothing is left.
+        """
         if self.request_id == request_id or self.committed_at < not_before:
             return ()
         return self._whole.left_by_another(request_id, not_before)
 
     @property
     def _whole(self) -> Outbox:
-        """Read once. Without the lock of ``cached_property``, which all outboxes of a process share on Python 3.11."""
+        """Read the outbox once.
+
+        Without the lock of ``cached_property``, which all outboxes of a process share on Python 3.11.
+        """
         if self._found is None:
             self._found = Outbox.from_text(self._read())
         return self._found
 
 
 def _is_readable(to: Destination) -> bool:
-    """Whether the destination comes back from the outbox as it was."""
+    """Answer whether the destination comes back from the outbox as it was."""
     try:
         return parse_destination(str(to)) == to
     except ValueError:
@@ -204,7 +212,7 @@ def _is_readable(to: Destination) -> bool:
 
 
 def attributes_problem(attributes: Mapping[str, Attribute]) -> str | None:
-    """Why SQS and SNS would refuse a message with these attributes; None where they take it."""
+    """Return why SQS and SNS would refuse a message with these attributes; None where they take it."""
     if len(attributes) > MOST_ATTRIBUTES:
         names = ", ".join(ascii(name[:40])[1:-1] for name in attributes)
         return f"has {len(attributes)} attributes of at most {MOST_ATTRIBUTES}: {names}"
@@ -212,7 +220,7 @@ def attributes_problem(attributes: Mapping[str, Attribute]) -> str | None:
 
 
 def _attribute_size(name: str, attribute: Attribute) -> int:
-    """Name, type and value; bytes are counted as they are, and not as their base64."""
+    """Count the bytes of name, type and value. Binary values count as they are, not as their base64."""
     value = len(attribute.data) if attribute.is_binary else len(attribute.value.encode("utf-8", "surrogatepass"))
     return len(f"{name}{attribute.type}".encode("utf-8", "surrogatepass")) + value
 
@@ -231,7 +239,7 @@ def _attribute_problem(name: str, attribute: Attribute) -> str | None:
 
 
 def _type_problem(attribute: Attribute) -> str | None:
-    """A type that there is not, or a value that is not of it: whoever reads the message would refuse it."""
+    """Return why there is no such type, or why the value is not of it. A receiver would refuse the message."""
     if len(attribute.type) > _LONGEST_ATTRIBUTE_TYPE or refused_character(attribute.type):
         return f"whose type is no text of at most {_LONGEST_ATTRIBUTE_TYPE} characters that SQS takes"
     try:

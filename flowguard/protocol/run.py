@@ -1,4 +1,7 @@
-"""The run item: the one record of a (flow, object id) that decides who may do what. Values only, no expressions."""
+"""The run item.
+
+It is the one record of a (flow, object id) and decides who may do what. Values only, no expressions.
+"""
 
 from __future__ import annotations
 
@@ -57,12 +60,15 @@ class RunItem(NamedTuple):
     """Why the state or the result cannot be read, where the item points to a text that is gone."""
 
     def unsent_at(self, hop: int) -> tuple[Send, ...]:
-        """What the commit of ``hop`` has to send and may not have sent: nothing once a later hop was claimed."""
+        """Return what the commit of ``hop`` may not have sent yet: nothing once a later hop was claimed."""
         return self.outbox.sends if self.outbox is not None and self.hop == hop else ()
 
 
 class ClaimRequest(NamedTuple):
-    """What a worker asks for: this message's hop, until ``lease_until``, under a nonce of its own. Times in ms."""
+    """The claim that a worker asks for, under a nonce of its own.
+
+    It is for this message's hop, until ``lease_until``. Times are in ms.
+    """
 
     message: Message
     owner: Owner
@@ -70,7 +76,7 @@ class ClaimRequest(NamedTuple):
     lease_until: int
     on_conflict: OnConflict
     abandoned_before: int
-    """A run whose lease ended before this moment is nobody's any more."""
+    """A run whose lease ended before this moment counts as abandoned."""
     expires_at: int
     """When the item may be removed."""
 
@@ -89,7 +95,7 @@ class Claim(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """The claim was not given. ``item`` is what stood in its way, None where there was nothing."""
+    """The claim was not granted. ``item`` is what stood in its way, None where there was nothing."""
 
     verdict: Verdict
     item: RunItem | None

@@ -1,4 +1,4 @@
-"""What a message is told when it asks for its run: one word each, the same in code, logs, docs and metrics."""
+"""The verdicts on a claim, one word each. The words are the same in code, logs, docs and metrics."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Reading and writing messages: attributes, envelopes, notifications, signatures."""
+"""The wire format. Messages are read and written here: attributes, envelopes, notifications, signatures."""

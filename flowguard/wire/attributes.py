@@ -1,4 +1,4 @@
-"""One message attribute: a data type and a value, in the four forms in which AWS writes it.
+"""One message attribute in the four forms in which AWS writes it. It has a data type and a value.
 
 =====================  ===============  ==================================  ======================================
 form                   the type is in   text and numbers are in             bytes are in
@@ -9,8 +9,8 @@ a notification         ``Type``         ``Value``                           ``Va
 the API of SQS, SNS    ``DataType``     ``StringValue``                     ``BinaryValue``, as bytes
 =====================  ===============  ==================================  ======================================
 
-A type is ``String``, ``Number`` or ``Binary``, after a dot followed by a label of the sender's (``Number.int``,
-``Binary.png``) if they want one. ``String.Array`` is the one label with a meaning: the value is a JSON array.
+A type is ``String``, ``Number`` or ``Binary``. A dot and a label of the sender's may follow (``Number.int``,
+``Binary.png``). ``String.Array`` is the one label with a meaning: the value is a JSON array.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ from flowguard.printable import LONGEST_PART, bounded
 
 
 class Attribute(NamedTuple):
-    """``value`` is text as it is on the wire: a number in digits, bytes in base64, an array in JSON."""
+    """A message attribute.
+
+    ``value`` is text as it is on the wire: a number in digits, bytes in base64, an array in JSON.
+    """
 
     type: str
     value: str
@@ -41,7 +44,7 @@ class Attribute(NamedTuple):
 
     @classmethod
     def number(cls, number: float | Decimal) -> Attribute:
-        """ValueError for what is no number on the wire: infinity, not-a-number."""
+        """Make a Number. Raises ValueError for what is no number on the wire: infinity, not-a-number."""
         text = str(number)
         if problem := _not_a_number(text):
             raise ValueError(problem)
@@ -77,7 +80,7 @@ class Attribute(NamedTuple):
 
     @property
     def data(self) -> bytes:
-        """The sender's bytes: decoded from base64 for a Binary, UTF-8 for everything else."""
+        """Return the sender's bytes. A Binary is decoded from base64, everything else is UTF-8."""
         return a2b_base64(self.value) if self.is_binary else self.value.encode()
 
     def to_sqs_api(self) -> dict[str, Any]:
@@ -99,7 +102,7 @@ class Attribute(NamedTuple):
 def read_attributes(
     raw: object, read: Callable[[object, str, str], Attribute], record: str, field: str
 ) -> dict[str, Attribute]:
-    """A whole map of them, read by one of ``Attribute.of_…``; none where there is no map."""
+    """Read a whole map of attributes with one of ``Attribute.of_…``. There are none where there is no map."""
     if raw is None:
         return {}
     if not isinstance(raw, dict):
@@ -108,12 +111,12 @@ def read_attributes(
 
 
 def attributes_to(write: Callable[[Attribute], dict[str, Any]], attributes: Mapping[str, Attribute]) -> dict[str, Any]:
-    """The map in another form: ``attributes_to(Attribute.to_sqs_api, attributes)``."""
+    """Write the map in another form: ``attributes_to(Attribute.to_sqs_api, attributes)``."""
     return {name: write(attribute) for name, attribute in attributes.items()}
 
 
 def json_kind(value: object) -> str:
-    """What JSON calls it, for an error message."""
+    """Name the value's kind as JSON does, for an error message."""
     return _JSON_KINDS.get(type(value)) or type(value).__name__
 
 

@@ -14,7 +14,7 @@ from flowguard.wire.notification import to_json
 
 
 def bus_detail(body: str, attributes: Mapping[str, Attribute]) -> str:
-    """The detail of an EventBridge event: always an object, with the attributes under ``flowguard``."""
+    """Return the detail of an EventBridge event. It is always an object, with the attributes under ``flowguard``."""
     said = {"flowguard": {name: a.value for name, a in attributes.items()}}
     try:
         read = json.loads(body, parse_constant=_refuse)
@@ -24,7 +24,10 @@ def bus_detail(body: str, attributes: Mapping[str, Attribute]) -> str:
 
 
 def function_payload(message_id: str, body: str, attributes: Mapping[str, Attribute]) -> str:
-    """The event of an invoked function: one record in the shape of SQS, so that id and attributes go along."""
+    """Return the event of an invoked function.
+
+    It is one record in the shape of SQS, so that id and attributes go along.
+    """
     record: dict[str, Any] = {
         "messageId": message_id,
         "body": body,

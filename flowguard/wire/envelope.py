@@ -1,4 +1,4 @@
-"""One shape for every message, that of SNS to SQS: SQS's fields on top, a notification in the body.
+"""Every message in one shape, that of SNS to SQS. SQS's fields are on top, a notification is in the body.
 
 ::
 
@@ -53,25 +53,28 @@ class Envelope(NamedTuple):
 
     @property
     def record(self) -> dict[str, Any]:
-        """The normalised record; normalising that again changes nothing. Made when asked for: few are sent again."""
+        """Return the normalised record. Normalising it again changes nothing.
+
+        It is made only when asked for: few records are sent again.
+        """
         if self.notification is None:
             return _wrap(self.received, self.attributes)
         return _corrected(self.received, self.notification) if is_ours(self.notification) else self.received
 
     def extras(self) -> dict[str, Attribute]:
-        """The attributes on top of the normalised record: what a retry says beside the untouched message."""
+        """Return the attributes on top of the normalised record: what a retry says beside the untouched message."""
         if self.notification is None:
             return {}
         return {name: self.attributes[name] for name in self.received["messageAttributes"]}
 
     @property
     def message_id(self) -> str:
-        """SQS's; for what no queue delivered SNS's, or the invocation's."""
+        """Return SQS's message id. For what no queue delivered it is SNS's, or the invocation's."""
         return str(self.received["messageId"])
 
     @property
     def sns_message_id(self) -> str | None:
-        """The same for every copy that SNS hands out; None for a message that SNS never saw."""
+        """Return SNS's message id, the same in every copy. None for a message that SNS never saw."""
         return self._by_sns["MessageId"] if self._by_sns else None
 
     @property
@@ -80,7 +83,7 @@ class Envelope(NamedTuple):
 
     @property
     def published_at(self) -> int | None:
-        """When SNS took it, in milliseconds; None for a message that SNS never saw."""
+        """Return when SNS took the message, in ms. None for a message that SNS never saw."""
         return from_timestamp(self._by_sns["Timestamp"]) if self._by_sns else None
 
     @property
@@ -93,7 +96,7 @@ class Envelope(NamedTuple):
 
     @property
     def sent_at(self) -> int | None:
-        """When SQS took this record (of a retry: the retry), in milliseconds."""
+        """Return when SQS took this record, in ms. Of a retry it is the time of the retry."""
         sent = self.received["attributes"].get("SentTimestamp")
         return None if sent is None else int(sent)
 
@@ -103,13 +106,13 @@ class Envelope(NamedTuple):
 
     @property
     def group_id(self) -> str | None:
-        """A FIFO queue's message group, a fair queue's tenant."""
+        """Return a FIFO queue's message group, or a fair queue's tenant."""
         group: str | None = self.received["attributes"].get("MessageGroupId")
         return group
 
     @property
     def receipt_handle(self) -> str | None:
-        """With it the message is deleted, or its visibility changed; None where no queue delivered it."""
+        """Return the handle to delete the message or change its visibility. None where no queue delivered it."""
         handle = self.received.get("receiptHandle")
         return handle if isinstance(handle, str) else None
 
@@ -120,17 +123,20 @@ class Envelope(NamedTuple):
 
     @property
     def queue(self) -> str | None:
-        """The queue's name."""
+        """Return the queue's name."""
         return self.queue_arn.rpartition(":")[2] if self.queue_arn else None
 
     @property
     def is_fifo(self) -> bool:
-        """From a FIFO queue, where one failed record holds up its group."""
+        """Answer whether it is from a FIFO queue, where one failed record holds up its group."""
         return (self.queue_arn or "").endswith(".fifo")
 
     @property
     def retried_in_place(self) -> bool:
-        """Tried again as the same record: a copy would come out of order, or there is no queue to send one to."""
+        """Answer whether it is tried again as the same record.
+
+        A copy would come out of order, or there is no queue to send one to.
+        """
         return self.is_fifo or self.queue_arn is None
 
 
@@ -151,7 +157,7 @@ def normalize(
     function_arn: str | None = None,
     received_at: int | None = None,
 ) -> list[Envelope | BadRecord]:
-    """Every record of a Lambda event, or of JSON that someone pasted, in order. Raises nothing: any JSON is legal here.
+    """Read every record of a Lambda event or of pasted JSON, in order. Raises nothing: any JSON is legal here.
 
     What is no event of records is the payload of a direct invocation, and becomes one envelope; ``invocation_id``,
     ``function_arn`` and ``received_at`` (milliseconds) are its message id, origin and time of sending.
@@ -163,12 +169,16 @@ def normalize(
 
 
 def normalize_record(record: object, *, place: str = "record") -> Envelope:
-    """One record. EnvelopeError where it is none; ``place`` names it where its id cannot."""
+    """Read one record. Raises EnvelopeError where it is none; ``place`` names it where its id cannot."""
     return _read(open_record(record, place))
 
 
 def resend(envelope: Envelope, extras: Mapping[str, Attribute]) -> tuple[str, dict[str, Attribute]]:
-    """The body and attributes of a retry: the original untouched, beside it the extras, over those of earlier ones."""
+    """Return the body and attributes of a retry.
+
+    The body is the original, untouched. Beside it are the extras, over those of earlier retries. Raises EnvelopeError
+    where these are more attributes than SQS takes.
+    """
     attributes = {**envelope.extras(), **extras}
     if len(attributes) > MAX_ATTRIBUTES:
         names = bounded(", ".join(attributes))
@@ -178,7 +188,10 @@ def resend(envelope: Envelope, extras: Mapping[str, Attribute]) -> tuple[str, di
 
 
 def resend_alone(envelope: Envelope, extras: Mapping[str, Attribute]) -> str:
-    """The body of a retry that can have no attributes beside it: the extras are inside, over the original's own."""
+    """Return the body of a retry that can have no attributes beside it.
+
+    The extras are inside, over the original's own.
+    """
     notification = json.loads(envelope.record["body"])
     inside = {**envelope.extras(), **extras}
     notification["MessageAttributes"] = {
@@ -219,7 +232,7 @@ def _read(opened: Opened) -> Envelope:
 
 
 def _wrap(record: dict[str, Any], attributes: Mapping[str, Attribute]) -> dict[str, Any]:
-    """A message sent to the queue itself is put into a notification, and its attributes move there with it."""
+    """Put a message that was sent to the queue itself into a notification. Its attributes move there with it."""
     notification = new_notification(
         record["body"],
         message_id=record["messageId"],
@@ -231,7 +244,7 @@ def _wrap(record: dict[str, Any], attributes: Mapping[str, Attribute]) -> dict[s
 
 
 def _corrected(record: dict[str, Any], notification: Mapping[str, Any]) -> dict[str, Any]:
-    """Where SQS moved the record, SQS's word for the queue before that stands in our notification.
+    """Put the queue that SQS moved the record from into our notification. Else change nothing.
 
     The notification came as a message's body, and anybody who may send to the queue can write one.
     """
@@ -242,9 +255,10 @@ def _corrected(record: dict[str, Any], notification: Mapping[str, Any]) -> dict[
 
 
 def _origin(record: dict[str, Any]) -> str:
-    """The ARN the message came through, or its placeholder: it tells our notification from one of SNS.
+    """Return the ARN the message came through, or its placeholder.
 
-    Of a record that SQS moved to a dead-letter queue it is the queue before that: where it belongs.
+    It tells our notification from one of SNS. Of a record that SQS moved to a dead-letter queue it is the queue before
+    that: where it belongs.
     """
     if (source := _moved_from(record)) is not None:
         return source
@@ -256,7 +270,7 @@ def _origin(record: dict[str, Any]) -> str:
 
 
 def _moved_from(record: dict[str, Any]) -> str | None:
-    """The queue that SQS moved the record from, by SQS's own attribute; None where it did not move it."""
+    """Return the queue that SQS's own attribute says it moved the record from. None where it did not move it."""
     if record["eventSource"] != SQS:
         return None
     arn = record["attributes"].get("DeadLetterQueueSourceArn")
@@ -284,7 +298,7 @@ def _body(record: dict[str, Any], name: str) -> str:
 
 
 def _check_attributes(attributes: object, name: str) -> None:
-    """Those that the envelope reads; the others pass through untouched."""
+    """Check the attributes that the envelope reads. The others pass through untouched."""
     if not isinstance(attributes, dict):
         raise EnvelopeError(name, "attributes", f"expected an object, got {json_kind(attributes)}")
     for field in ("SentTimestamp", "ApproximateReceiveCount"):

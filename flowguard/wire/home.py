@@ -9,7 +9,7 @@ from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 
 
 class Home(NamedTuple):
-    """A partition (``aws``, ``aws-cn``), region and account."""
+    """A partition (``aws`` or ``aws-cn``), region and account."""
 
     partition: str
     region: str
@@ -25,10 +25,11 @@ class Home(NamedTuple):
 
 
 def is_local(to: Destination, home: Home | None, *, beside: str | None = None) -> bool:
-    """Whether the destination is in this account and region: named barely, or by an ARN or URL that says so.
+    """Answer whether the destination is in this account and region.
 
-    A topic has no bare name. Anything that is not wholly of a known form is elsewhere. ``beside`` is the URL of a queue
-    that is known to be here: one with the same host, port and account is here too, an emulator's for one.
+    It is where it is named barely, or by an ARN or URL that says so. A topic has no bare name. Anything that is not
+    wholly of a known form is elsewhere. ``beside`` is the URL of a queue that is known to be here: one with the same
+    host, port and account is here too, an emulator's for one.
     """
     match to:
         case Queue():

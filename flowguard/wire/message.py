@@ -1,9 +1,9 @@
-"""A stage's message: which run, which hop, which attempt, and the payload's text.
+"""A stage's message. It says which run, hop and attempt it is for, and has the payload's text.
 
-What travels with every message is four attributes, so that a sender's own six still fit beside them:
+Every message carries four attributes of flowguard's, so that a sender's own six still fit beside them:
 
 ``uniquerequestid``   the request id, the same in every hop, retry and redrive of a run
-``requestedat``       ms since 1970, set by whoever asked first
+``requestedat``       ms since 1970, set by the sender of the request
 ``flowstage``         ``<flow>/<stage>``: what subscriptions can filter on
 ``flowguard``         JSON: object id, version, hop, retry, redrive, and where set reply_to, the first error and sig
 """
@@ -32,7 +32,7 @@ MOST_CARRIED = 10 - len(OWN_ATTRIBUTES)
 """SQS allows ten attributes a message."""
 
 MOST_HOPS = 1_000_000
-"""What a place may say of hop, retry, redrive and attempts: more than any run has, less than a number's limit."""
+"""The most that a place may say of hop, retry, redrive and attempts: more than any run has, less than a number's limit."""
 
 HIGHEST_VERSION = 10**15 - 1
 
@@ -42,10 +42,10 @@ _LONGEST_ERROR = 500
 _LONGEST_TYPE = 100
 
 LONGEST_ID = 128
-"""Of what a hop sends: FIFO queues take no longer deduplication id."""
+"""The longest id of what a hop sends: FIFO queues take no longer deduplication id."""
 
 _ROOM_FOR_NUMBER = 24
-"""What is left of that for the number of a send, or of a retry."""
+"""Characters of that which are kept for the number of a send or of a retry."""
 
 _Default = TypeVar("_Default", int, None)
 
@@ -68,11 +68,11 @@ class ErrorNote(NamedTuple):
 
     @classmethod
     def storable(cls, kind: str, text: str, at: int) -> ErrorNote:
-        """Make a note of any texts: cut where they are long, with half surrogate pairs written as escapes."""
+        """Make a note of any texts. Long ones are cut, and half surrogate pairs are written as escapes."""
         return cls(_storable(kind)[:_LONGEST_TYPE], _storable(text)[:_LONGEST_ERROR], at)
 
     def because(self, why: str) -> ErrorNote:
-        """The same error, with why it was the last: of a long text the end gives way to it."""
+        """Return the same error with why it was the last. The end of a long text gives way to that."""
         if not why:
             return self
         reason = _storable(f" ({why})")[: _LONGEST_ERROR // 2]
@@ -112,16 +112,17 @@ class Message(NamedTuple):
 
     @property
     def attempt(self) -> tuple[int, int]:
-        """Attempts of a hop are ordered by redrive, then retry."""
+        """Return redrive and retry. The attempts of a hop are ordered by redrive, then retry."""
         return self.redrive, self.retry
 
     @property
     def hop_id(self) -> str:
-        """What the ids of everything that this hop sends begin with: the same in each attempt, new with a redrive.
+        """Return what the ids of everything that this hop sends begin with.
 
-        A hop that failed for good has told so; what it sends after a redrive must not look like a copy of that. One
-        request id may be used in two flows, for two objects, or again later: a digest tells these apart
-        (docs/decisions/0015). Short enough for a number to follow within :data:`LONGEST_ID`.
+        It is the same in each attempt, and new with a redrive. A hop that failed for good has replied so; what it sends
+        after a redrive must not look like a copy of that. One request id may be used in two flows, for two objects, or
+        again later: a digest tells these apart (docs/decisions/0015). Short enough for a number to follow within
+        :data:`LONGEST_ID`.
         """
         run = json.dumps([self.flow, self.object_id, self.requested_at, self.request_id])
         digest = sha256(run.encode()).hexdigest()
@@ -130,23 +131,23 @@ class Message(NamedTuple):
         return readable if len(readable) <= LONGEST_ID - _ROOM_FOR_NUMBER else f"{digest}.{hop}"
 
     def for_object(self, object_id: ObjectId) -> Message:
-        """The same message, now that its payload has told what the run is for."""
+        """Return the same message for the object that its payload names."""
         return self._replace(object_id=object_id)
 
     def at_retry(self, retry: int) -> Message:
-        """The same message as the attempt that its run item says it is."""
+        """Return the same message as the attempt that its run item says it is."""
         return self._replace(retry=retry)
 
     def next(self, stage: str, body: str) -> Message:
-        """The message of the next hop of the same run."""
+        """Return the message of the next hop of the same run."""
         return self._replace(stage=stage, body=body, hop=self.hop + 1, retry=0, redrive=0, first_error=None)
 
     def again(self, error: ErrorNote) -> Message:
-        """The same message, one attempt later. The first error stays the first."""
+        """Return the same message, one attempt later. The first error stays the first."""
         return self._replace(retry=self.retry + 1, first_error=self.first_error or error)
 
     def redriven(self, error: ErrorNote) -> Message:
-        """The same message as a dead letter carries it: whoever sends it back needs to change nothing."""
+        """Return the same message as a dead letter carries it. It can be sent back without a change."""
         return self._replace(
             redrive=self.redrive + 1,
             retry=0,
@@ -156,11 +157,11 @@ class Message(NamedTuple):
         )
 
     def attributes(self) -> dict[str, Attribute]:
-        """What travels with a new message: flowguard's own attributes, then what the flow carries."""
+        """Return all attributes of a new message. flowguard's own are first, then those that the flow carries."""
         return {**self.own_attributes(), **self.carried}
 
     def own_attributes(self, signature: str | None = None) -> dict[str, Attribute]:
-        """The four of the module's table, in its order."""
+        """Return the four attributes of the module's table, in its order."""
         place: dict[str, Any] = {"version": self.version, "hop": self.hop}
         if self.object_id:
             place["object"] = self.object_id
@@ -204,7 +205,10 @@ class Place(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Place:
-        """Raises ValueError with what is wrong; an unknown key is left to newer versions and passed over."""
+        """Parse the attribute's text.
+
+        Raises ValueError with what is wrong; an unknown key is of a newer version and ignored.
+        """
         try:
             found = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -230,7 +234,7 @@ class Place(NamedTuple):
 
 
 def _text(found: dict[str, Any], name: str) -> Any:
-    """A text that may be an id or be sent to; None where there is none."""
+    """Return a text that may be an id or be sent to; None where there is none."""
     value = found.get(name)
     if value is None:
         return None
@@ -249,7 +253,7 @@ def _signature(found: dict[str, Any]) -> str | None:
 
 
 def _whole(found: dict[str, Any], name: str, default: _Default, least: int, most: int = MOST_HOPS) -> int | _Default:
-    """``null`` is as good as nothing: both are the default."""
+    """Return a whole number. A missing value and ``null`` are both the default."""
     value = found.get(name)
     if value is None:
         return default

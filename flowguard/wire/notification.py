@@ -1,4 +1,4 @@
-"""The notification in a message's body: the JSON that SNS writes, and flowguard for what did not come from SNS.
+"""The notification in a message's body. It is JSON that SNS writes, and flowguard for what did not come from SNS.
 
 It is recognised by its whole form and never by one key: a user's own JSON may well have a ``Type`` or a ``Message``.
 Who made it is in its ``TopicArn``: SNS where that is a topic's, flowguard where it is a queue's or a function's.
@@ -28,7 +28,7 @@ _MAKERS: Final = _OURS | {"sns"}
 def new_notification(
     message: str, *, message_id: str, arn: str, sent_at: int, attributes: Mapping[str, Attribute]
 ) -> dict[str, Any]:
-    """A notification as SNS would have made it: ``arn`` of the queue or function, ``sent_at`` in milliseconds."""
+    """Make a notification as SNS would. ``arn`` is of the queue or function, ``sent_at`` is in milliseconds."""
     return {
         "Type": "Notification",
         "MessageId": message_id,
@@ -40,7 +40,7 @@ def new_notification(
 
 
 def find_notification(body: str, record: str) -> dict[str, Any] | None:
-    """The notification that the body is; None where it is anything else. EnvelopeError where it is a broken one."""
+    """Return the notification that the body is; None where it is none. Raises EnvelopeError where it is broken."""
     if '"TopicArn"' not in body:
         return None
     try:
@@ -55,7 +55,10 @@ def find_notification(body: str, record: str) -> dict[str, Any] | None:
 
 
 def claims_to_be_notification(value: object) -> bool:
-    """Has all that says "I am one": what is missing beside that, is missing by mistake."""
+    """Answer whether the value has all that marks a notification.
+
+    What is missing beside that is missing by mistake.
+    """
     if not isinstance(value, dict) or arn_service(value.get("TopicArn")) not in _MAKERS:
         return False
     if not isinstance(value.get("MessageId"), str):
@@ -66,7 +69,10 @@ def claims_to_be_notification(value: object) -> bool:
 
 
 def check_notification(fields: object, record: str, where: str) -> dict[str, Any]:
-    """The notification, if it is whole; its attributes are left to :meth:`Attribute.of_notification`."""
+    """Check that a notification is whole, and return it.
+
+    Its attributes are left to :meth:`Attribute.of_notification`. Raises EnvelopeError where it is not whole.
+    """
     if not isinstance(fields, dict):
         raise EnvelopeError(record, where, f"expected a notification, got {json_kind(fields)}")
     for name in ("Type", "MessageId", "TopicArn", "Message", "Timestamp"):
@@ -79,18 +85,18 @@ def check_notification(fields: object, record: str, where: str) -> dict[str, Any
 
 
 def is_ours(notification: Mapping[str, Any]) -> bool:
-    """Made by flowguard, not by SNS."""
+    """Answer whether flowguard made it, not SNS."""
     return arn_service(notification["TopicArn"]) in _OURS
 
 
 def arn_service(arn: object) -> str | None:
-    """``sqs`` for a queue's ARN; None for what is no ARN."""
+    """Return an ARN's service, such as ``sqs`` for a queue's. None for what is no ARN."""
     return _service(arn) if isinstance(arn, str) else None
 
 
 @lru_cache(maxsize=64)
 def _service(arn: str) -> str | None:
-    """Remembered, since a function hears of the same few ARNs with every record."""
+    """Read the service from an ARN. It is remembered, since a function gets the same few ARNs with every record."""
     match arn.split(":", 5):
         case ["arn", _, service, _, _, resource] if resource:
             return service
@@ -106,13 +112,13 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def to_timestamp(ms: int) -> str:
-    """As SNS writes it: ``2026-01-02T03:04:05.678Z``."""
+    """Write a time as SNS does: ``2026-01-02T03:04:05.678Z``."""
     seconds, rest = divmod(ms, 1000)
     return f"{strftime('%Y-%m-%dT%H:%M:%S', gmtime(seconds))}.{rest:03d}Z"
 
 
 def from_timestamp(text: str) -> int:
-    """Milliseconds. ValueError where it is no time, or one without a time zone."""
+    """Return the time in milliseconds. Raises ValueError where it is no time, or one without a time zone."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("no time zone")
@@ -127,7 +133,7 @@ _UNSENDABLE: Final = re.compile("[\ud800-\udfff\ufffe\uffff]")
 
 
 def to_json(value: object) -> str:
-    """Short JSON that can be sent: SQS counts bytes, and refuses half a surrogate pair, U+FFFE and U+FFFF."""
+    """Write short JSON that can be sent. SQS counts bytes, and refuses half a surrogate pair, U+FFFE and U+FFFF."""
     text = _encode(value)
     if not text.isascii() and _UNSENDABLE.search(text):
         return _encode_ascii(value)
@@ -158,7 +164,7 @@ _PAIR: Final = re.compile(rf"\s*[{{,]\s*{_STRING}\s*:\s*{_STRING}(?=\s*,)")
 
 
 def _leading_pairs(text: str) -> dict[str, str]:
-    """The text fields with which an object begins, read as far as it goes: enough to know what a cut one was."""
+    """Read the text fields with which an object begins, as far as it goes. They tell what a cut one was."""
     pairs: dict[str, str] = {}
     at = 0
     while match := _PAIR.match(text, at):

@@ -1,4 +1,4 @@
-"""The records in an event, whatever the event is, each one opened as the record that an SQS trigger hands over.
+"""The records of an event. Each is opened as the record that an SQS trigger hands over, whatever the event is.
 
 A new source is read here: its mark in :func:`find_records`, its function beside ``_open_sns``.
 """
@@ -38,7 +38,10 @@ class Opened(NamedTuple):
 
 
 def find_records(event: object) -> list[tuple[str, object]] | None:
-    """Each record with its place in the event, in order; None where the event is a payload and no records at all."""
+    """List each record with its place in the event, in order.
+
+    None where the event is a payload and holds no records at all.
+    """
     if isinstance(event, list):
         return _listed(event, "")
     if not isinstance(event, dict):
@@ -51,7 +54,7 @@ def find_records(event: object) -> list[tuple[str, object]] | None:
 
 
 def record_id(record: object) -> str | None:
-    """Its message id, where it has one: SQS wants to hear it where the record failed."""
+    """Return the record's message id, if it has one. SQS needs it where the record failed."""
     if not isinstance(record, dict):
         return None
     found = record.get("messageId") or record.get("MessageId")
@@ -65,7 +68,7 @@ def _listed(records: object, name: str) -> list[tuple[str, object]] | None:
 
 
 def _kind(record: object) -> str | None:
-    """The service that made the record; None where it is no record."""
+    """Return the service that made the record; None where it is no record."""
     if not isinstance(record, dict):
         return None
     source = record.get("eventSource") or record.get("EventSource")
@@ -77,7 +80,10 @@ def _kind(record: object) -> str | None:
 
 
 def _too_little(record: dict[str, Any]) -> bool:
-    """``{"messageId": …, "body": …}`` will do for a record among records; on its own it may be anyone's payload."""
+    """Answer whether the object says too little to be a record on its own.
+
+    ``{"messageId": …, "body": …}`` will do for a record among records; alone it may be anyone's payload.
+    """
     return not record.keys() & {"eventSource", "EventSource", "receiptHandle", "ReceiptHandle"}
 
 
@@ -85,7 +91,7 @@ def _too_little(record: dict[str, Any]) -> bool:
 
 
 def open_record(record: object, place: str) -> Opened:
-    """EnvelopeError for what is no message; ``place`` names a record that has no id."""
+    """Open one record. Raises EnvelopeError for what is no message; ``place`` names a record that has no id."""
     kind = _kind(record)
     if not isinstance(record, dict) or kind is None:
         seen = "an object without eventSource" if isinstance(record, dict) else json_kind(record)
@@ -102,7 +108,7 @@ def open_record(record: object, place: str) -> Opened:
 
 
 def _open_sqs(record: dict[str, Any], kind: str, place: str) -> Opened:
-    """The record of an SQS trigger, or one normalised before. What a hand-written one leaves out is filled in."""
+    """Open the record of an SQS trigger, or one normalised before. What a hand-written one leaves out is filled in."""
     name = _name(record, "messageId", place)
     attributes = read_attributes(record.get("messageAttributes"), Attribute.of_sqs_record, name, "messageAttributes")
     get = record.get
@@ -113,7 +119,7 @@ def _open_sqs(record: dict[str, Any], kind: str, place: str) -> Opened:
 
 
 def _open_printed(message: dict[str, Any], place: str) -> Opened:
-    """What ``aws sqs receive-message`` prints, and what boto3 answers: the same fields, capitalised."""
+    """Open what ``aws sqs receive-message`` prints. boto3 answers the same capitalised fields."""
     name = _name(message, "MessageId", place)
     if "Body" not in message:
         raise EnvelopeError(name, "Body", "missing")
@@ -131,12 +137,15 @@ def _open_printed(message: dict[str, Any], place: str) -> Opened:
 
 
 def _uncapitalised(field: str) -> str:
-    """``MD5OfBody`` to ``md5OfBody``."""
+    """Change ``MD5OfBody`` to ``md5OfBody``."""
     return f"md5{field[3:]}" if field.startswith("MD5") else field[:1].lower() + field[1:]
 
 
 def _open_sns(record: dict[str, Any], place: str) -> Opened:
-    """SNS called the function itself: the notification is beside the record's other fields, parsed already."""
+    """Open the record of a function that SNS invoked itself.
+
+    The notification is beside the record's other fields, parsed already.
+    """
     sns = record.get("Sns")
     notification = check_notification(sns, record_id(sns) or place, "Sns")
     arn = record.get("EventSubscriptionArn") or notification["TopicArn"]
@@ -147,7 +156,7 @@ def _open_sns(record: dict[str, Any], place: str) -> Opened:
 
 
 def open_invocation(payload: object, invocation_id: str | None, arn: str | None, received_at: int | None) -> Opened:
-    """A direct invocation. A payload that is a notification is the message; any other is what the message says."""
+    """Open a direct invocation. A payload that is a notification is the message; any other is the message's text."""
     name = invocation_id or "invocation"
     notification = None
     if claims_to_be_notification(payload):
@@ -162,7 +171,7 @@ def open_invocation(payload: object, invocation_id: str | None, arn: str | None,
 
 
 def _id_of(body: str) -> str:
-    """For an invocation whose id no one told: the same for the same payload, another for another."""
+    """Make an id for an invocation that came without one. The same payload has the same, another payload another."""
     return f"invocation-{sha256(to_json(body).encode()).hexdigest()[:16]}"
 
 
@@ -174,7 +183,7 @@ def _text(value: object, name: str, field: str) -> str:
 
 
 def _made_record(message_id: str, body: str, source: str, arn: object) -> dict[str, Any]:
-    """The record of a message that no queue delivered: no receipt handle, no checksum."""
+    """Make the record of a message that no queue delivered. It has no receipt handle and no checksum."""
     record = {
         "messageId": message_id,
         "body": body,

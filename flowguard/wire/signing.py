@@ -1,7 +1,8 @@
-"""Signatures of messages: who knows a key may say hop, attempt and reply_to of a message; off unless keys are set.
+"""Signatures of messages. They are off unless keys are set.
 
-A signature stands in the ``flowguard`` attribute as ``"sig": "<key id>.<HMAC-SHA256 in hex>"``. It covers what the
-message says of itself and the digest of its body, which stays the same inside every envelope, retry and redrive.
+Only a sender that knows a key may say hop, attempt and reply_to of a message. A signature stands in the ``flowguard``
+attribute as ``"sig": "<key id>.<HMAC-SHA256 in hex>"``. It covers what the message says of itself and the digest of its
+body, which stays the same inside every envelope, retry and redrive.
 """
 
 from __future__ import annotations
@@ -24,31 +25,31 @@ SHORTEST_SECRET = 32
 """In bytes: HMAC-SHA256 with less is weaker than its digest."""
 
 LOADED_AGAIN_AFTER = 300_000
-"""ms that pass at least before stored keys are loaded once more: unknown key ids may come from anybody."""
+"""ms that pass at least before stored keys are loaded once more: unknown key ids may come from any sender."""
 
 _FORM = "flowguard-1"
 _KEY_ID = re.compile("[A-Za-z0-9_-]{1,32}")
 
 
 class Signer(Protocol):
-    """Signs what the own code sends, and judges what others did."""
+    """Signs what flowguard sends, and judges the signatures of what arrives."""
 
     @property
     def is_on(self) -> bool:
-        """Whether it signs."""
+        """Answer whether it signs."""
         ...
 
     @property
     def is_required(self) -> bool:
-        """Whether what only flowguard may say has to be signed."""
+        """Answer whether what only flowguard may say has to be signed."""
         ...
 
     def sign(self, statement: str) -> str | None:
-        """The signature; None where messages are not signed."""
+        """Return the signature; None where messages are not signed."""
         ...
 
     def problem(self, statement: str, signature: str | None) -> str | None:
-        """Why the signature proves nothing; None for a valid one."""
+        """Return why the signature proves nothing; None for a valid one."""
         ...
 
 
@@ -78,7 +79,7 @@ class Keys:
 
     @classmethod
     def parse(cls, text: str) -> Keys:
-        """Reads ``id:secret[,id:secret…]``. Raises :class:`SettingsError`, which quotes nothing of it."""
+        """Parse ``id:secret[,id:secret…]``. Raises :class:`SettingsError`, which quotes nothing of it."""
         secrets: dict[str, bytes] = {}
         for number, part in enumerate(text.split(","), 1):
             name, colon, secret = part.strip().partition(":")
@@ -135,14 +136,17 @@ class KeySigner:
         return self._keys if self._keys is not None else self._loaded()
 
     def _loaded(self) -> Keys:
-        """The moment counts even where loading fails, or every bad message would ask again."""
+        """Load the keys. The moment counts even where that fails, or every bad message would ask again."""
         self._loaded_at = self._clock.now()
         self._keys = self._load()
         return self._keys
 
 
 def statement(message: Message, *, version: int | None, object_id: str) -> str:
-    """What a signature covers, unambiguous and in ASCII; ``version`` and ``object_id`` as the attribute says them."""
+    """Return what a signature covers, unambiguous and in ASCII.
+
+    ``version`` and ``object_id`` are as the attribute says them.
+    """
     body = hashlib.sha256(message.body.encode("utf-8", "surrogatepass")).hexdigest()
     said = (
         _FORM,
@@ -162,12 +166,12 @@ def statement(message: Message, *, version: int | None, object_id: str) -> str:
 
 
 def signed_attributes(message: Message, signer: Signer) -> dict[str, Attribute]:
-    """The message's own attributes, with a signature where messages are signed."""
+    """Return the message's own attributes, with a signature where messages are signed."""
     if not signer.is_on:
         return message.own_attributes()
     return message.own_attributes(signer.sign(statement(message, version=message.version, object_id=message.object_id)))
 
 
 def is_claim(message: Message) -> bool:
-    """Whether the message says what only flowguard may say where messages are signed."""
+    """Answer whether the message says what only flowguard may say where messages are signed."""
     return message.hop > 1 or message.retry > 0 or message.redrive > 0 or message.reply_to is not None
