@@ -51,7 +51,7 @@ class Event(StrEnum):
     WEAK_ID = "weak_id"
     """The request id is the SQS message id, which changes when the message is redriven."""
     ABANDONED = "abandoned"
-    """A run that nobody worked on for longer than the flow allows was taken over."""
+    """A run that no worker worked on for longer than the flow allows was taken over."""
     RETURNED = "returned"
     """Not enough time was left: the record goes back to its queue untouched."""
     TIME_SHORT = "time_short"

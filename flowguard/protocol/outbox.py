@@ -156,10 +156,10 @@ class Outbox(NamedTuple):
     def left_by_another(self, request_id: RequestId, not_before: int) -> tuple[Send, ...]:
         """Return what the claim of ``request_id`` has to send on behalf of the run it took over.
 
-        That is nothing of the run's own: the message that was claimed was its last send, so the rest had gone before. Of
-        another run it is all but its next hop, which the takeover has fenced. And nothing committed before ``not_before``:
-        no message of that time can still be queued, so its own redelivery had its chance, and receivers may have
-        forgotten the id by which they would drop a copy (docs/decisions/0003).
+        That is nothing of the run's own: the message that was claimed was its last send, so the rest had gone before.
+        Of another run it is all but its next hop, which the takeover has fenced. And nothing committed before
+        ``not_before``: no message of that time can still be queued, so its own redelivery had its chance, and receivers
+        may have forgotten the id by which they would drop a copy (docs/decisions/0003).
         """
         if self.request_id == request_id or self.committed_at < not_before:
             return ()

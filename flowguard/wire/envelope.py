@@ -244,7 +244,7 @@ def _wrap(record: dict[str, Any], attributes: Mapping[str, Attribute]) -> dict[s
 
 
 def _corrected(record: dict[str, Any], notification: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the queue that SQS moved the record from into our notification. Else change nothing.
+    """Put the queue that SQS moved the record from into our notification. Without a move nothing changes.
 
     The notification came as a message's body, and anybody who may send to the queue can write one.
     """

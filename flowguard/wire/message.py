@@ -32,7 +32,7 @@ MOST_CARRIED = 10 - len(OWN_ATTRIBUTES)
 """SQS allows ten attributes a message."""
 
 MOST_HOPS = 1_000_000
-"""The most that a place may say of hop, retry, redrive and attempts: more than any run has, less than a number's limit."""
+"""The most that a place may say of hop, retry, redrive and attempts: more than any run has, below a number's limit."""
 
 HIGHEST_VERSION = 10**15 - 1
 
@@ -119,10 +119,10 @@ class Message(NamedTuple):
     def hop_id(self) -> str:
         """Return what the ids of everything that this hop sends begin with.
 
-        It is the same in each attempt, and new with a redrive. A hop that failed for good has replied so; what it sends
-        after a redrive must not look like a copy of that. One request id may be used in two flows, for two objects, or
-        again later: a digest tells these apart (docs/decisions/0015). Short enough for a number to follow within
-        :data:`LONGEST_ID`.
+        It is the same in each attempt, and new with a redrive. A hop that failed for good has reported so; what it
+        sends after a redrive must not look like a copy of that. One request id may be used in two flows, for two
+        objects, or again later: a digest tells these apart (docs/decisions/0015). Short enough for a number to follow
+        within :data:`LONGEST_ID`.
         """
         run = json.dumps([self.flow, self.object_id, self.requested_at, self.request_id])
         digest = sha256(run.encode()).hexdigest()

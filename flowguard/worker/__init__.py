@@ -1,1 +1,1 @@
-"""One message at work: routed, claimed, handled, committed, sent, acknowledged."""
+"""The work on one message. It is routed, claimed, handled, committed, sent and acknowledged."""

@@ -1,4 +1,4 @@
-"""Something to be done at a moment, unless called off before: how a function hears that its time is running out."""
+"""Alarms that ring at a moment unless called off before. By them a function hears that its time is running out."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ class ThreadAlarm:
         return call_off
 
     def _watch(self, first: float) -> None:
-        """Sleeps until the first alarm's time even when that is called off: else each message would start a thread."""
+        """Ring the alarms when they are due.
+
+        Sleeps until the first alarm's time even when that is called off: else each message would start a thread.
+        """
         until: float | None = first
         while until is not None:
             self._wake.wait(max(until - time.monotonic(), 0))
@@ -53,12 +56,12 @@ class ThreadAlarm:
             now = time.monotonic()
             for key, (due, ring) in list(self._set.items()):
                 if due <= now and self._set.pop(key, None) is not None:
-                    with suppress(Exception):  # whoever is called must not end the thread that calls the others
+                    with suppress(Exception):  # an alarm that raises must not end the thread that rings the others
                         ring()
             until = self._next()
 
     def _next(self) -> float | None:
-        """When to look again; the thread ends when nothing is set."""
+        """Return when to look again. The thread ends when nothing is set."""
         with self._lock:
             self._looks_at = min((due for due, _ in tuple(self._set.values())), default=None)
             return self._looks_at

@@ -1,4 +1,4 @@
-"""The records of one invocation: each on its own way, their messages sent together, none harming another."""
+"""The records of one invocation. Each goes its own way, their messages are sent together, none harms another."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WARNING_MS = 1_000
 class Batch:
     """Takes the envelopes of one invocation through the flows of one function.
 
-    ``given_up`` is for the function of a dead-letter queue: SQS gave these records up, so their runs are ended.
+    ``given_up`` is for the function of a dead-letter queue: SQS moved these records there, so their runs are ended.
     ``function_arn`` is the function's own, where Lambda says it.
     """
 
@@ -50,7 +50,7 @@ class Batch:
         self._now_at: Arrival | None = None
 
     def run(self, envelopes: Sequence[Envelope]) -> list[Ending]:
-        """The endings in the order of the envelopes; those that say ``ack`` are done with.
+        """Process the envelopes and return their endings in order. Those that say ``ack`` are done with.
 
         Of a FIFO queue each record's messages are sent before the next record is begun, and after one that stays in
         its queue the rest of its group stays too, untouched.
@@ -72,14 +72,14 @@ class Batch:
             return dispatch(self._services, self._teller, endings)
 
     def _ending(self, envelope: Envelope, *, first: bool) -> Ending:
-        """Whatever goes wrong outside a stage leaves the record in its queue."""
+        """Take one envelope through its stage. Whatever goes wrong outside a stage leaves the record in its queue."""
         arrival: Arrival | None = None
         try:
             arrival = self._now_at = self._arrival(envelope)
             if not first and not self._has_time(arrival):
                 return self._returned(envelope, "not enough time was left to begin it")
             return self._runtime.work(arrival, self._budget)
-        except Exception as error:  # a service, the network, a setting: kept, told, delivered again by the queue
+        except Exception as error:  # a service, the network, a setting: kept, reported, delivered again by the queue
             why = f"{type(error).__name__}: {error}"
             self._teller.tell(_event_of(error), arrival, record=envelope.message_id, **_field(error), why=why)
             return Ending(envelope=envelope, ack=False, why=why)
@@ -106,7 +106,7 @@ class Batch:
 
     @contextmanager
     def _warning(self) -> Iterator[None]:
-        """Warns shortly before the invocation is cut off, naming the message that it is in the middle of."""
+        """Warn shortly before the invocation is cut off, naming the message that it is in the middle of."""
         left = self._budget.remaining()
         if left is None:
             yield

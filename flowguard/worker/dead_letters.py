@@ -1,8 +1,8 @@
-"""What a dead letter is, and in which form it goes back.
+"""Dead letters of three kinds, and the form in which each goes back.
 
-There are three kinds. A *parked* letter was written by flowguard and says everything for its return: the next redrive,
-retry 0, the error. An *unsent* one was written by flowguard too: a message of a commit that its destination refused for
-good. A *raw* one was moved by SQS itself, for its function was killed too often; it is as it was sent.
+A *parked* letter was written by flowguard and carries everything for its return: the next redrive, retry 0, the error.
+An *unsent* one was written by flowguard too: a message of a commit that its destination refused for good. A *raw* one
+was moved by SQS itself, for its function was killed too often; it is as it was sent.
 """
 
 from __future__ import annotations
@@ -52,8 +52,10 @@ class Letter:
 
     @classmethod
     def read(cls, received: Mapping[str, Any], *, now: int, flow: AnyFlow | None = None) -> Letter:
-        """What ReceiveMessage answered. With its flow's class a letter's object is found even where only the payload
-        names it. Raises nothing: a letter that cannot be read is one too."""
+        """Read what ReceiveMessage answered. Raises nothing: a letter that cannot be read is one too.
+
+        With its flow's class a letter's object is found even where only the payload names it.
+        """
         by_sqs: Mapping[str, str] = received.get("Attributes") or {}
         source_arn = by_sqs.get("DeadLetterQueueSourceArn")
         letter = cls(
@@ -71,7 +73,10 @@ class Letter:
             return replace(letter, problem=bounded(str(error)))
 
     def _of_send(self, record: dict[str, Any]) -> Letter | None:
-        """Its body is any text, so only the record's own attributes count. None where the letter is of another kind."""
+        """Read the letter as an unsent message. None where it is of another kind.
+
+        Its body is any text, so only the record's own attributes count.
+        """
         opened = open_record(record, "record")
         unsent = Unsent.of(opened.attributes)
         if unsent is None:
@@ -93,32 +98,33 @@ class Letter:
 
     @property
     def is_parked(self) -> bool:
-        """Written by flowguard, to be sent back as it is."""
+        """Answer whether flowguard wrote it, to be sent back as it is."""
         m = self.message
         return m is not None and m.redrive > 0 and m.retry == 0 and self.source_arn is None and self.unsent is None
 
     @property
     def kind(self) -> str:
-        """``unreadable``, ``unsent``, ``parked`` or ``raw``."""
+        """Name the kind of the letter. It is ``unreadable``, ``unsent``, ``parked`` or ``raw``."""
         if self.message is None:
             return "unreadable"
         return "unsent" if self.unsent is not None else "parked" if self.is_parked else "raw"
 
     @property
     def to(self) -> Destination | None:
-        """Where it was to go, as far as the letter says so."""
+        """Return where it was to go, as far as the letter says so."""
         return self.unsent.to if self.unsent is not None else self.bound_for
 
     @property
     def error(self) -> ErrorNote | None:
-        """The first error. None where a function was killed before it could say one."""
+        """Return the first error. None where a function was killed before it could say one."""
         return self.message.first_error if self.message is not None else None
 
     @property
     def home_arn(self) -> str | None:
-        """The queue that it came through: by SQS's own word, or else by that of a letter which flowguard parked.
+        """Return the queue that the letter came through.
 
-        The body is a sender's text. What it says of the queue counts only where it lies as flowguard parked it.
+        It is what SQS says, or else what a letter says that flowguard parked. The body is a sender's text. What it says
+        of the queue counts only where it lies as flowguard parked it.
         """
         if self.source_arn is not None or not self.is_parked:
             return self.source_arn
@@ -129,16 +135,17 @@ class Letter:
         return None if arn == UNKNOWN_QUEUE else arn
 
     def returning(self) -> Message:
-        """The message as it is sent back. Raises ValueError where it cannot be read."""
+        """Return the message as it is sent back. Raises ValueError where it cannot be read."""
         if self.message is None:
             raise ValueError(self.problem or "it cannot be read")
         return self.message if self.is_parked else self.message._replace(redrive=self.message.redrive + 1, retry=0)
 
     def resent(self, signer: Signer = UNSIGNED) -> tuple[str, dict[str, Attribute]]:
-        """Body and attributes with which it is sent back: a parked one as it is, a raw one as the next redrive.
+        """Return the body and attributes with which the letter is sent back.
 
-        Raises ValueError where it cannot be read, for an unsent one, which is for no stage, and for one whose own
-        signature is not good where messages are signed: the new one would make a forged message a true one.
+        A parked one goes back as it is, a raw one as the next redrive. Raises ValueError where it cannot be read, for
+        an unsent one, which is for no stage, and for one whose own signature is not good where messages are signed: the
+        new one would make a forged message a true one.
         """
         m = self.returning()
         if self.unsent is not None:
@@ -167,7 +174,7 @@ class Letter:
         return said.value if said is not None else "{}"
 
     def check_unsent(self, unsent: Unsent, signer: Signer) -> None:
-        """Raises ValueError where messages are signed and flowguard did not park the letter as it lies there."""
+        """Raise ValueError where messages are signed and flowguard did not park the letter as it lies there."""
         if self.message is None or not signer.is_required:
             return
         place = Place.parse(self._place_text)
@@ -176,7 +183,7 @@ class Letter:
             raise ValueError(f"{problem}, so anybody may have written it; send it by hand, or drop it")
 
     def _check_signature(self, place: Place, signer: Signer) -> None:
-        """Of the letter as it lies there."""
+        """Check the signature of the letter as it lies there. Raises ValueError where it is not good."""
         if self.message is None:
             return
         if not signer.is_required:
@@ -191,7 +198,10 @@ class Letter:
             raise ValueError(f"{problem}; its stage would refuse it, too")
 
     def facts(self, now: int) -> dict[str, Any]:
-        """What is shown of it: ids, place, error, age in seconds. Never the payload, which is ``text``."""
+        """Return what is shown of the letter.
+
+        These are ids, place, error and age in seconds, never the payload, which is ``text``.
+        """
         error = self.error
         return {
             "message_id": self.message_id,
@@ -209,7 +219,7 @@ class Letter:
 
 
 def _statement(message: Message, place: Place) -> str:
-    """What the letter's attributes say, whatever was read from its payload."""
+    """Return what the letter's attributes say, whatever was read from its payload."""
     return statement(message, version=place.version, object_id=place.object_id or "")
 
 
@@ -219,7 +229,10 @@ def _place(message: Message | None) -> dict[str, Any]:
 
 
 def _message(envelope: Envelope) -> Message:
-    """As routing reads it, without knowing the flow. Raises ValueError for attributes that cannot be read."""
+    """Read the message as routing does, without knowing the flow.
+
+    Raises ValueError for attributes that cannot be read.
+    """
     read = {name: attribute.value for name, attribute in envelope.attributes.items()}
     flow, _, stage = read.get(FLOW_STAGE, "").partition("/")
     place = Place.parse(read[PLACE]) if PLACE in read else Place()

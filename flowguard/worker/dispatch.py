@@ -24,7 +24,7 @@ class Due(NamedTuple):
 
 
 def dispatch(services: Services, teller: Teller, endings: list[Ending]) -> list[Ending]:
-    """All side messages, then what carries each run on. A record whose sends were not all taken is not acked.
+    """Send all side messages, then what carries each run on. A record whose sends were not all taken is not acked.
 
     ::
 
@@ -86,7 +86,7 @@ def _park(
     letters: Mapping[int, Due],
     refused: Mapping[int, Refusal],
 ) -> Mapping[int, Refusal]:
-    """The letters that the dead letters did not take, by the numbers of their sends."""
+    """Send the letters. The answer has those that the dead letters did not take, by the numbers of their sends."""
     if not letters:
         return {}
     answer = services.sender.send([letter.send for letter in letters.values()])

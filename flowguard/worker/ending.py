@@ -1,4 +1,4 @@
-"""What became of one record: whether its queue may forget it, and what has to be sent before that."""
+"""The ending of one record. It says whether the record is acknowledged, and what has to be sent before that."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowguard.worker.routing import Arrival
 
 
 class Ending(NamedTuple):
-    """``result`` is JSON text, of a completed run.
+    """The ending of one record. ``result`` is JSON text, of a completed run.
 
     ``why`` says what is the matter, where the record is not acked or its result is gone.
     """
@@ -25,7 +25,7 @@ class Ending(NamedTuple):
     why: str = ""
 
     def kept(self, why: str) -> Ending:
-        """The same record, now to be delivered again."""
+        """Return the ending of the same record, now to be delivered again."""
         return self._replace(ack=False, why=why)
 
 
@@ -36,10 +36,10 @@ def acked(
     result: str | None = None,
     why: str = "",
 ) -> Ending:
-    """The record is settled once ``sends`` are sent."""
+    """Make the ending of a record that is acknowledged once ``sends`` are sent."""
     return Ending(arrival.envelope, ack=True, verdict=verdict, arrival=arrival, sends=sends, result=result, why=why)
 
 
 def kept(arrival: Arrival, verdict: Verdict, why: str) -> Ending:
-    """The record stays in its queue."""
+    """Make the ending of a record that stays in its queue."""
     return Ending(envelope=arrival.envelope, ack=False, verdict=verdict, arrival=arrival, why=why)

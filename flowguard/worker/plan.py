@@ -1,4 +1,7 @@
-"""From what a handler did to what its commit writes: pure, and the one place that knows the endings."""
+"""The plan of what a commit writes, made from what a handler did.
+
+It is pure, and the one place that knows the endings.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, ErrorNote, Message
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
 
 _LONGEST_WHY = 100
-"""Characters of why somebody cannot be told: an item has little room for an error."""
+"""Characters of why a reply cannot be sent: an item has little room for an error."""
 
 
 class Planner(NamedTuple):
@@ -33,7 +36,10 @@ class Planner(NamedTuple):
     signer: Signer = UNSIGNED
 
     def ended(self, outcome: Outcome, step: AnyStep) -> Commit:
-        """What a handler's outcome writes. Raises :class:`RunFailed` for an outcome that the flow does not allow."""
+        """Plan what a handler's outcome writes.
+
+        Raises :class:`RunFailed` for an outcome that the flow does not allow.
+        """
         match outcome:
             case Next():
                 return self._commit(Status.RUNNING, [*step.sends, self._next(outcome)], step)
@@ -45,7 +51,10 @@ class Planner(NamedTuple):
                 raise self._no_outcome(outcome)
 
     def failed(self, error: ErrorNote, envelope: Envelope) -> Commit:
-        """The end of a run that can never work: nothing that the handler recorded, a dead letter, and its reply."""
+        """Plan the end of a run that can never work.
+
+        It has nothing that the handler recorded, but a dead letter and the replies.
+        """
         told, error = self._told_of(error)
         return Commit(
             status=Status.FAILED,
@@ -57,8 +66,10 @@ class Planner(NamedTuple):
         )
 
     def _told_of(self, error: ErrorNote) -> tuple[list[Send], ErrorNote]:
-        """The Complete messages of a failed run. One that no service takes is left out, and the error says so: a reply
-        cannot keep its run from ending."""
+        """Build the Complete messages of a failed run.
+
+        One that no service takes is left out, and the error says so: a reply cannot keep its run from ending.
+        """
         told: list[Send] = []
         body = self._complete_body(Status.FAILED, error=str(error))
         for number, to in enumerate(self._to_be_told()):
@@ -69,7 +80,7 @@ class Planner(NamedTuple):
         return told, error
 
     def without_letter(self, commit: Commit) -> tuple[Send, Commit]:
-        """The dead letter of a failed commit, and the commit without it."""
+        """Return the dead letter of a failed commit, and the commit without it."""
         sends = commit.outbox.sends if commit.outbox is not None else ()
         *told, letter = sends
         return letter, commit._replace(outbox=self._outbox(told))
@@ -93,7 +104,7 @@ class Planner(NamedTuple):
         return Outbox(self.message.request_id, self.moment, tuple(sends)) if sends else None
 
     def _no_outcome(self, outcome: Never) -> RunFailed:
-        """Of a handler that was not type-checked; the type checker allows no call of this."""
+        """Build the error for a handler that was not type-checked. The type checker allows no call of this."""
         kind = type(outcome).__name__
         return RunFailed(f"{self.message.stage!r} returned a {kind}; return OtherStage.message(…) or Done(…)")
 
@@ -117,7 +128,7 @@ class Planner(NamedTuple):
         ).checked()
 
     def _complete(self, status: Status, number: int, *, result: str | None = None) -> list[Send]:
-        """The Complete message, to whoever asked and to whom the flow always tells."""
+        """Build the Complete messages, to ``reply_to`` and to the flow's ``complete_to``."""
         body = self._complete_body(status, result=result)
         told = enumerate(self._to_be_told(), number)
         return [self._complete_to(to, body, f"{self.message.hop_id}.{i}") for i, to in told]
@@ -143,7 +154,10 @@ class Planner(NamedTuple):
 
 
 def retried(again: Message, envelope: Envelope, delay: int, signer: Signer = UNSIGNED) -> Send:
-    """The same request, hop and original, one attempt later. A long delay goes by a way that takes no attributes."""
+    """Build the next attempt of the same request, hop and original.
+
+    A long delay goes by a way that takes no attributes.
+    """
     extras, queue = signed_attributes(again, signer), Queue(envelope.queue_arn or "")
     own = f"{again.hop_id}.retry{again.retry}"
     if delay > LONGEST_SQS_DELAY.total_seconds():
@@ -155,7 +169,10 @@ def retried(again: Message, envelope: Envelope, delay: int, signer: Signer = UNS
 def dead_letter(
     flow: AnyFlow, message: Message, error: ErrorNote, envelope: Envelope, signer: Signer = UNSIGNED
 ) -> Send:
-    """The original, untouched, with what is needed to send it again as it is: the next redrive, retry 0, the error."""
+    """Build the dead letter of a message.
+
+    It is the original, untouched, with what is needed to send it again as it is: the next redrive, retry 0, the error.
+    """
     body, attributes = _resent(envelope, signed_attributes(message.redriven(error), signer))
     return Send(
         Kind.DEAD,
@@ -168,7 +185,10 @@ def dead_letter(
 
 
 def _resent(envelope: Envelope, extras: Mapping[str, Attribute]) -> tuple[str, dict[str, Attribute]]:
-    """As :func:`resend`; attributes that no queue takes, or too many of them, go into the body."""
+    """Return what :func:`resend` would.
+
+    Attributes that no queue takes, or too many of them, go into the body.
+    """
     attributes = {**envelope.extras(), **extras}
     if attributes_problem(attributes) is None:
         return resend(envelope, extras)
@@ -178,6 +198,9 @@ def _resent(envelope: Envelope, extras: Mapping[str, Attribute]) -> tuple[str, d
 
 
 def expires_at(flow: AnyFlow, moment: int) -> int:
-    """When a run item may go: a copy of its last message may be sent ``retention`` after the first one, and read
-    ``retention`` after that (docs/decisions/0003)."""
+    """Return when a run item may expire, in ms.
+
+    A copy of its last message may be sent ``retention`` after the first one, and read ``retention`` after that
+    (docs/decisions/0003).
+    """
     return moment + 2 * int(flow.retention.total_seconds() * 1000)

@@ -1,4 +1,7 @@
-"""What the runtime needs from the outside: a store, a sender, a clock, ids, someone to tell. All of it is handed in."""
+"""Interfaces to what the runtime needs from the outside.
+
+It needs a store, a sender, a clock, ids and an observer. All of it is handed in.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,11 @@ class Store(Protocol):
         ...
 
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
-        """Raises :class:`flowguard.errors.ConditionFailed` for a condition of the caller's own, and
-        :class:`flowguard.errors.TooLarge` before anything is written."""
+        """Commit the hop, or answer that its worker is fenced.
+
+        Raises :class:`flowguard.errors.ConditionFailed` for a condition of the caller's own, and
+        :class:`flowguard.errors.TooLarge` before anything is written.
+        """
         ...
 
 
@@ -59,7 +65,7 @@ class Sender(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """Everything handed in, immutable: nothing is kept on it between two invocations."""
+    """Everything that is handed in. It is immutable: nothing is kept on it between two invocations."""
 
     store: Store
     sender: Sender
@@ -73,13 +79,13 @@ class Services:
 
 
 class Budget(Protocol):
-    """How long the invocation has, in ms; None where nothing limits it."""
+    """The time that the invocation has left, in ms. None where nothing limits it."""
 
     def remaining(self) -> int | None: ...
 
 
 class Unlimited:
-    """No Lambda is counting."""
+    """A budget without a limit: no Lambda is counting."""
 
     def remaining(self) -> int | None:
         return None

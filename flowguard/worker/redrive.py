@@ -1,4 +1,4 @@
-"""What becomes of a dead letter when it is sent back: decided from the run item alone, by the claim's own table."""
+"""The fate of a dead letter that is sent back. It is decided from the run item alone, by the claim's own table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flowguard.worker.dead_letters import Letter
 
 
 class Fate(StrEnum):
-    """What a redrive says of a letter."""
+    """The outcome of a redrive for one letter."""
 
     REDRIVEN = "REDRIVEN"
     """Sent back to its stage, or an unsent message to where it was to go."""
@@ -34,7 +34,7 @@ class Judgement(NamedTuple):
 
 
 def judge(letter: Letter, item: RunItem | None, *, now: int, unsent: bool = False) -> Judgement:
-    """What becomes of the letter, by asking the very table that its claim will be answered from.
+    """Decide the fate of the letter, by the very table that its claim will be answered from.
 
     ``unsent`` says that the item holds an outbox. Without its flow's class, the newest request is taken to win.
     """
@@ -93,8 +93,10 @@ def _went_on(item: RunItem) -> str:
 
 
 def _done(letter: Letter, item: RunItem, unsent: bool) -> Judgement:
-    """A record that SQS moved may be the one whose worker died between commit and dispatch: its outbox is sent only
-    when that record comes back. From a FIFO queue nothing is copied, so it always is that one.
+    """Decide the fate of a letter whose hop is committed.
+
+    A record that SQS moved may be the one whose worker died between commit and dispatch: its outbox is sent only when
+    that record is claimed again. From a FIFO queue nothing is copied, so it always is that one.
 
     ::
 

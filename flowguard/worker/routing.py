@@ -1,4 +1,4 @@
-"""From an envelope to a stage's message: which flow, stage, run, hop and attempt it is for."""
+"""The way from an envelope to a stage's message. The flow, stage, run, hop and attempt that it is for are read here."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Routes:
     """The flows and stages that one function serves."""
 
     def __init__(self, targets: Iterable[object]) -> None:
-        """Flows, each followed by those of its stages that are served here; by none for all of them."""
+        """Take flows, each followed by those of its stages that are served here. By none for all of them."""
         self._stages: dict[str, dict[str, AnyStage]] = {}
         self._flows: dict[str, AnyFlow] = {}
         flow: AnyFlow | None = None
@@ -83,12 +83,15 @@ class Routes:
         return tuple(self._flows.values())
 
     def serves(self, flow: AnyFlow) -> tuple[AnyStage, ...]:
-        """The flow's stages that this function handles."""
+        """Return the flow's stages that this function handles."""
         return tuple(self._stages.get(flow.name, {}).values())
 
     def resolve(self, envelope: Envelope, now: int, trust: Trust | None = STRICT) -> Arrival:
-        """Raises :class:`Unroutable`, :class:`EnvelopeError` for attributes that cannot be read, or
-        :class:`Untrusted` for what they may not say. Without ``trust`` nothing is judged: for tools that only look."""
+        """Find the stage that an envelope is for, and read its message.
+
+        Raises :class:`Unroutable`, :class:`EnvelopeError` for attributes that cannot be read, or :class:`Untrusted` for
+        what they may not say. Without ``trust`` nothing is judged: for tools that only look.
+        """
         flow, stage_name = self._address(envelope)
         place = self._place(envelope)
         request_id, weak_id = self._request_id(envelope)
@@ -112,7 +115,10 @@ class Routes:
         return self._arrival(envelope, flow, message, weak_id, payload)
 
     def _arrival(self, envelope: Envelope, flow: AnyFlow, message: Message, weak_id: bool, payload: Any) -> Arrival:
-        """Settles the object; a message that can never work keeps its place, so that its run can be ended."""
+        """Settle the message's object and stage.
+
+        A message that can never work keeps its place, so that its run can be ended.
+        """
         stage: AnyStage | None = None
         problem: RunFailed | None = None
         try:
@@ -140,7 +146,7 @@ class Routes:
         return found, stage_name
 
     def _by_queue(self, envelope: Envelope) -> AnyFlow:
-        """Whose is a message that names no flow? The only flow's, or that of the queue it came through."""
+        """Find the flow of a message that names none. It is the only flow, or that of the queue it came through."""
         entered = [flow for flow in self._flows.values() if flow.entry().name in self._stages[flow.name]]
         if len(entered) == 1:
             return entered[0]
@@ -155,7 +161,10 @@ class Routes:
 
     @staticmethod
     def _carried(envelope: Envelope, flow: AnyFlow) -> dict[str, Attribute]:
-        """What goes along with everything that the flow sends: only a direct invocation can bring what SQS refuses."""
+        """Return the attributes that go along with everything that the flow sends.
+
+        Raises :class:`EnvelopeError` for those that SQS refuses: only a direct invocation can bring them.
+        """
         found = {name: envelope.attributes[name] for name in flow.carry if name in envelope.attributes}
         if problem := attributes_problem(found):
             raise EnvelopeError(envelope.message_id, "attributes", f"the message {problem}")
@@ -178,7 +187,11 @@ class Routes:
 
     @staticmethod
     def _request_id(envelope: Envelope) -> tuple[RequestId, bool]:
-        """The attribute survives a redrive; the SNS id is the same for every copy; the SQS id is the last resort."""
+        """Return the request id, and whether it is weak.
+
+        The attribute survives a redrive; the SNS id is the same for every copy; the SQS id is the last resort, and
+        weak.
+        """
         if (given := envelope.attributes.get(REQUEST_ID)) is not None:
             if not given.value:
                 raise EnvelopeError(envelope.message_id, f"attributes.{REQUEST_ID}", "is empty")
@@ -191,7 +204,10 @@ class Routes:
 
     @staticmethod
     def _requested_at(envelope: Envelope, now: int) -> int:
-        """The sender's time, else SNS's, else SQS's. None may be far ahead: it would shut out every later request."""
+        """Return the sender's time, or else that of SNS or of SQS.
+
+        None may be far ahead: it would shut out every later request.
+        """
         sent_at = envelope.sent_at
         arrived = now if sent_at is None else sent_at
         if (given := envelope.attributes.get(REQUESTED_AT)) is not None:
@@ -202,7 +218,7 @@ class Routes:
 
 
 def _plausible(text: str, field: str, envelope: Envelope, latest: int) -> int:
-    """The time, in ms, that ``text`` says. Raises :class:`EnvelopeError` where no sender can have meant it."""
+    """Return the time in ms that ``text`` says. Raises :class:`EnvelopeError` where no sender can have meant it."""
     if not text.isdecimal() or len(text) > MOST_DIGITS:
         raise EnvelopeError(envelope.message_id, field, f"{text[:40]!r} is not whole milliseconds since 1970")
     found = int(text)

@@ -1,4 +1,4 @@
-"""The way of a message: claim, handle, commit, dispatch, ack. Whoever reads ``work`` can draw the life cycle."""
+"""The life cycle of a message, to be read in ``Runtime.work``. Its steps are claim, handle, commit, dispatch, ack."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ class Runtime:
         self._teller = teller
 
     def work(self, arrival: Arrival, budget: Budget) -> Ending:
-        """One message's way. The ending says what is still to be sent, and whether to ack after that."""
+        """Take one message through its stage.
+
+        The ending says what is still to be sent, and whether to ack after that.
+        """
         if not arrival.message.object_id:
             return self._dead(arrival, arrival.problem or RunFailed("the message names no object"), None)
         try:
@@ -55,7 +58,7 @@ class Runtime:
                 commit = self._handle(arrival, claim)
             except KeyboardInterrupt:  # the process is being stopped: the record stays in its queue
                 raise
-            except BaseException as error:  # a stage may raise anything; what becomes of it is decided in one place
+            except BaseException as error:  # a stage may raise anything; what follows is decided in one place
                 return self._failed(arrival, claim, error)
             try:
                 answer = self.services.store.commit(claim, commit)
@@ -66,9 +69,10 @@ class Runtime:
     # -- the steps
 
     def _claim(self, arrival: Arrival, budget: Budget) -> tuple[Arrival, Claim | Refused]:
-        """One call. A record that is retried in place carries no retry count: claim again with the item's.
+        """Claim the hop in one call, or in two where the record is retried in place.
 
-        More than one more only where an attempt fails between two of them: each answer shows a later attempt.
+        Such a record carries no retry count: claim again with the item's. There are more calls only where an attempt
+        fails between two of them: each answer shows a later attempt.
         """
         claim = self.services.store.claim(self._claim_request(arrival, budget))
         while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
@@ -110,7 +114,7 @@ class Runtime:
         horizon = self.services.clock.now() - _ms(arrival.flow.retention)
         try:
             sends = outbox.left_by_another(arrival.message.request_id, horizon)
-        except TextGone as gone:  # what another run had to say cannot keep this one from its work
+        except TextGone as gone:  # a lost text of another run cannot keep this one from its work
             self._teller.tell(Event.LOST, arrival, for_request=outbox.request_id, why=str(gone))
             return
         if not sends:
@@ -144,7 +148,7 @@ class Runtime:
     # -- what each answer leads to
 
     def _refused(self, arrival: Arrival, refused: Refused) -> Ending:
-        """A claim that was not given. No second read: the answer brought the item along."""
+        """Handle a claim that was refused. No second read is needed: the answer brought the item along."""
         verdict, item = refused.verdict, refused.item
         self._teller.tell(Event(verdict.value.lower()), arrival)
         match verdict:
@@ -164,7 +168,10 @@ class Runtime:
                 assert_never(verdict)
 
     def _done(self, arrival: Arrival, item: RunItem) -> Ending:
-        """A hop that was committed before. Its worker may have died before it sent anything: send the outbox again."""
+        """Acknowledge a hop that was committed before.
+
+        Its worker may have died before it sent anything: send the outbox again.
+        """
         try:
             sends = item.unsent_at(arrival.message.hop)
         except TextGone as gone:
@@ -172,7 +179,7 @@ class Runtime:
         return acked(arrival, Verdict.DONE, sends, item.result, str(item.lost or ""))
 
     def _answered(self, arrival: Arrival, commit: Commit, answer: Committed | Fenced) -> Ending:
-        """What the answer to a commit means for the record."""
+        """Return what the answer to a commit means for the record."""
         if isinstance(answer, Committed):
             self._teller.committed(arrival, commit)
             sends = commit.outbox.sends if commit.outbox is not None else ()
@@ -189,7 +196,7 @@ class Runtime:
                 assert_never(answer.by)
 
     def _failed(self, arrival: Arrival, claim: Claim, error: BaseException) -> Ending:
-        """Once more later, or never: see ``flowguard.failure``."""
+        """Decide by ``flowguard.failure`` whether the message is retried later or its run ends."""
         message, now = arrival.message, self.services.clock.now()
         note = ErrorNote.of(error, now)
         policy = arrival.stage.retry if arrival.stage is not None else RetryPolicy()
@@ -207,7 +214,7 @@ class Runtime:
                 return self._again(arrival, claim, note, delay)
 
     def _end(self, arrival: Arrival, claim: Claim, error: ErrorNote) -> Ending:
-        """The run ends FAILED, its message among the dead letters.
+        """End the run as FAILED, with its message among the dead letters.
 
         Where the letter does not fit into the item it is sent before the commit: a worker that dies between the two
         leaves a copy, whose redrive is judged by the run item like any other. Where the replies do not fit either, they
@@ -239,23 +246,27 @@ class Runtime:
         return kept(arrival, Verdict.CLAIMED, f"its retry was not sent to {again.to}: {refusal.why}")
 
     def _again_in_place(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> Ending:
-        """Leave the record where it is: of a FIFO queue for order's sake, else because there is no queue to send to."""
+        """Leave the record where it is and count the attempt.
+
+        It stays in a FIFO queue for order's sake, else because there is no queue to send to.
+        """
         self.services.store.release(claim, self.services.clock.now(), failed=True)
         self.services.sender.postpone(arrival.envelope, delay)
         self._teller.tell(Event.RETRIED, arrival, error=note.type, delay=delay)
         return kept(arrival, Verdict.CLAIMED, str(note))
 
     def _dead(self, arrival: Arrival, error: Reject, verdict: Verdict | None) -> Ending:
-        """A message that has no run to end: straight to the dead letters."""
+        """Send a message that has no run to end straight to the dead letters."""
         note = ErrorNote.of(error, self.services.clock.now())
         self._teller.tell(Event.FAILED, arrival, error=note.type, why=note.text)
         letter = dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self.services.signer)
         return acked(arrival, verdict, (letter,))
 
     def _planner(self, arrival: Arrival, claim: Claim) -> Planner:
-        """Within a run the time of a hop lies after that of the hop before, whatever the clocks say.
+        """Make the planner of the hop's commit, with the hop's time.
 
-        Across runs it does not: a clock that was fast once must not date everything that comes later.
+        Within a run the time of a hop lies after that of the hop before, whatever the clocks say. Across runs it does
+        not: a clock that was fast once must not date everything that comes later.
         """
         now, m, before = self.services.clock.now(), arrival.message, claim.before
         goes_on = before is not None and before.request_id == m.request_id and (m.hop > 1 or m.redrive > 0)
@@ -264,7 +275,7 @@ class Runtime:
 
 
 def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
-    """The attempt that the item has come to at this very hop, where the record was taken for an earlier one."""
+    """Return the item's retry count where it is ahead of the record's at the very same hop."""
     item, m = claim.item, arrival.message
     if item is None or item.done or item.retry <= m.retry:
         return None
@@ -273,7 +284,11 @@ def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
 
 
 def _longest_delay(arrival: Arrival) -> timedelta:
-    """What the queue can make, and what a flow waits for before it takes the run for abandoned."""
+    """Return the longest delay of a retry.
+
+    It is what the queue can make, and under IGNORE at most what the flow waits for before it takes the run for
+    abandoned.
+    """
     flow = arrival.flow
     longest = LONGEST_DELAY if flow.long_delays else LONGEST_SQS_DELAY
     if arrival.envelope.is_fifo:

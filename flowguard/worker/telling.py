@@ -1,4 +1,4 @@
-"""Tells the observer what happened to a message, in the events' own words."""
+"""The reports to the observer of what happened to a message. They are in the events' own words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flowguard.worker.routing import Arrival
 
 
 class Teller:
-    """One observer, and what each moment of a message's way has to say to it."""
+    """Reports each moment of a message's way to one observer."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
@@ -43,12 +43,12 @@ class Teller:
                 assert_never(commit.status)
 
     def sent(self, message: Message, send: Send, refusal: Refusal | None) -> None:
-        """A send was taken, or was refused."""
+        """Report a send that was taken or refused."""
         event, why = (Event.SENT, {}) if refusal is None else (Event.NOT_SENT, {"why": refusal.why})
         self._observer(Happening(event, message, {**_facts(send), **why}))
 
     def parked(self, message: Message, send: Send, why: str) -> None:
-        """A send was refused for good, and lies among the dead letters."""
+        """Report a send that was refused for good and lies among the dead letters."""
         self._observer(Happening(Event.PARKED, message, {**_facts(send), "why": why}))
 
 

@@ -1,4 +1,4 @@
-"""What a message may say of itself: judged before anything is claimed, sent or written."""
+"""Checks of what a message may say of itself. They come before anything is claimed, sent or written."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ class Trust(NamedTuple):
     function_arn: str | None = None
 
     def judge(self, envelope: Envelope, flow: AnyFlow, message: Message, place: Place) -> Any:
-        """Raises :class:`Untrusted`. Answers the payload where it was decoded, else None.
+        """Raise :class:`Untrusted` for what the message may not say.
 
-        ``message`` is what the attributes say; its object is empty where they name none.
+        Returns the payload where it was decoded, else None. ``message`` is what the attributes say; its object is empty
+        where they name none.
         """
         signed = self._is_signed(envelope, message, place)
         stage = _stage(envelope, flow, message)
@@ -35,7 +36,10 @@ class Trust(NamedTuple):
         return _checked_payload(envelope, flow, stage, message)
 
     def _is_signed(self, envelope: Envelope, message: Message, place: Place) -> bool:
-        """Whether a valid signature stands there. Where they are required, a wrong one is refused in any message."""
+        """Answer whether a valid signature stands there.
+
+        Where they are required, a wrong one is refused in any message.
+        """
         required = self.signer.is_required
         if place.signature is None and not (required and is_claim(message)):
             return False
@@ -62,7 +66,7 @@ STRICT = Trust()
 
 
 def _stage(envelope: Envelope, flow: AnyFlow, message: Message) -> AnyStage | None:
-    """The stage that the message is for; None where a later hop names one that is not there."""
+    """Return the stage that the message is for; None where a later hop names one that is not there."""
     stage = next((stage for stage in flow.stages if stage.name == message.stage), None)
     if message.hop == 1 and (stage is None or stage.name not in flow.entries):
         allowed = ", ".join(flow.entries)
@@ -89,7 +93,10 @@ def _checked_payload(envelope: Envelope, flow: AnyFlow, stage: AnyStage | None, 
 
 
 def _named(flow: AnyFlow, stage: AnyStage, message: Message) -> tuple[Any, str | None]:
-    """The payload where it can be decoded, and the object it names; None for what cannot be found."""
+    """Return the payload where it can be decoded, and the object that it names.
+
+    None stands for what cannot be found.
+    """
     payload: Any = None
     try:
         payload = decode(stage.payload, message.body, what="the payload")

@@ -1,4 +1,4 @@
-"""A message that its destination refuses for good, as a dead letter: nothing that was committed is lost.
+"""Dead letters of messages that their destination refuses for good. Nothing that was committed is lost.
 
 ::
 
@@ -46,7 +46,7 @@ class Unsent(NamedTuple):
     escaped: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """What stands under ``unsent`` in the ``flowguard`` attribute."""
+        """Return what stands under ``unsent`` in the ``flowguard`` attribute."""
         attributes = {name: [a.type, a.value] for name, a in self.attributes.items()}
         return {
             "kind": self.kind.value,
@@ -75,11 +75,14 @@ class Unsent(NamedTuple):
         return cls.parse(said["unsent"]) if "unsent" in said else None
 
     def covered(self, body: str) -> str:
-        """What a signature of the letter covers beside its place: where its body is to go, and under which id."""
+        """Return what a signature covers beside the letter's place.
+
+        It covers the body, where that is to go, and under which id.
+        """
         return json.dumps([body, self.as_json()], sort_keys=True, separators=(",", ":"))
 
     def send(self, body: str, to: Destination | None = None) -> Send:
-        """The send itself, to where it was to go or to another place. ``body`` is the letter's.
+        """Build the send itself, to where it was to go or to another place. ``body`` is the letter's.
 
         Raises :class:`flowguard.errors.RunFailed` or :class:`flowguard.errors.TooLarge` where no service takes it, and
         ValueError where the body is not what the letter says it is.
@@ -91,7 +94,7 @@ class Unsent(NamedTuple):
 
 
 def bound_for(attributes: Mapping[str, Attribute]) -> Destination | None:
-    """Where a next hop's message was to go, which its inbox refused; None where the letter does not say it.
+    """Return where a next hop's message was to go, which its inbox refused. None where the letter does not say it.
 
     Raises ValueError for what is no destination.
     """
@@ -102,7 +105,7 @@ def bound_for(attributes: Mapping[str, Attribute]) -> Destination | None:
 
 
 def park(flow: AnyFlow, message: Message, send: Send, error: ErrorNote, signer: Signer = UNSIGNED) -> Send:
-    """The dead letter of a send that was refused for good. ``message`` is of the hop that sent it.
+    """Build the dead letter of a send that was refused for good. ``message`` is of the hop that sent it.
 
     Raises :class:`flowguard.errors.RunFailed` or :class:`flowguard.errors.TooLarge` where it fits into no queue.
     """
@@ -122,7 +125,7 @@ def _unescaped(body: str) -> str:
 
 
 def _side(message: Message, send: Send, error: ErrorNote, signer: Signer) -> tuple[str, dict[str, Attribute]]:
-    """The letter's body and attributes. A signature covers the body as it lies there."""
+    """Build the letter's body and attributes. A signature covers the body as it lies there."""
     escaped = not send.body or refused_character(send.body) is not None
     body = to_json(send.body) if escaped else send.body
     unsent = Unsent(send.kind, send.to, send.id, send.attributes, send.group, escaped)
@@ -134,7 +137,7 @@ def _side(message: Message, send: Send, error: ErrorNote, signer: Signer) -> tup
 
 
 def _next_hop(send: Send, error: ErrorNote, signer: Signer) -> dict[str, Attribute]:
-    """The message of the hop that was not reached, ready to be sent there: its claim waits for it."""
+    """Build the message of the hop that was not reached, ready to be sent there. Its claim waits for it."""
     said = {name: attribute.value for name, attribute in send.attributes.items()}
     place = Place.parse(said[PLACE])
     flow, _, stage = said[FLOW_STAGE].partition("/")
@@ -168,7 +171,7 @@ def _attribute(pair: object) -> Attribute:
 
 
 def _said(attributes: Mapping[str, Attribute]) -> dict[str, Any]:
-    """The ``flowguard`` attribute; nothing where it cannot be read, which its other readers say."""
+    """Read the ``flowguard`` attribute. Nothing is read where it is broken, which its other readers report."""
     try:
         found = json.loads(attributes[PLACE].value) if PLACE in attributes else {}
     except (ValueError, RecursionError):
