@@ -20,6 +20,8 @@ from tests.scene import START, Scene, scene
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = "h\x1b]52;c;aGk=\x07\x1b[2J\x9b31m\x7f\x00\rover\ttab\nREDRIVEN  next\u2028\u202eevil\u2066\ud800 end"
+OBJECT = re.sub("[\x00-\x08\x0b-\x1f\ud800-\udfff]", "", HOSTILE) + "\r"
+"""What an object may be called: the rest no queue takes."""
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -39,7 +41,7 @@ def run(*arguments: str, code: int) -> Result:
 def dead() -> Iterator[Scene]:
     """Letters that say hostile things: one parked, one unsent, one that cannot be read."""
     with scene() as at:
-        place = {"version": 1, "hop": 1, "object": HOSTILE, "error": [HOSTILE, HOSTILE, START]}
+        place = {"version": 1, "hop": 1, "object": OBJECT, "error": [HOSTILE, HOSTILE, START]}
         put(at, {**place, "redrive": 1}, notification())
         unsent = {"kind": "side", "to": f"sqs:{HOSTILE}", "id": HOSTILE, "attributes": {HOSTILE: ["String", HOSTILE]}}
         put(at, {**place, "unsent": unsent}, '{"n":"\x9b\u202e\r"}')
@@ -78,7 +80,7 @@ def test_a_list_of_dead_letters() -> None:
     assert not re.search("^REDRIVEN", shown, re.MULTILINE)
     rows = [json.loads(line) for line in dlq("list", "--payload", "--json").stdout.split("\n")[:-1]]
     assert [row["kind"] for row in rows] == ["parked", "unsent", "unreadable"]
-    assert rows[0]["object_id"] == rows[0]["payload"] == HOSTILE
+    assert (rows[0]["object_id"], rows[0]["payload"]) == (OBJECT, HOSTILE)
     assert rows[0]["error"]["text"] == HOSTILE.replace("\ud800", r"\ud800"), "as any service can store it"
 
 
@@ -180,7 +182,7 @@ def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "hostile_totals.py").write_text(source)
     monkeypatch.syspath_prepend(str(tmp_path))
     file = tmp_path / "order.json"
-    file.write_text(json.dumps({"order_id": HOSTILE.replace("\ud800", "")}))  # which no service would store
+    file.write_text(json.dumps({"order_id": OBJECT}))
     return str(file)
 
 
@@ -192,7 +194,7 @@ def test_an_exploration_its_report_and_its_page(order: str, tmp_path: Path) -> N
         shown = run(*about, *options, "--html", str(page), code=1).stdout
         assert not re.search("^REDRIVEN", shown, re.MULTILINE)
         assert CONTROL.findall(page.read_text(encoding="utf-8")) == []
-        assert r"\x1b]52" in page.read_text(encoding="utf-8")
+        assert r"\x9b31m" in page.read_text(encoding="utf-8")
 
 
 def test_a_stream_that_takes_little_gets_escapes() -> None:

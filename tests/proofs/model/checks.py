@@ -98,7 +98,7 @@ def sends_fault(world: World, own: str, sends: Iterable[Send], facts: Iterable[F
     for fact in facts:
         if sent.get(fact[1], fact) != fact:
             return f"two different messages are sent under the id {fact[1]}"
-    carriers = {send.id for send in sends if send.kind in _CARRIERS and send.id.startswith(f"{own}.")}
+    carriers = {send.id for send in sends if send.kind in _CARRIERS and send.id.startswith(f"{own}-")}
     here = {send.id for send in sends}
     for fact in world.log:
         if fact[0] == "owed" and fact[2] in carriers and fact[1] not in sent and fact[1] not in here:

@@ -114,12 +114,12 @@ def wrong(schedule: str, flow: Any = seeded.BrokenOne) -> set[tuple[str, str]]:
 
 
 def test_a_second_failure_that_nobody_is_told_of_is_seen(monkeypatch: Patch) -> None:
-    complete: Any = Planner._complete
+    to_be_told: Any = Planner._to_be_told
 
-    def once(planner: Planner, *of: Any, **more: Any) -> Any:
-        return [] if planner.message.redrive else complete(planner, *of, **more)
+    def once(planner: Planner) -> Any:
+        return [] if planner.message.redrive else to_be_told(planner)
 
-    monkeypatch.setattr(Planner, "_complete", once)
+    monkeypatch.setattr(Planner, "_to_be_told", once)
     assert wrong("r1") == {("equivalence", "sqs:told")}
 
 
