@@ -103,12 +103,17 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.runtime\.Runtime\.(_given_back|_claim|_again_in_place)",
-        ("tests/worker/runtime/test_without_a_queue.py",),
+        ("tests/worker/runtime/test_no_queue.py",),
         "the explorer's messages come from queues",
     ),
     Elsewhere(
         r"^worker\.runtime\.Runtime\.",
-        ("tests/worker/runtime/",),
+        (
+            "tests/worker/runtime/test_refused_for_good.py",
+            "tests/worker/runtime/test_clocks.py",
+            "tests/worker/runtime/test_takeover.py",
+            "tests/worker/runtime/test_poison.py",
+        ),
         "texts that are gone, letters that fit nowhere, clocks that go back: several at once",
     ),
     Elsewhere(

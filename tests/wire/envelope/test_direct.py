@@ -74,7 +74,7 @@ def test_a_group_alone_makes_no_fifo_queue() -> None:
 
 
 @pytest.mark.parametrize("arn", [None, "carts", "arn:aws:sns:eu-west-1:123456789012:carts"])
-def test_without_a_queues_arn_a_placeholder_says_that_the_notification_is_ours(arn: str | None) -> None:
+def test_no_queues_arn_a_placeholder_says_that_the_notification_is_ours(arn: str | None) -> None:
     envelope = only(sqs_record("tea", eventSourceARN=arn))
     assert json.loads(envelope.record["body"])["TopicArn"] == UNKNOWN_QUEUE
     assert envelope.queue is None
