@@ -1,0 +1,41 @@
+"""Docstrings stay plain: what they say first is one clause, and of a function what it does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.prose import Prose, Sentence, sentences
+
+
+def test_the_packages_docstrings_are_plain() -> None:
+    found = Prose.of(list(sentences()))
+    assert found.opening_with_a_verb >= 0.9, "see python -m tests.prose --all"
+    assert found.winding <= 0.05, "see python -m tests.prose --all"
+
+
+@pytest.mark.parametrize(
+    ("text", "verb", "winding"),
+    [
+        ("Return the item", True, False),
+        ("The item", False, False),
+        ("Send it, wait: then go on", True, True),
+        ("Send it, then go on", True, False),
+        ("Send ``a, b, c`` to a queue", True, False),
+    ],
+)
+def test_what_is_counted(text: str, verb: bool, winding: bool) -> None:
+    sentence = Sentence("a.py:1", text, of_function=True)
+    assert (sentence.opens_with_a_verb, sentence.is_winding) == (verb, winding)
+
+
+def test_the_first_sentence_is_what_counts(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "a.py").write_text(
+        '"""A module. And more, of it: all."""\ndef f():\n    """Do it.\n\n    Well."""\n'
+    )
+    assert [(one.place, one.text) for one in sentences(tmp_path / "p")] == [
+        ("p/a.py:1", "A module"),
+        ("p/a.py:2", "Do it"),
+    ]
