@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import (
     FLOW_STAGE,
     HIGHEST_VERSION,
+    LONGEST_ID,
     MOST_CARRIED,
     MOST_HOPS,
     OWN_ATTRIBUTES,
@@ -24,6 +26,7 @@ from flowguard.wire.message import (
     Message,
     Place,
 )
+from tests.sent_ids import readable
 
 BOOM = ErrorNote("RuntimeError", "gateway down", 7)
 
@@ -215,3 +218,39 @@ def test_a_place_that_cannot_be_read_says_why(text: str, told: str) -> None:
     with pytest.raises(ValueError, match=re.escape(told)) as caught:
         Place.parse(text)
     assert len(str(caught.value)) < 200
+
+
+# -- the ids of what a hop sends (docs/decisions/0015) -----------------------------------------------------------------
+
+
+def named(**changes: Any) -> str:
+    first = Message("f", "s", 1, ObjectId("o1"), RequestId("r-1"), 5, "{}")
+    return first._replace(**changes).hop_id
+
+
+def test_a_hops_id_is_readable_and_says_a_redrive_only_after_one() -> None:
+    assert readable(named()) == "r-1.1"
+    assert readable(named(hop=2, retry=3)) == "r-1.2"
+    assert readable(named(hop=2, redrive=1)) == "r-1.2r1"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"flow": "g"}, {"object_id": "o2"}, {"requested_at": 6}, {"hop": 2}, {"redrive": 1}], ids=str
+)
+def test_flow_object_time_hop_and_redrive_each_make_another_id(changes: dict[str, Any]) -> None:
+    assert named(**changes) != named()
+    assert named(stage="t", version=2, body="x", retry=1, reply_to="sqs:a") == named()
+
+
+def test_a_long_request_id_is_told_apart_by_the_digest_alone() -> None:
+    longest_readable = RequestId("r" * (LONGEST_ID - 24 - len("-0123456789abcdef.1")))
+    assert len(named(request_id=longest_readable)) == LONGEST_ID - 24
+    assert named(request_id=longest_readable).startswith(longest_readable)
+    longer = [named(request_id=RequestId(longest_readable + more)) for more in "ab"]
+    assert [len(one) for one in longer] == [64 + len(".1")] * 2
+    assert longer[0] != longer[1]
+
+
+@pytest.mark.parametrize(("text", "is_unsent"), [('{"unsent":{}}', True), ('{"unsent":null}', True), ("{}", False)])
+def test_a_place_says_whether_its_message_is_none_for_a_stage(text: str, is_unsent: bool) -> None:
+    assert Place.parse(text).is_unsent is is_unsent

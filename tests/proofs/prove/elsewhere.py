@@ -26,7 +26,7 @@ TESTED: Final = (
         "what the database has granted is not decided again: only `flowguard dlq` asks for this half of the decision",
     ),
     Elsewhere(
-        r"^(expressions\.COMMIT|claims\.refused_commit)",
+        r"^(expressions\.COMMIT|protocol\.claims\.(refused_commit|taken))",
         ("tests/aws/store/",),
         "the item has expired, and maybe begun anew, while a worker held it",
     ),
@@ -41,8 +41,8 @@ TESTED: Final = (
         "the explorer's batches have one record, and each can be read",
     ),
     Elsewhere(
-        r"^wire\.message\.(Place\.parse|_whole|_text|_signature|_error_note)",
-        ("tests/wire/test_message.py",),
+        r"^wire\.message\.",
+        ("tests/wire/test_message.py", "tests/worker/test_trust.py"),
         "an attribute that flowguard has not written",
     ),
     Elsewhere(
@@ -60,8 +60,8 @@ TESTED: Final = (
         "the explorer's messages are not signed",
     ),
     Elsewhere(
-        r"^(protocol\.outbox\.|bodies\.)",
-        ("tests/protocol/test_outbox.py", "tests/aws/test_sender.py"),
+        r"^(protocol\.outbox\.|wire\.bodies\.)",
+        ("tests/protocol/test_outbox.py", "tests/wire/test_bodies.py", "tests/aws/test_sender.py"),
         "messages as large as can be, and texts that no service takes",
     ),
     Elsewhere(

@@ -70,7 +70,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.batch.Batch._arrival: arrival.weak_id → forced true",
         "worker.batch.Batch._arrival: arrival.weak_id → forced false",
         "worker.ending.acked: Ending(verdict=verdict) → left out",
-        "worker.ending.acked: Ending(arrival=arrival) → left out",
         "worker.ending.acked: Ending(result=result) → left out",
         "worker.ending.kept: Ending(verdict=verdict) → left out",
         "worker.ending.kept: Ending(arrival=arrival) → left out",
@@ -123,11 +122,17 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.trust._named: except (ValueError, RecursionError) → catches every Exception",
         "worker.trust._named: except RunFailed → catches every Exception",
         "worker.dispatch.send_or_park: except Reject → catches every Exception",
+        "wire.bodies.bus_detail: except (ValueError, RecursionError) → catches every Exception",
     ),
     "what proves nothing is not believed either: this saves the digest of what nobody signed": (
         "worker.trust.Trust._is_signed: required → forced true",
         "wire.signing.signed_attributes: not signer.is_on → forced false",
     ),
+    "a later hop finds its item, and of an item that a first hop finds nothing was read that could be lost": (
+        "protocol.claims.taken: item is None → forced false (3)",
+        "protocol.claims.taken: first → forced false (3)",
+    ),
+    "the same text, made the slower way": ("wire.message._storable: text.isascii() → forced false",),
     "what is acked has found its stage: this is for the type checker": (
         "worker.dispatch._send: ending.arrival is not None → forced true",
     ),
