@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from flowguard.errors import FlowguardError as FlowguardError
     from flowguard.errors import Reject as Reject
     from flowguard.errors import Retry as Retry
+    from flowguard.events import Event as Event
 
     # see what happened
-    from flowguard.events import Event as Event
-    from flowguard.events import Happening as Happening
+    from flowguard.events import EventType as EventType
     from flowguard.flow import IGNORE as IGNORE
     from flowguard.flow import PER_REQUEST as PER_REQUEST
     from flowguard.flow import SUPERSEDE as SUPERSEDE
@@ -78,7 +78,7 @@ _HOME = {
     "Settings": "settings",
     # see what happened
     "Event": "events",
-    "Happening": "events",
+    "EventType": "events",
     "Verdict": "protocol.verdicts",
     # what goes wrong
     "Retry": "errors",

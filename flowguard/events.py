@@ -15,7 +15,7 @@ from flowguard.wire.message import Message
 logger = logging.getLogger("flowguard")
 
 
-class Event(StrEnum):
+class EventType(StrEnum):
     """One word for each thing that can happen. The verdicts of a claim keep their names, in lower case."""
 
     CLAIMED = "claimed"
@@ -62,39 +62,39 @@ class Event(StrEnum):
 
 _WARNINGS = frozenset(
     {
-        Event.GONE,
-        Event.EARLY,
-        Event.RETRIED,
-        Event.NOT_SENT,
-        Event.WEAK_ID,
-        Event.ABANDONED,
-        Event.RETURNED,
-        Event.TIME_SHORT,
+        EventType.GONE,
+        EventType.EARLY,
+        EventType.RETRIED,
+        EventType.NOT_SENT,
+        EventType.WEAK_ID,
+        EventType.ABANDONED,
+        EventType.RETURNED,
+        EventType.TIME_SHORT,
     }
 )
 _ERRORS = frozenset(
     {
-        Event.FAILED,
-        Event.PARKED,
-        Event.LOST,
-        Event.UNREADABLE,
-        Event.UNROUTABLE,
-        Event.UNTRUSTED,
-        Event.BROKEN,
+        EventType.FAILED,
+        EventType.PARKED,
+        EventType.LOST,
+        EventType.UNREADABLE,
+        EventType.UNROUTABLE,
+        EventType.UNTRUSTED,
+        EventType.BROKEN,
     }
 )
 
 
-class Happening(NamedTuple):
+class Event(NamedTuple):
     """An event and its facts. These are ids and counts, no payload; ``message`` is None where none could be read."""
 
-    event: Event
+    type: EventType
     message: Message | None
     facts: Mapping[str, Any] = {}
 
     def fields(self) -> dict[str, Any]:
         """Return what a log line or a metric may show. Each text is printable, and cut where it is long."""
-        found: dict[str, Any] = {"event": self.event.value}
+        found: dict[str, Any] = {"event": self.type.value}
         if (m := self.message) is not None:
             found.update(
                 request_id=m.request_id, flow=m.flow, stage=m.stage, hop=m.hop, attempt=m.retry + 1, redrive=m.redrive
@@ -104,52 +104,52 @@ class Happening(NamedTuple):
 
 
 class Observer(Protocol):
-    """Called with each happening as it happens. It must not raise and should be quick."""
+    """Called with each event as it happens. It must not raise and should be quick."""
 
-    def __call__(self, happening: Happening) -> None: ...
+    def __call__(self, event: Event) -> None: ...
 
 
-def log(happening: Happening) -> None:
-    """Log a happening as one structured line through the standard ``flowguard`` logger: the default observer.
+def log(event: Event) -> None:
+    """Log an event as one structured line through the standard ``flowguard`` logger: the default observer.
 
     Where Lambda logs JSON (``AWS_LAMBDA_LOG_FORMAT=JSON``) the fields go along as ``extra`` and Lambda's own formatter
     writes them; elsewhere the line carries them as JSON text.
     """
-    level = _level(happening.event)
+    level = _level(event.type)
     if not logger.isEnabledFor(level):
         return
-    fields = happening.fields()
+    fields = event.fields()
     if os.environ.get("AWS_LAMBDA_LOG_FORMAT") == "JSON":
-        logger.log(level, "flowguard %s", happening.event.value, extra=fields)
+        logger.log(level, "flowguard %s", event.type.value, extra=fields)
     else:
         logger.log(level, "flowguard %s", json.dumps(fields, default=str))
 
 
-def _level(event: Event) -> int:
-    if event in _ERRORS:
+def _level(type_: EventType) -> int:
+    if type_ in _ERRORS:
         return logging.ERROR
-    return logging.WARNING if event in _WARNINGS else logging.INFO
+    return logging.WARNING if type_ in _WARNINGS else logging.INFO
 
 
 class Tally:
     """An observer that counts. It serves tests, replays and metrics."""
 
     def __init__(self) -> None:
-        self.happenings: list[Happening] = []
+        self.events: list[Event] = []
 
-    def __call__(self, happening: Happening) -> None:
-        self.happenings.append(happening)
+    def __call__(self, event: Event) -> None:
+        self.events.append(event)
 
-    def count(self, *events: Event) -> int:
-        return sum(happening.event in events for happening in self.happenings)
+    def count(self, *events: EventType) -> int:
+        return sum(event.type in events for event in self.events)
 
 
 def all_of(observers: Iterable[Observer]) -> Observer:
     """Combine several observers into one."""
     told = tuple(observers)
 
-    def tell(happening: Happening) -> None:
+    def tell(event: Event) -> None:
         for observer in told:
-            observer(happening)
+            observer(event)
 
     return tell

@@ -10,7 +10,7 @@ from typing import Any
 
 from flowguard.aws.services import aws_services
 from flowguard.errors import NotProcessed
-from flowguard.events import Event, Happening
+from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.printable import bounded, printable
 from flowguard.settings import Settings
@@ -73,7 +73,7 @@ class LambdaHandler:
 
     def _tell_unreadable(self, bad: BadRecord) -> None:
         facts = {"record": bad.record_id or f"[{bad.index}]", "field": bad.error.field, "why": bad.error.problem}
-        self._services.observer(Happening(Event.UNREADABLE, None, facts))
+        self._services.observer(Event(EventType.UNREADABLE, None, facts))
 
 
 def lambda_handler(*targets: AnyFlow | AnyStage) -> LambdaHandler:

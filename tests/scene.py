@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services, aws_store
 from flowguard.clock import ManualClock
-from flowguard.events import Event, Tally
+from flowguard.events import EventType, Tally
 from flowguard.flow import Flow
 from flowguard.handler import LambdaHandler, lambda_handler
 from flowguard.ids import ObjectId, RequestId, SeededIds
@@ -144,7 +144,7 @@ class Scene:
                 sqs.delete_message(QueueUrl=url, ReceiptHandle=one["ReceiptHandle"])
         return found
 
-    def told(self, event: Event) -> int:
+    def told(self, event: EventType) -> int:
         return self.tally.count(event)
 
     def item(self, object_id: str = "o1") -> RunItem | None:

@@ -10,7 +10,7 @@ from flowguard.client import FlowClient, Started
 from flowguard.clock import ManualClock
 from flowguard.destinations import Function, Queue, Topic
 from flowguard.errors import SendFailed
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.ids import SeededIds
 from flowguard.wire.attributes import Attribute
 from flowguard.worker.ports import Refusal
@@ -35,7 +35,7 @@ def test_a_started_flow_runs_under_the_id_and_time_that_the_caller_was_told() ->
         assert item is not None
         assert (item.request_id, item.requested_at) == (started.request_id, started.requested_at)
         assert started == Started(started.request_id, START, started.object_id)
-        assert at.told(Event.WEAK_ID) == 0
+        assert at.told(EventType.WEAK_ID) == 0
 
 
 def test_the_same_request_sent_twice_is_one_run() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowguard.events import Event, Happening, Tally, all_of, log
+from flowguard.events import Event, EventType, Tally, all_of, log
 from flowguard.ids import ObjectId, RequestId
 from flowguard.wire.message import ErrorNote, Message
 
@@ -39,23 +39,23 @@ WARNINGS = {"gone", "early", "retried", "not_sent", "weak_id", "abandoned", "ret
 ERRORS = {"parked", "lost", "failed", "unreadable", "unroutable", "untrusted", "broken"}
 
 
-def lines(caplog: pytest.LogCaptureFixture, happening: Happening, level: int = logging.INFO) -> list[logging.LogRecord]:
+def lines(caplog: pytest.LogCaptureFixture, event: Event, level: int = logging.INFO) -> list[logging.LogRecord]:
     with caplog.at_level(level, "flowguard"):
-        log(happening)
+        log(event)
     return caplog.records
 
 
 def test_the_fields_say_which_message_and_what_of_it() -> None:
-    assert Happening(Event.CLAIMED, MESSAGE, {"epoch": 5}).fields() == {"event": "claimed", **PLACE, "epoch": 5}
+    assert Event(EventType.CLAIMED, MESSAGE, {"epoch": 5}).fields() == {"event": "claimed", **PLACE, "epoch": 5}
 
 
 def test_what_no_message_could_be_read_from_has_its_facts_alone() -> None:
-    assert Happening(Event.UNREADABLE, None, {"record": "m-1"}).fields() == {"event": "unreadable", "record": "m-1"}
+    assert Event(EventType.UNREADABLE, None, {"record": "m-1"}).fields() == {"event": "unreadable", "record": "m-1"}
 
 
 def test_a_line_is_json_text(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_LAMBDA_LOG_FORMAT", raising=False)
-    (line,) = lines(caplog, Happening(Event.CLAIMED, MESSAGE, {"epoch": 5, "of": ObjectId}))
+    (line,) = lines(caplog, Event(EventType.CLAIMED, MESSAGE, {"epoch": 5, "of": ObjectId}))
     word, _, text = line.getMessage().partition(" ")
     assert word == "flowguard"
     assert json.loads(text) == {"event": "claimed", **PLACE, "epoch": 5, "of": str(ObjectId)}
@@ -65,18 +65,18 @@ def test_where_lambda_logs_json_the_fields_are_the_lines_own(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_LAMBDA_LOG_FORMAT", "JSON")
-    (line,) = lines(caplog, Happening(Event.CLAIMED, MESSAGE, {"epoch": 5}))
+    (line,) = lines(caplog, Event(EventType.CLAIMED, MESSAGE, {"epoch": 5}))
     assert line.getMessage() == "flowguard claimed"
     assert {name: vars(line)[name] for name in (*PLACE, "epoch", "event")} == {**PLACE, "epoch": 5, "event": "claimed"}
 
 
 @pytest.mark.parametrize("mode", ["JSON", "Text"])
-@pytest.mark.parametrize("event", Event)
+@pytest.mark.parametrize("event", EventType)
 def test_no_line_ever_shows_a_payload(
-    event: Event, mode: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    event: EventType, mode: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_LAMBDA_LOG_FORMAT", mode)
-    (line,) = lines(caplog, Happening(event, MESSAGE))
+    (line,) = lines(caplog, Event(event, MESSAGE))
     assert SECRET not in line.getMessage()
     assert SECRET not in repr({name: value for name, value in vars(line).items() if name != "msg"})
 
@@ -85,7 +85,7 @@ def test_a_line_repeats_no_long_text_and_no_control() -> None:
     """A destination refuses a message for ever: each delivery tells so, and the sender chose the texts."""
     long, hostile = "x" * 250_000, "a\x1b]52;c;\x07\u202e\ud800\nb"
     about = MESSAGE._replace(request_id=RequestId(long), stage=hostile)
-    fields = Happening(Event.BROKEN, about, {"why": long, "to": hostile, "epoch": 10**9, "none": None}).fields()
+    fields = Event(EventType.BROKEN, about, {"why": long, "to": hostile, "epoch": 10**9, "none": None}).fields()
     cut = f"{'x' * 500}… (cut, of 250,000 characters)"
     assert (fields["why"], fields["request_id"]) == (cut, cut)
     assert fields["to"] == fields["stage"] == "a\\x1b]52;c;\\x07\\u202e\\ud800\nb"
@@ -93,15 +93,15 @@ def test_a_line_repeats_no_long_text_and_no_control() -> None:
     json.dumps(fields, ensure_ascii=False).encode()
 
 
-@pytest.mark.parametrize("event", Event)
-def test_every_event_has_its_level(event: Event, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("event", EventType)
+def test_every_event_has_its_level(event: EventType, caplog: pytest.LogCaptureFixture) -> None:
     expected = logging.ERROR if event in ERRORS else logging.WARNING if event in WARNINGS else logging.INFO
-    (line,) = lines(caplog, Happening(event, MESSAGE))
+    (line,) = lines(caplog, Event(event, MESSAGE))
     assert line.levelno == expected
 
 
 def test_nothing_is_written_below_the_loggers_level(caplog: pytest.LogCaptureFixture) -> None:
-    assert lines(caplog, Happening(Event.CLAIMED, MESSAGE), logging.WARNING) == []
+    assert lines(caplog, Event(EventType.CLAIMED, MESSAGE), logging.WARNING) == []
 
 
 # -- other observers --------------------------------------------------------------------------------------------------
@@ -109,14 +109,18 @@ def test_nothing_is_written_below_the_loggers_level(caplog: pytest.LogCaptureFix
 
 def test_a_tally_counts() -> None:
     tally = Tally()
-    for event in (Event.CLAIMED, Event.SENT, Event.SENT):
-        tally(Happening(event, None))
-    assert (tally.count(Event.SENT), tally.count(Event.CLAIMED, Event.SENT), tally.count(Event.BUSY)) == (2, 3, 0)
+    for event in (EventType.CLAIMED, EventType.SENT, EventType.SENT):
+        tally(Event(event, None))
+    assert (
+        tally.count(EventType.SENT),
+        tally.count(EventType.CLAIMED, EventType.SENT),
+        tally.count(EventType.BUSY),
+    ) == (2, 3, 0)
 
 
 def test_several_observers_are_told_in_order() -> None:
     told: list[Any] = []
-    tell = all_of([lambda happening: told.append(("first", happening)), lambda happening: told.append("second")])
-    happening = Happening(Event.DONE, MESSAGE)
-    tell(happening)
-    assert told == [("first", happening), "second"]
+    tell = all_of([lambda event: told.append(("first", event)), lambda event: told.append("second")])
+    event = Event(EventType.DONE, MESSAGE)
+    tell(event)
+    assert told == [("first", event), "second"]

@@ -69,7 +69,7 @@ def test_completion_shows_every_name() -> None:
     [
         ("import flowguard", set()),
         ("from flowguard import Flow, Stage, Step, Done, RetryPolicy, Queue, Reject, Retry", {"pydantic"}),
-        ("from flowguard import Event, Happening, Verdict, Settings", {"pydantic"}),
+        ("from flowguard import Event, EventType, Verdict, Settings", {"pydantic"}),
         ("import flowguard.testing", set()),
         ("from flowguard.testing import sqs_event, step_for", {"pydantic"}),
     ],

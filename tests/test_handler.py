@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowguard.errors import NotProcessed, SettingsError
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.handler import lambda_handler
 from flowguard.ids import ObjectId
 from tests.scene import START, CloseOrder, Orders, PriceOrder, Scene, record, scene
@@ -58,7 +58,7 @@ def test_a_topic_gets_an_error_where_something_is_left_over_for_it_knows_no_part
         event["Records"][0]["Sns"]["MessageAttributes"] = {}
         with pytest.raises(NotProcessed, match="RuntimeError: down"):
             at.handler(event, Context())
-        assert at.told(Event.RETRIED) == 1
+        assert at.told(EventType.RETRIED) == 1
 
 
 def fail(step: Any) -> None:
@@ -70,7 +70,7 @@ def test_a_direct_invocation_is_an_entry_like_any_other_and_its_id_is_the_invoca
         answer = at.handler({"order_id": "o1"}, Context())
         assert answer == {"request_id": Context.aws_request_id, "verdict": "CLAIMED", "result": None}
         assert at.handler({"order_id": "o1"}, Context())["verdict"] == "DONE"
-        assert (at.priced(), at.told(Event.WEAK_ID)) == (1, 0)
+        assert (at.priced(), at.told(EventType.WEAK_ID)) == (1, 0)
 
 
 def test_whoever_invokes_the_last_stage_is_given_the_result_of_its_run_and_a_copy_is_given_it_again() -> None:
@@ -90,7 +90,7 @@ def test_one_bad_record_never_harms_the_others() -> None:
         answer = at.handler({"Records": [bad, stranger, good]}, Context())
         left = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
         assert left == {bad["messageId"], stranger["messageId"]}
-        assert (at.told(Event.UNREADABLE), at.told(Event.UNROUTABLE), at.priced()) == (1, 1, 1)
+        assert (at.told(EventType.UNREADABLE), at.told(EventType.UNROUTABLE), at.priced()) == (1, 1, 1)
 
 
 def test_an_error_of_an_invocation_repeats_no_long_text_and_no_control() -> None:
@@ -119,7 +119,7 @@ def test_with_little_time_left_no_further_record_is_begun() -> None:
     with scene() as at:
         other = at.message(object_id=ObjectId("o2"), body='{"order_id":"o2"}')
         assert at.deliver(at.message(), other, context=Hurried()) == [True, False]
-        assert at.told(Event.RETURNED) == 1
+        assert at.told(EventType.RETURNED) == 1
         assert at.item("o2") is None
 
 
@@ -144,7 +144,7 @@ def test_what_is_left_of_a_failed_invocation_is_named_by_its_id_or_else_by_its_p
 def test_a_function_serves_the_stages_it_names_and_no_others() -> None:
     with scene(Orders, CloseOrder) as at:
         assert at.deliver(at.message()) == [False]
-        assert at.told(Event.UNROUTABLE) == 1
+        assert at.told(EventType.UNROUTABLE) == 1
 
 
 def test_functions_in_a_row_hand_the_run_on() -> None:

@@ -49,7 +49,7 @@ LAYERS = (
     {"flow"},
     {"worker.routing", "worker.trust"},
     {"worker.ending", "worker.plan", "worker.ports"},
-    {"worker.dead_letters", "worker.telling", "worker.unsent"},
+    {"worker.dead_letters", "worker.emitter", "worker.unsent"},
     {"worker.dispatch", "worker.redrive"},
     {"worker.runtime"},
     {"worker.batch"},

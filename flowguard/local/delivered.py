@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.local.points import Point
 from flowguard.local.queues import Delivery
 from flowguard.local.trace import Sent, Trace, Written
@@ -41,7 +41,7 @@ class Delivered:
     acked: bool
     given_up: bool
     why: str | None
-    events: Mapping[Event, int]
+    events: Mapping[EventType, int]
 
     def as_json(self) -> dict[str, Any]:
         """Return the line as JSON. It has ids, names and counts, and no payload."""
@@ -55,7 +55,7 @@ def delivered(
 ) -> Delivered:
     """Build the line of a delivery that has ended."""
     m = trace.message
-    events = [happening.event for happening in trace.happenings]
+    events = [event.type for event in trace.events]
     return Delivered(
         at=at,
         record=delivery.message_id,
@@ -101,19 +101,19 @@ class Counts:
     def of(cls, messages: int, rows: Iterable[Delivered]) -> Counts:
         rows = list(rows)
 
-        def told(*events: Event) -> int:
+        def told(*events: EventType) -> int:
             return sum(row.events.get(event, 0) for row in rows for event in events)
 
         return cls(
             messages=messages,
             deliveries=len(rows),
-            executions=told(Event.CLAIMED),
+            executions=told(EventType.CLAIMED),
             effects=sum(len(row.writes) for row in rows),
-            duplicates=told(Event.DONE, Event.DUPLICATE),
-            overtaken=told(Event.STALE, Event.SUPERSEDED, Event.IGNORED),
-            fenced=told(Event.FENCED),
+            duplicates=told(EventType.DONE, EventType.DUPLICATE),
+            overtaken=told(EventType.STALE, EventType.SUPERSEDED, EventType.IGNORED),
+            fenced=told(EventType.FENCED),
             refused_writes=sum(len(row.refused) for row in rows),
-            retried=told(Event.RETRIED),
+            retried=told(EventType.RETRIED),
             sent=sum(len(row.sends) for row in rows),
             crashes=sum(row.crash is not None for row in rows),
         )

@@ -9,25 +9,25 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from flowguard.aws.writes import from_item
-from flowguard.events import Event, Happening
+from flowguard.events import Event, EventType
 from flowguard.local.calls import ApiCall, Proceed, Response
 from flowguard.local.supply import queue_name
 from flowguard.protocol.verdicts import Verdict
 from flowguard.wire.message import REQUEST_ID, Message
 
-VERDICTS = {Event(verdict.value.lower()): verdict.value for verdict in Verdict} | {
-    Event.UNREADABLE: "UNREADABLE",
-    Event.UNROUTABLE: "UNROUTABLE",
-    Event.UNTRUSTED: "UNTRUSTED",
-    Event.RETURNED: "RETURNED",
+VERDICTS = {EventType(verdict.value.lower()): verdict.value for verdict in Verdict} | {
+    EventType.UNREADABLE: "UNREADABLE",
+    EventType.UNROUTABLE: "UNROUTABLE",
+    EventType.UNTRUSTED: "UNTRUSTED",
+    EventType.RETURNED: "RETURNED",
 }
 OUTCOMES = {
-    Event.COMMITTED: "committed",
-    Event.COMPLETED: "completed",
-    Event.FENCED: "fenced",
-    Event.RETRIED: "retried",
-    Event.FAILED: "failed",
-    Event.BROKEN: "broken",
+    EventType.COMMITTED: "committed",
+    EventType.COMPLETED: "completed",
+    EventType.FENCED: "fenced",
+    EventType.RETRIED: "retried",
+    EventType.FAILED: "failed",
+    EventType.BROKEN: "broken",
 }
 _BATCHES = {"SendMessageBatch": "Entries", "PublishBatch": "PublishBatchRequestEntries", "PutEvents": "Entries"}
 _SINGLE = {"SendMessage", "Publish", "Invoke"}
@@ -56,31 +56,31 @@ class Sent:
 class Trace:
     """What happened during one delivery. ``message`` is known once its claim is requested."""
 
-    happenings: list[Happening] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     writes: list[Written] = field(default_factory=list)
     refused: list[Written] = field(default_factory=list)
     sends: list[Sent] = field(default_factory=list)
     calls: int = 0
     message: Message | None = None
 
-    def told(self, happening: Happening) -> None:
-        self.happenings.append(happening)
-        self.message = happening.message or self.message
+    def told(self, event: Event) -> None:
+        self.events.append(event)
+        self.message = event.message or self.message
 
     @property
     def verdict(self) -> str | None:
         """Return the answer of the claim, or why there was none."""
-        return next((VERDICTS[one.event] for one in self.happenings if one.event in VERDICTS), None)
+        return next((VERDICTS[one.type] for one in self.events if one.type in VERDICTS), None)
 
     @property
     def outcome(self) -> str | None:
         """Return the result of the work. None where none was done."""
-        return next((OUTCOMES[one.event] for one in self.happenings if one.event in OUTCOMES), None)
+        return next((OUTCOMES[one.type] for one in self.events if one.type in OUTCOMES), None)
 
     @property
     def why(self) -> str | None:
         """Return the reason or error that was reported last."""
-        reasons = [one.facts.get("why") or one.facts.get("error") for one in self.happenings]
+        reasons = [one.facts.get("why") or one.facts.get("error") for one in self.events]
         return next((str(reason) for reason in reversed(reasons) if reason), None)
 
 
@@ -111,10 +111,10 @@ class Watch:
         trace.sends.extend(sent(call, answer))
         return answer
 
-    def tell(self, happening: Happening) -> None:
+    def tell(self, event: Event) -> None:
         """Add a runtime event to the current record's trace."""
         if self.open:
-            self.open[-1].told(happening)
+            self.open[-1].told(event)
 
 
 def written(call: ApiCall, keys: Mapping[str, str]) -> list[Written]:

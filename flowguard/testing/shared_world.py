@@ -11,7 +11,7 @@ from typing import Self
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services, aws_store
-from flowguard.events import Happening
+from flowguard.events import Event
 from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
@@ -97,12 +97,12 @@ class SharedWorld(World):
                 return None
             self.clock.move_to(min(moments))
 
-    def _tell(self, happening: Happening) -> None:
+    def _tell(self, event: Event) -> None:
         """Record the error of a failure while the runtime handles it. It still has its traceback then."""
         error = sys.exception()
         if error is not None and error is not self._outside:
             self._raised.append(error)
-        self._watch.tell(happening)
+        self._watch.tell(event)
 
     def _post(self, call: ApiCall, proceed: Proceed, /) -> Response:
         answer = proceed()

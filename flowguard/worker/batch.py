@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from flowguard.errors import EnvelopeError, RunFailed, Untrusted
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.dispatch import dispatch
+from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Budget, Services
 from flowguard.worker.routing import Arrival, Routes, Unroutable
 from flowguard.worker.runtime import Runtime
-from flowguard.worker.telling import Teller
 from flowguard.worker.trust import Trust
 
 DISPATCH_RESERVE_MS = 1_000
@@ -45,8 +45,8 @@ class Batch:
         self._budget = budget
         self._given_up = given_up
         self._trust = Trust(services.signer, function_arn)
-        self._teller = Teller(services.observer)
-        self._runtime = Runtime(services, self._teller)
+        self._emitter = Emitter(services.observer)
+        self._runtime = Runtime(services, self._emitter)
         self._now_at: Arrival | None = None
 
     def run(self, envelopes: Sequence[Envelope]) -> list[Ending]:
@@ -65,11 +65,11 @@ class Batch:
                     continue
                 ending = self._ending(envelope, first=not endings)
                 if group is not None:
-                    [ending] = dispatch(self._services, self._teller, [ending])
+                    [ending] = dispatch(self._services, self._emitter, [ending])
                     ending = ending._replace(sends=())
                     held.update(() if ending.ack else {group})
                 endings.append(ending)
-            return dispatch(self._services, self._teller, endings)
+            return dispatch(self._services, self._emitter, endings)
 
     def _ending(self, envelope: Envelope, *, first: bool) -> Ending:
         """Take one envelope through its stage. Whatever goes wrong outside a stage leaves the record in its queue."""
@@ -81,13 +81,13 @@ class Batch:
             return self._runtime.work(arrival, self._budget)
         except Exception as error:  # a service, the network, a setting: kept, reported, delivered again by the queue
             why = f"{type(error).__name__}: {error}"
-            self._teller.tell(_event_of(error), arrival, record=envelope.message_id, **_field(error), why=why)
+            self._emitter.emit(_event_of(error), arrival, record=envelope.message_id, **_field(error), why=why)
             return Ending(envelope=envelope, ack=False, why=why)
 
     def _arrival(self, envelope: Envelope) -> Arrival:
         arrival = self._routes.resolve(envelope, self._services.clock.now(), self._trust)
         if arrival.weak_id:
-            self._teller.tell(Event.WEAK_ID, arrival)
+            self._emitter.emit(EventType.WEAK_ID, arrival)
         if self._given_up and arrival.problem is None:
             why = "SQS gave the message up: its function was killed, or could not answer, each time it was delivered"
             return arrival._replace(problem=RunFailed(why))
@@ -101,7 +101,7 @@ class Batch:
         return left > DISPATCH_RESERVE_MS + (timeout or timedelta(0)) // timedelta(milliseconds=1)
 
     def _returned(self, envelope: Envelope, why: str) -> Ending:
-        self._teller.tell(Event.RETURNED, None, record=envelope.message_id, why=why)
+        self._emitter.emit(EventType.RETURNED, None, record=envelope.message_id, why=why)
         return Ending(envelope=envelope, ack=False, why=why)
 
     @contextmanager
@@ -112,7 +112,7 @@ class Batch:
             yield
             return
         call_off = self._services.alarm(
-            max(left - WARNING_MS, 0), lambda: self._teller.tell(Event.TIME_SHORT, self._now_at, ms=WARNING_MS)
+            max(left - WARNING_MS, 0), lambda: self._emitter.emit(EventType.TIME_SHORT, self._now_at, ms=WARNING_MS)
         )
         try:
             yield
@@ -124,9 +124,9 @@ def _field(error: Exception) -> dict[str, str]:
     return {"field": error.field} if isinstance(error, Untrusted) else {}
 
 
-def _event_of(error: Exception) -> Event:
+def _event_of(error: Exception) -> EventType:
     if isinstance(error, Unroutable):
-        return Event.UNROUTABLE
+        return EventType.UNROUTABLE
     if isinstance(error, Untrusted):
-        return Event.UNTRUSTED
-    return Event.UNREADABLE if isinstance(error, EnvelopeError) else Event.BROKEN
+        return EventType.UNTRUSTED
+    return EventType.UNREADABLE if isinstance(error, EnvelopeError) else EventType.BROKEN

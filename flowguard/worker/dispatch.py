@@ -9,9 +9,9 @@ from flowguard.errors import Reject
 from flowguard.flow import AnyFlow
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.wire.message import ErrorNote, Message
+from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Refusal, Services
-from flowguard.worker.telling import Teller
 from flowguard.worker.unsent import park
 
 
@@ -23,7 +23,7 @@ class Due(NamedTuple):
     message: Message
 
 
-def dispatch(services: Services, teller: Teller, endings: list[Ending]) -> list[Ending]:
+def dispatch(services: Services, emitter: Emitter, endings: list[Ending]) -> list[Ending]:
     """Send all side messages, then what carries each run on. A record whose sends were not all taken is not acked.
 
     ::
@@ -34,10 +34,10 @@ def dispatch(services: Services, teller: Teller, endings: list[Ending]) -> list[
 
     The order matters: the claim of the next hop clears the outbox, because its message was the last of it.
     """
-    return _send(services, teller, _send(services, teller, endings, last=False), last=True)
+    return _send(services, emitter, _send(services, emitter, endings, last=False), last=True)
 
 
-def _send(services: Services, teller: Teller, endings: list[Ending], *, last: bool) -> list[Ending]:
+def _send(services: Services, emitter: Emitter, endings: list[Ending], *, last: bool) -> list[Ending]:
     due = [
         (place, Due(send, ending.arrival.flow, ending.arrival.message))
         for place, ending in enumerate(endings)
@@ -47,7 +47,7 @@ def _send(services: Services, teller: Teller, endings: list[Ending], *, last: bo
     ]
     if not due:
         return endings
-    refused = send_or_park(services, teller, [one for _, one in due])
+    refused = send_or_park(services, emitter, [one for _, one in due])
     answered = list(endings)
     for number, refusal in refused.items():
         place, (send, _, _) = due[number]
@@ -55,11 +55,11 @@ def _send(services: Services, teller: Teller, endings: list[Ending], *, last: bo
     return answered
 
 
-def send_or_park(services: Services, teller: Teller, due: Sequence[Due]) -> Mapping[int, Refusal]:
+def send_or_park(services: Services, emitter: Emitter, due: Sequence[Due]) -> Mapping[int, Refusal]:
     """Send everything; what is refused for good goes to the dead letters. The answer has what neither of them took."""
     refused = services.sender.send([one.send for one in due])
     for number, one in enumerate(due):
-        teller.sent(one.message, one.send, refused.get(number))
+        emitter.sent(one.message, one.send, refused.get(number))
     left = {number: refusal for number, refusal in refused.items() if not refusal.final}
     letters: dict[int, Due] = {}
     for number, refusal in refused.items():
@@ -69,7 +69,7 @@ def send_or_park(services: Services, teller: Teller, due: Sequence[Due]) -> Mapp
             letters[number] = due[number]._replace(send=_letter(services, due[number], refusal))
         except Reject as error:
             left[number] = refusal._replace(why=f"{refusal.why}; it cannot be parked: {error}")
-    return {**left, **_park(services, teller, due, letters, refused)}
+    return {**left, **_park(services, emitter, due, letters, refused)}
 
 
 def _letter(services: Services, one: Due, refusal: Refusal) -> Send:
@@ -81,7 +81,7 @@ def _letter(services: Services, one: Due, refusal: Refusal) -> Send:
 
 def _park(
     services: Services,
-    teller: Teller,
+    emitter: Emitter,
     due: Sequence[Due],
     letters: Mapping[int, Due],
     refused: Mapping[int, Refusal],
@@ -92,7 +92,7 @@ def _park(
     answer = services.sender.send([letter.send for letter in letters.values()])
     failed = {number: answer[place] for place, number in enumerate(letters) if place in answer}
     for number, letter in letters.items():
-        teller.sent(letter.message, letter.send, failed.get(number))
+        emitter.sent(letter.message, letter.send, failed.get(number))
         if number not in failed:
-            teller.parked(due[number].message, due[number].send, refused[number].why)
+            emitter.parked(due[number].message, due[number].send, refused[number].why)
     return failed

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, assert_never
 
 from flowguard.errors import ConditionFailed, Reject, RunFailed, SendFailed, TextGone
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.failure import Again, Attempt, Never, after_failure
 from flowguard.ids import Owner
 from flowguard.payloads import decode
@@ -19,11 +19,11 @@ from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY
 from flowguard.step import Step
 from flowguard.wire.message import ErrorNote
 from flowguard.worker.dispatch import Due, send_or_park
+from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.plan import Planner, dead_letter, expires_at, retried
 from flowguard.worker.ports import Budget, Services
 from flowguard.worker.routing import Arrival
-from flowguard.worker.telling import Teller
 
 LEASE_WITHOUT_LAMBDA = timedelta(seconds=30)
 """How long a claim holds where no Lambda says how long it has, and the stage names no timeout."""
@@ -34,9 +34,9 @@ _MILLISECOND = timedelta(milliseconds=1)
 class Runtime:
     """Takes one message through its stage. Holds nothing of it afterwards."""
 
-    def __init__(self, services: Services, teller: Teller) -> None:
+    def __init__(self, services: Services, emitter: Emitter) -> None:
         self.services = services
-        self._teller = teller
+        self._emitter = emitter
 
     def work(self, arrival: Arrival, budget: Budget) -> Ending:
         """Take one message through its stage.
@@ -51,7 +51,7 @@ class Runtime:
             return self._dead(arrival, error, None)
         if isinstance(claim, Refused):
             return self._refused(arrival, claim)
-        self._teller.claimed(arrival, claim)
+        self._emitter.claimed(arrival, claim)
         with self._given_back(arrival, claim):
             self._flush(arrival, claim)
             try:
@@ -115,20 +115,25 @@ class Runtime:
         try:
             sends = outbox.left_by_another(arrival.message.request_id, horizon)
         except TextGone as gone:  # a lost text of another run cannot keep this one from its work
-            self._teller.tell(Event.LOST, arrival, for_request=outbox.request_id, why=str(gone))
+            self._emitter.emit(EventType.LOST, arrival, for_request=outbox.request_id, why=str(gone))
             return
         if not sends:
             return
         theirs = arrival.message._replace(request_id=outbox.request_id)
         due = [Due(send, arrival.flow, theirs) for send in sends]
-        refused = send_or_park(self.services, self._teller, due)
+        refused = send_or_park(self.services, self._emitter, due)
         if failures := {str(sends[place].to): why for place, (why, final) in refused.items() if not final}:
             raise SendFailed(failures)
         for place, (why, _) in refused.items():
-            self._teller.tell(
-                Event.LOST, arrival, for_request=outbox.request_id, to=str(sends[place].to), id=sends[place].id, why=why
+            self._emitter.emit(
+                EventType.LOST,
+                arrival,
+                for_request=outbox.request_id,
+                to=str(sends[place].to),
+                id=sends[place].id,
+                why=why,
             )
-        self._teller.tell(Event.FLUSHED, arrival, sends=len(sends) - len(refused), for_request=outbox.request_id)
+        self._emitter.emit(EventType.FLUSHED, arrival, sends=len(sends) - len(refused), for_request=outbox.request_id)
 
     def _handle(self, arrival: Arrival, claim: Claim) -> Commit:
         """Run the stage. Nothing that it asked for has happened when this returns."""
@@ -150,7 +155,7 @@ class Runtime:
     def _refused(self, arrival: Arrival, refused: Refused) -> Ending:
         """Handle a claim that was refused. No second read is needed: the answer brought the item along."""
         verdict, item = refused.verdict, refused.item
-        self._teller.tell(Event(verdict.value.lower()), arrival)
+        self._emitter.emit(EventType(verdict.value.lower()), arrival)
         match verdict:
             case Verdict.DONE if item is not None:
                 return self._done(arrival, item)
@@ -181,10 +186,10 @@ class Runtime:
     def _answered(self, arrival: Arrival, commit: Commit, answer: Committed | Fenced) -> Ending:
         """Return what the answer to a commit means for the record."""
         if isinstance(answer, Committed):
-            self._teller.committed(arrival, commit)
+            self._emitter.committed(arrival, commit)
             sends = commit.outbox.sends if commit.outbox is not None else ()
             return acked(arrival, Verdict.CLAIMED, sends, commit.result)
-        self._teller.tell(Event.FENCED, arrival, by=answer.by.value)
+        self._emitter.emit(EventType.FENCED, arrival, by=answer.by.value)
         match answer.by:
             case FencedBy.NEWER_RUN:
                 return acked(arrival, Verdict.SUPERSEDED)
@@ -226,7 +231,7 @@ class Runtime:
         except Reject as refusal:
             letter, told = self._planner(arrival, claim).without_letter(commit)
             due = Due(letter, arrival.flow, arrival.message)
-            if refused := send_or_park(self.services, self._teller, [due]):
+            if refused := send_or_park(self.services, self._emitter, [due]):
                 raise SendFailed({str(letter.to): refused[0].why}) from refusal
             try:
                 return self._answered(arrival, told, store.commit(claim, told))
@@ -237,9 +242,9 @@ class Runtime:
         """Send a new message for the same hop, one attempt later. One that its queue refuses for good ends the run."""
         again = retried(arrival.message.again(note), arrival.envelope, delay, self.services.signer)
         refusal = self.services.sender.send([again]).get(0)
-        self._teller.sent(arrival.message, again, refusal)
+        self._emitter.sent(arrival.message, again, refusal)
         if refusal is None:
-            self._teller.tell(Event.RETRIED, arrival, error=note.type, delay=delay)
+            self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
             return acked(arrival, Verdict.CLAIMED)
         if refusal.final:
             return self._end(arrival, claim, note.because(f"its retry cannot be sent: {refusal.why}"))
@@ -252,13 +257,13 @@ class Runtime:
         """
         self.services.store.release(claim, self.services.clock.now(), failed=True)
         self.services.sender.postpone(arrival.envelope, delay)
-        self._teller.tell(Event.RETRIED, arrival, error=note.type, delay=delay)
+        self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
         return kept(arrival, Verdict.CLAIMED, str(note))
 
     def _dead(self, arrival: Arrival, error: Reject, verdict: Verdict | None) -> Ending:
         """Send a message that has no run to end straight to the dead letters."""
         note = ErrorNote.of(error, self.services.clock.now())
-        self._teller.tell(Event.FAILED, arrival, error=note.type, why=note.text)
+        self._emitter.emit(EventType.FAILED, arrival, error=note.type, why=note.text)
         letter = dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self.services.signer)
         return acked(arrival, verdict, (letter,))
 

@@ -15,7 +15,7 @@ from flowguard.aws.schedules import Schedules, schedule_name
 from flowguard.clock import ManualClock
 from flowguard.destinations import Queue
 from flowguard.errors import Retry
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.flow import Flow
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from flowguard.local.embedded import EmbeddedAWS
@@ -124,7 +124,7 @@ def test_a_retry_in_an_hour_comes_back_as_the_same_request_one_attempt_later() -
         with_role(at)
         at.script.pricing = ask_for_an_hour
         assert at.deliver(at.message()) == [True]
-        [told] = [h for h in at.tally.happenings if h.event is Event.RETRIED]
+        [told] = [h for h in at.tally.events if h.type is EventType.RETRIED]
         assert told.facts["delay"] == 3_600
         record = {
             "messageId": "m-2",
@@ -155,7 +155,7 @@ def test_a_retry_that_can_never_be_scheduled_ends_its_run_and_names_the_setting(
         at.aws.create_queue("orders-dead-letters")
         at.script.pricing = ask_for_an_hour
         assert at.deliver(at.message()) == [True]
-        [told] = [h for h in at.tally.happenings if h.event is Event.FAILED]
+        [told] = [h for h in at.tally.events if h.type is EventType.FAILED]
         assert "its retry cannot be sent" in told.facts["why"]
         assert "FLOWGUARD_SCHEDULER_ROLE" in told.facts["why"]
         [letter] = at.sent("orders-dead-letters")

@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from flowguard import Done, Outcome, Reject, Retry, Step
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.local.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.local.embedded import EmbeddedAWS
 from flowguard.local.virtual import VirtualTime
@@ -79,7 +79,7 @@ class Shop:
 
     def delays(self) -> list[int]:
         """What each retry waited for."""
-        return [one.facts["delay"] for one in self.world.tally.happenings if one.event is Event.RETRIED]
+        return [one.facts["delay"] for one in self.world.tally.events if one.type is EventType.RETRIED]
 
     def _url(self, queue: str) -> str:
         return self.aws.client("sqs").get_queue_url(QueueName=queue)["QueueUrl"]
@@ -217,7 +217,7 @@ def test_a_flaky_gateway_is_asked_again_after_exact_delays_and_the_payment_is_bo
     assert shop.world.deliver("failures/01-flaky-gateway.json") == OK
     for seconds, attempts in [(29, 1), (1, 2), (19, 2), (1, 3)]:
         shop.wait(seconds)
-        assert shop.world.count(Event.RETRIED, Event.COMMITTED) == attempts
+        assert shop.world.count(EventType.RETRIED, EventType.COMMITTED) == attempts
     assert shop.delays() == [30, 20]
     payment = shop.world.item("payments", "pay-3001")
     assert payment is not None
@@ -260,11 +260,11 @@ def test_copies_change_nothing_and_the_payment_is_booked_once(shop: Shop) -> Non
     shop.world.deliver("failures/01-flaky-gateway.json")
     shop.wait(30)
     assert shop.world.deliver("failures/01-flaky-gateway.json") == OK
-    assert shop.world.count(Event.DUPLICATE) == 1
+    assert shop.world.count(EventType.DUPLICATE) == 1
     shop.move(20)
     shop.world.work(copies=3)
     assert shop.balance() == Decimal("20.00")
-    assert shop.world.count(Event.COMMITTED, Event.COMPLETED) == 2
+    assert shop.world.count(EventType.COMMITTED, EventType.COMPLETED) == 2
 
 
 def test_what_a_failed_attempt_recorded_is_not_applied(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,15 +348,15 @@ def test_a_payload_that_names_no_payment_it_could_be_is_a_dead_letter_without_a_
     assert said.first_error is not None
     assert said.first_error.text.startswith("the payload of charge-card is no PaymentRequested: amount:")
     assert "plenty" not in said.first_error.text, "payloads are not quoted"
-    assert shop.world.count(Event.CLAIMED) == 0
+    assert shop.world.count(EventType.CLAIMED) == 0
 
 
 def test_a_request_from_the_far_future_stays_with_its_queue(shop: Shop) -> None:
     (record,) = sample("09-from-the-future.json")["Records"]
     answer = shop.world.deliver("failures/09-from-the-future.json")
     assert answer == {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
-    (told,) = shop.world.tally.happenings
-    assert told.event is Event.UNREADABLE
+    (told,) = shop.world.tally.events
+    assert told.type is EventType.UNREADABLE
     assert "attributes.requestedat" in told.facts["why"]
     assert "is the sender's clock right?" in told.facts["why"]
     assert shop.take(DEAD) == []
@@ -366,8 +366,8 @@ def test_a_request_at_a_stage_that_the_flow_does_not_have_stays_with_its_queue_a
     (record,) = sample("07-unknown-stage.json")["Records"]
     answer = shop.world.deliver("failures/07-unknown-stage.json")
     assert answer == {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
-    (told,) = shop.world.tally.happenings
-    assert (told.event, told.facts["field"]) == (Event.UNTRUSTED, "attributes.flowstage")
+    (told,) = shop.world.tally.events
+    assert (told.type, told.facts["field"]) == (EventType.UNTRUSTED, "attributes.flowstage")
     assert "a first hop at 'refund-card', where no request enters take-payment" in told.facts["why"]
     assert shop.take(DEAD) == []
 
@@ -421,7 +421,7 @@ def test_a_dead_letter_sent_back_twice_books_once(shop: Shop, repair: Callable[[
         shop.send("payments", letter)
         shop.wait(0)
     assert shop.balance() == Decimal("20.00")
-    assert shop.world.count(Event.DONE) == 1
+    assert shop.world.count(EventType.DONE) == 1
 
 
 def test_a_dead_letter_sent_back_too_early_comes_again_with_the_next_number(shop: Shop) -> None:
@@ -448,7 +448,7 @@ def test_a_redrive_of_what_a_newer_request_has_replaced_changes_nothing(shop: Sh
     shop.send("payments", letter)
     shop.wait(0)
     assert (shop.world.run("pay-3003"), shop.world.item("payments", "pay-3003"), shop.balance()) == before
-    assert shop.world.count(Event.STALE) == 1
+    assert shop.world.count(EventType.STALE) == 1
     assert before[0].request_id == "pay-3003-request-2"
     assert shop.balance() == Decimal("20.00")
 
@@ -458,7 +458,7 @@ def test_while_a_payment_is_under_way_another_request_for_it_is_turned_away(shop
     shop.world.enter(event)
     event["Records"][0]["messageAttributes"]["uniquerequestid"]["stringValue"] = "pay-3001-request-2"
     shop.world.enter(event)
-    assert shop.world.count(Event.IGNORED) == 1
+    assert shop.world.count(EventType.IGNORED) == 1
     shop.wait(30)
     shop.wait(20)
     assert shop.world.run("pay-3001").request_id == "pay-3001-request-1"
@@ -492,7 +492,7 @@ def test_a_failed_record_of_a_fifo_queue_holds_up_its_group_and_no_other(shop: S
     }
     assert hidden.seconds == {first["receiptHandle"]: 30}
     assert sent_to("payments.fifo", calls) == [], "a copy would come after the second record"
-    assert shop.world.count(Event.RETURNED) == 1
+    assert shop.world.count(EventType.RETURNED) == 1
     shop.wait(30)
     assert (shop.balance("tea-shop"), shop.balance("cup-shop")) == (None, Decimal("7.50"))
     first["attributes"]["ApproximateReceiveCount"] = second["attributes"]["ApproximateReceiveCount"] = "2"

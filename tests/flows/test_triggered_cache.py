@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flowguard import Done, Reject
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.local.calls import intercept
 from flowguard.local.embedded import EmbeddedAWS
 from flowguard.protocol.run import Status
@@ -113,7 +113,7 @@ def test_duplicates_of_every_message_change_nothing(world: World) -> None:
     assert entry(world) == before
     assert len(world.messages("cache-subscribers")) == 1
     assert len(world.messages("cache-completed")) == 1
-    assert world.count(Event.COMMITTED, Event.COMPLETED) == 3
+    assert world.count(EventType.COMMITTED, EventType.COMPLETED) == 3
 
 
 @pytest.mark.parametrize("stages_done", [0, 1])
@@ -124,8 +124,8 @@ def test_a_cache_that_is_reset_while_being_processed_shows_the_newer_content(wor
     world.work()
     assert (entry(world)["status"], entry(world)["revision"]) == ("READY", 2)
     assert [told["revision"] for told in world.messages("cache-subscribers").values()] == [2]
-    assert world.count(Event.TOOK_OVER) == 1
-    assert world.count(Event.SUPERSEDED) == 1
+    assert world.count(EventType.TOOK_OVER) == 1
+    assert world.count(EventType.SUPERSEDED) == 1
 
 
 def test_the_old_runs_late_write_is_fenced(world: World) -> None:
@@ -139,7 +139,7 @@ def test_the_old_runs_late_write_is_fenced(world: World) -> None:
 
     with intercept(Meanwhile("TransactWriteItems", reset_and_rebuild)):
         world.work("cache-to-publish")
-    assert world.count(Event.FENCED) == 1
+    assert world.count(EventType.FENCED) == 1
     assert (entry(world)["status"], entry(world)["revision"]) == ("READY", 2)
     assert [told["revision"] for told in world.messages("cache-subscribers").values()] == [2]
     run = world.run("page/tea")
@@ -155,7 +155,7 @@ def test_a_first_stage_that_was_overtaken_does_not_mark_the_entry(world: World) 
 
     with intercept(Meanwhile("TransactWriteItems", reset_and_rebuild)):
         assert world.deliver("triggered_cache/01-reset.json") == {"batchItemFailures": []}
-    assert world.count(Event.FENCED) == 1
+    assert world.count(EventType.FENCED) == 1
     assert (entry(world)["status"], entry(world)["request_id"]) == ("READY", "page-tea-reset-2")
 
 
@@ -166,7 +166,7 @@ def test_an_older_reset_that_comes_late_is_dropped(world: World) -> None:
     assert world.deliver("triggered_cache/04-older.json") == {"batchItemFailures": []}
     world.work()
     assert entry(world) == before
-    assert world.count(Event.STALE) == 1
+    assert world.count(EventType.STALE) == 1
 
 
 def test_a_change_published_to_a_topic_and_a_direct_invocation_enter_too(world: World) -> None:

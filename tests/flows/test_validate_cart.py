@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from flowguard import Done, Reject
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.local.calls import intercept
 from flowguard.local.embedded import EmbeddedAWS
 from flowguard.protocol.run import Status
@@ -139,7 +139,7 @@ def test_duplicates_of_every_message_change_nothing(world: World) -> None:
     assert confirmed(world) == 1
     assert len(world.messages("emails")) == 1
     assert len(world.messages(REPLIES)) == 1
-    assert world.count(Event.COMMITTED, Event.COMPLETED) == 3
+    assert world.count(EventType.COMMITTED, EventType.COMPLETED) == 3
 
 
 @pytest.mark.parametrize("committed", [False, True])
@@ -151,7 +151,7 @@ def test_a_worker_that_dies_at_its_commit_is_made_good_by_the_next_delivery(worl
     world.deliver("validate_cart/02-duplicate.json")
     world.work()
     assert confirmed(world) == 1
-    assert world.count(Event.COMMITTED, Event.COMPLETED) == (2 if committed else 3)  # the dead tell nothing
+    assert world.count(EventType.COMMITTED, EventType.COMPLETED) == (2 if committed else 3)  # the dead tell nothing
 
 
 def test_a_newer_request_takes_over_and_only_it_is_confirmed(world: World) -> None:
@@ -164,8 +164,8 @@ def test_a_newer_request_takes_over_and_only_it_is_confirmed(world: World) -> No
     assert (cart["status"], cart["total"]) == ("CONFIRMED", Decimal("36.60"))
     assert confirmed(world) == 1
     assert [mail["total"] for mail in world.messages("emails").values()] == ["36.60"]
-    assert world.count(Event.TOOK_OVER) == 1
-    assert world.count(Event.SUPERSEDED) == 1
+    assert world.count(EventType.TOOK_OVER) == 1
+    assert world.count(EventType.SUPERSEDED) == 1
 
 
 @pytest.mark.parametrize("ended", [False, True])
@@ -179,7 +179,7 @@ def test_an_older_request_that_comes_late_is_dropped(world: World, ended: bool) 
     assert cart is not None
     assert (cart["request_id"], cart["total"]) == ("cart-2001-request-2", Decimal("36.60"))
     assert confirmed(world) == 1
-    assert world.count(Event.STALE) == 1
+    assert world.count(EventType.STALE) == 1
 
 
 def test_a_stale_workers_business_writes_are_refused_together_with_its_state(world: World) -> None:
@@ -188,7 +188,7 @@ def test_a_stale_workers_business_writes_are_refused_together_with_its_state(wor
     world.work("carts-to-check")
     with intercept(Meanwhile("TransactWriteItems", lambda: world.deliver("validate_cart/03-newer.json"))):
         world.work("carts-to-confirm")
-    assert world.count(Event.FENCED) == 1
+    assert world.count(EventType.FENCED) == 1
     cart = world.item("carts", "cart-2001")
     assert cart is not None
     assert (cart["status"], cart["request_id"]) == ("PRICED", "cart-2001-request-2")
@@ -210,7 +210,7 @@ def test_a_cart_published_to_the_topic_runs_under_the_notifications_id(world: Wo
     cart = world.item("carts", "cart-2002")
     assert cart is not None
     assert (cart["status"], cart["total"]) == ("CONFIRMED", Decimal("36.40"))
-    assert world.count(Event.WEAK_ID) == 0
+    assert world.count(EventType.WEAK_ID) == 0
 
 
 def test_a_direct_invocation_is_answered_at_once(world: World) -> None:
@@ -234,7 +234,7 @@ def test_an_empty_cart_ends_in_the_dead_letters_and_whoever_asked_is_told(world:
 def test_a_payload_that_does_not_validate_starts_no_run(world: World) -> None:
     assert world.deliver("validate_cart/08-bad-payload.json") == {"batchItemFailures": []}
     assert list(world.messages("validate-cart-dead-letters")) == ["cart-2005-request-1"]
-    assert world.count(Event.CLAIMED) == 0
+    assert world.count(EventType.CLAIMED) == 0
 
 
 def test_one_bad_record_does_not_harm_the_others_of_its_batch(world: World) -> None:

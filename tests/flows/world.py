@@ -12,7 +12,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services, aws_store
 from flowguard.aws.writes import from_item, to_item
 from flowguard.clock import ManualClock
-from flowguard.events import Event, Tally
+from flowguard.events import EventType, Tally
 from flowguard.ids import SeededIds
 from flowguard.local.calls import ApiCall, Proceed, Response
 from flowguard.local.embedded import EmbeddedAWS
@@ -102,7 +102,7 @@ class World:
             found |= {one["MessageAttributes"]["uniquerequestid"]["StringValue"]: one["Body"] for one in taken}
         return {own: json.loads(body) for own, body in found.items()}
 
-    def count(self, *events: Event) -> int:
+    def count(self, *events: EventType) -> int:
         return self.tally.count(*events)
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from flowguard import Done, Flow, Outcome, Stage, Step, lambda_handler
-from flowguard.events import Event, Tally
+from flowguard.events import EventType, Tally
 from tests.engines.polling import comes_true
 from tests.proofs.soak.ground import Ground
 from tests.proofs.soak.mapping import Mapping
@@ -42,10 +42,10 @@ def test_of_fifty_copies_of_a_slow_message_none_is_given_up_and_one_is_executed(
     with ThreadPoolExecutor(1) as other:
         slow = Mapping(ground.clients.sqs, url, handler, LEASE, batch=1)
         first = other.submit(slow.once)
-        assert comes_true(lambda: tally.count(Event.CLAIMED) == 1)
+        assert comes_true(lambda: tally.count(EventType.CLAIMED) == 1)
         busy = Mapping(ground.clients.sqs, url, handler, LEASE)
         assert comes_true(lambda: busy.once() == 0 and ground.waiting("slow") == 0, seconds=15)
         first.result()
-    assert (tally.count(Event.CLAIMED), tally.count(Event.BUSY)) == (1, COPIES)
+    assert (tally.count(EventType.CLAIMED), tally.count(EventType.BUSY)) == (1, COPIES)
     assert ground.rows("slow-effects")["s1"]["applied"] == 1
     assert ground.waiting("slow-given-up") == 0

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from flowguard import PER_REQUEST, Done, Fixed, Flow, Outcome, RetryPolicy, Stage, Step, lambda_handler
-from flowguard.events import Event, Tally
+from flowguard.events import EventType, Tally
 from flowguard.protocol.run import Status
 from tests.engines.polling import comes_true
 from tests.proofs.soak.ground import Ground
@@ -59,8 +59,8 @@ def test_the_order_in_a_group_is_kept_over_a_record_that_fails_twice_and_other_g
     assert [name for name, _ in red] == ["r1", "r1", "r1", "r2", "r3"]
     assert [attempt for name, attempt in red if name == "r1"] == [1, 2, 3], "the item says the attempt"
     assert HANDLED.index(("b2", 1)) < HANDLED.index(("r1", 2)), "blue did not wait for red"
-    assert (tally.count(Event.COMPLETED), tally.count(Event.FAILED)) == (5, 0)
-    assert tally.count(Event.SENT) == 0, "no copies: the record itself comes again"
+    assert (tally.count(EventType.COMPLETED), tally.count(EventType.FAILED)) == (5, 0)
+    assert tally.count(EventType.SENT) == 0, "no copies: the record itself comes again"
 
 
 def test_the_last_failed_attempt_frees_its_group(ground: Ground) -> None:

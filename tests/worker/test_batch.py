@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from flowguard.clock import ManualClock
 from flowguard.destinations import Queue
-from flowguard.events import Event, Tally
+from flowguard.events import EventType, Tally
 from flowguard.flow import Flow
 from flowguard.ids import Owner, RequestId
 from flowguard.outcome import Done, Outcome
@@ -172,11 +172,13 @@ def test_a_message_that_is_not_taken_keeps_its_own_record_alone() -> None:
 @pytest.mark.parametrize(
     ("bad", "event", "why"),
     [
-        (record("o1"), Event.BROKEN, "ConnectionError: no answer"),
-        (record("o1", stage="carts/price"), Event.UNROUTABLE, "Unroutable: 'carts/price' is not served here"),
+        (record("o1"), EventType.BROKEN, "ConnectionError: no answer"),
+        (record("o1", stage="carts/price"), EventType.UNROUTABLE, "Unroutable: 'carts/price' is not served here"),
     ],
 )
-def test_what_goes_wrong_outside_a_stage_leaves_that_record_in_its_queue(bad: Envelope, event: Event, why: str) -> None:
+def test_what_goes_wrong_outside_a_stage_leaves_that_record_in_its_queue(
+    bad: Envelope, event: EventType, why: str
+) -> None:
     told = Tally()
     world = replace(services(Others(down=["o1"])), observer=told)
     endings = Batch(Routes([Orders]), world, Unlimited()).run([bad, record("o2")])
@@ -246,7 +248,7 @@ def test_an_invocation_warns_before_it_is_cut_off_naming_the_message_it_is_in() 
     others = Others(while_claiming=time_goes_by)
     world = replace(services(others), alarm=alarm, observer=told)
     Batch(Routes([Orders]), world, Left(10_000)).run([record("o1")])
-    [warning] = [h for h in told.happenings if h.event is Event.TIME_SHORT]
+    [warning] = [h for h in told.events if h.type is EventType.TIME_SHORT]
     assert warning.message is not None
     assert (rings[0][0], warning.message.object_id, called_off) == (9_000, "o1", [True])
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, field_validator
 from flowguard.clock import ManualClock
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.errors import Untrusted
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.flow import PER_REQUEST, Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.local.account import ACCOUNT_ID, REGION
@@ -400,15 +400,15 @@ def signed() -> Iterator[Scene]:
 
 
 def nothing_came_of(at: Scene, changes: dict[str, Any], field: str) -> None:
-    before, told = at.item(), at.told(Event.CLAIMED)
+    before, told = at.item(), at.told(EventType.CLAIMED)
     forged = at.message(**{"requested_at": START, **changes})
     assert at.deliver(forged) == [False], "it stays in its queue"
     assert at.calls == []
     assert at.item() == before
-    last = at.tally.happenings[-1]
-    assert (last.event, last.facts["field"]) == (Event.UNTRUSTED, f"attributes.{field}")
+    last = at.tally.events[-1]
+    assert (last.type, last.facts["field"]) == (EventType.UNTRUSTED, f"attributes.{field}")
     assert last.facts["record"] in last.facts["why"]
-    assert at.told(Event.CLAIMED) == told
+    assert at.told(EventType.CLAIMED) == told
     assert [at.sent(queue) for queue in ("emails", "completed", "dead")] == [[], [], []]
 
 
@@ -467,9 +467,9 @@ def test_a_signed_run_goes_through_retry_redrive_and_the_start_of_another_flow(s
     signed.script.closing = lambda step: None
     pass_on(signed, "price-order")
     pass_on(signed, "close-order")
-    assert signed.told(Event.UNTRUSTED) == 0
-    assert signed.told(Event.COMPLETED) == 2
-    assert signed.told(Event.NOT_SENT) == 1, "the engine has no such account, so that is where it was sent"
+    assert signed.told(EventType.UNTRUSTED) == 0
+    assert signed.told(EventType.COMPLETED) == 2
+    assert signed.told(EventType.NOT_SENT) == 1, "the engine has no such account, so that is where it was sent"
 
 
 def test_what_could_not_be_sent_is_parked_with_a_signature(signed: Scene) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from flowguard.events import Event, Happening
+from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.testing.explorer.history import History, Worked
 from flowguard.testing.explorer.problem import UNDISTURBED, Problem
@@ -16,8 +16,16 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import OWN_ATTRIBUTES
 
-_MUST_STAY: Final = frozenset({Event.NOT_SENT, Event.BROKEN, Event.BUSY, Event.EARLY, Event.RETURNED})
-_MAY_STAY: Final = _MUST_STAY | {Event.FENCED, Event.RETRIED, Event.UNROUTABLE, Event.UNREADABLE, Event.UNTRUSTED}
+_MUST_STAY: Final = frozenset(
+    {EventType.NOT_SENT, EventType.BROKEN, EventType.BUSY, EventType.EARLY, EventType.RETURNED}
+)
+_MAY_STAY: Final = _MUST_STAY | {
+    EventType.FENCED,
+    EventType.RETRIED,
+    EventType.UNROUTABLE,
+    EventType.UNREADABLE,
+    EventType.UNTRUSTED,
+}
 
 
 def messages_stay_as_they_were(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
@@ -57,7 +65,7 @@ def nothing_breaks_undisturbed(history: History, flows: Sequence[AnyFlow]) -> It
 
     If one did, each schedule would fail alike and none would differ.
     """
-    for _, told in history.told(Event.BROKEN):
+    for _, told in history.told(EventType.BROKEN):
         if not history.schedule.choices and told.message is not None:
             where = f"{told.message.flow}/{told.message.stage}"
             yield Problem(UNDISTURBED, where, f"breaks though nothing goes wrong: {told.facts.get('why')}")
@@ -68,7 +76,7 @@ def answers_name_what_is_left(history: History, flows: Sequence[AnyFlow]) -> Ite
     for one in history.deliveries:
         if one.died or not one.told:
             continue
-        where, events = one.queue or "a function", {told.event for told in one.told if not _is_given_up(one, told)}
+        where, events = one.queue or "a function", {told.type for told in one.told if not _is_given_up(one, told)}
         if others := [name for name in one.failures if name != one.message_id]:
             yield Problem("I12", where, "a record that it was not given is listed", one.message_id, ", ".join(others))
         if one.acked and (unsettled := events & _MUST_STAY):
@@ -77,23 +85,23 @@ def answers_name_what_is_left(history: History, flows: Sequence[AnyFlow]) -> Ite
             yield Problem("I12", where, f"a record is to be delivered again, though {_last(one)}")
 
 
-def _is_given_up(one: Worked, told: Happening) -> bool:
+def _is_given_up(one: Worked, told: Event) -> bool:
     """Answer whether a later event settles a message that was not sent.
 
     That is: the message was parked, it or its letter was lost for good, or it was a retry whose run has ended instead.
     """
-    if told.event is not Event.NOT_SENT:
+    if told.type is not EventType.NOT_SENT:
         return False
     later = one.told[one.told.index(told) + 1 :]
-    ids = [str(after.facts.get("id")) for after in later if after.event.value in (PARKED, LOST)]
+    ids = [str(after.facts.get("id")) for after in later if after.type.value in (PARKED, LOST)]
     return any(str(told.facts.get("id")).startswith(own) for own in ids) or any(
-        after.event is Event.FAILED for after in later
+        after.type is EventType.FAILED for after in later
     )
 
 
-def _words(events: frozenset[Event] | set[Event]) -> str:
+def _words(events: frozenset[EventType] | set[EventType]) -> str:
     return "it was " + " and ".join(sorted(event.value.replace("_", " ") for event in events))
 
 
 def _last(one: Worked) -> str:
-    return _words({one.told[-1].event})
+    return _words({one.told[-1].type})

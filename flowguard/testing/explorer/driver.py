@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from flowguard.errors import NotProcessed
-from flowguard.events import Happening
+from flowguard.events import Event
 from flowguard.local.functions import Function
 from flowguard.local.queues import Delivery, Queues
 from flowguard.local.world import LEFT_THERE, MOST_RECEIVES, STEP
@@ -249,7 +249,7 @@ class _Driver:
         delivery, entry = worker.delivery, worker.entry
         if delivery not in self._queues.waiting or (worker.killed and not entry.died):
             return
-        if entry.acked or (not entry.died and LEFT_THERE & {one.event.name for one in entry.told}):
+        if entry.acked or (not entry.died and LEFT_THERE & {one.type.name for one in entry.told}):
             self._queues.delete(delivery)
         elif delivery.receives >= self._receives or (entry.last and not delivery.given_up):
             if delivery.given_up:
@@ -301,13 +301,13 @@ class _Driver:
 
     # -- telling
 
-    def _tell(self, happening: Happening) -> None:
+    def _tell(self, event: Event) -> None:
         if self.strikes.worker is None:
             return
         entry = self.strikes.worker.entry
         is_first = all(one.message is None for one in entry.told)  # later ones may be about the run taken over
-        entry.told.append(happening)
-        if (message := happening.message) is not None and is_first:
+        entry.told.append(event)
+        if (message := event.message) is not None and is_first:
             entry.stage, entry.hop = message.stage, message.hop
             if message.hop == 1 and message.object_id:
                 self.history.requests.append((f"run#{message.flow}#{message.object_id}", message.request_id))

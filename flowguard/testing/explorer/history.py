@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from flowguard.events import Event, Happening
+from flowguard.events import Event, EventType
 from flowguard.protocol.run import RunItem
 from flowguard.testing.explorer.posted import Posted
 from flowguard.testing.explorer.refusal import Refusal
@@ -67,7 +67,7 @@ class Worked:
     given_up: bool
     stage: str | None = None
     hop: int | None = None
-    told: list[Happening] = field(default_factory=list)
+    told: list[Event] = field(default_factory=list)
     acked: bool = False
     died: bool = False
     last: bool = False
@@ -173,5 +173,5 @@ class History:
         """Return the calls at which something went wrong."""
         return [made for made in self.calls if made.fault is not None]
 
-    def told(self, *events: Event) -> Iterable[tuple[Worked, Happening]]:
-        return ((one, happening) for one in self.deliveries for happening in one.told if happening.event in events)
+    def told(self, *events: EventType) -> Iterable[tuple[Worked, Event]]:
+        return ((one, event) for one in self.deliveries for event in one.told if event.type in events)

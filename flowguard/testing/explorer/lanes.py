@@ -127,7 +127,7 @@ def lanes(history: History) -> Lanes:
 
 def _lane(entry: Worked) -> Lane:
     ending = Ending.DIED if entry.died else Ending.ACKED if entry.acked else Ending.LEFT
-    told = tuple(dict.fromkeys(happening.event.value for happening in entry.told))
+    told = tuple(dict.fromkeys(event.type.value for event in entry.told))
     return Lane(entry.worker, ending, _name(entry.why), told)
 
 

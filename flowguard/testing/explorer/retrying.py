@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from flowguard.errors import Retry
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.flow import AnyFlow
 from flowguard.protocol.run import RunItem, Status
 from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
@@ -27,7 +27,7 @@ def retries_keep_to_their_policy(history: History, flows: Sequence[AnyFlow]) -> 
             most = max(policy.attempts for policy in _policies(stages[said.value][1].retry))
             if message.place.retry >= most:
                 yield Problem("I10", said.value, "tried more often than its policy says", most, message.place.retry + 1)
-    for worked, told in history.told(Event.RETRIED):
+    for worked, told in history.told(EventType.RETRIED):
         if (message_ := told.message) is not None and (name := f"{message_.flow}/{message_.stage}") in stages:
             yield from _delays(history, worked, message_, told.facts, *stages[name])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.flow import AnyFlow
 from flowguard.protocol.outbox import Kind as SendKind
 from flowguard.protocol.outbox import Send
@@ -20,7 +20,7 @@ from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
 _Own: TypeAlias = tuple[str, ...]
 """What tells a committed send from others: its id; of a next hop's message its request id, object, stage and hop."""
 
-_PASSED_BY: Final = (Event.STALE, Event.SUPERSEDED, Event.IGNORED, Event.DONE, Event.DUPLICATE)
+_PASSED_BY: Final = (EventType.STALE, EventType.SUPERSEDED, EventType.IGNORED, EventType.DONE, EventType.DUPLICATE)
 
 
 def requests_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
@@ -30,9 +30,9 @@ def requests_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator
     """
     seen = {(one.key, one.item.request_id) for one in history.versions if one.item is not None}
     passed = {
-        (f"run#{happening.message.flow}#{happening.message.object_id}", happening.message.request_id)
-        for _, happening in history.told(*_PASSED_BY)
-        if happening.message
+        (f"run#{event.message.flow}#{event.message.object_id}", event.message.request_id)
+        for _, event in history.told(*_PASSED_BY)
+        if event.message
     }
     standing = Standing.of(history, flows)
     for key, item in history.latest().items():

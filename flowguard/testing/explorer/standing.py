@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from flowguard.destinations import Destination, Queue, Topic
-from flowguard.events import Happening
+from flowguard.events import Event
 from flowguard.flow import AnyFlow
 from flowguard.local.functions import queue_of, topics
 from flowguard.protocol.outbox import Send
@@ -200,12 +200,12 @@ def _is_own(made: Made, service: str) -> bool:
     return made.service == service and not made.site.is_users
 
 
-def _is_parked(told: Happening) -> bool:
-    return told.event.value == PARKED
+def _is_parked(told: Event) -> bool:
+    return told.type.value == PARKED
 
 
 def _last(worker: Worked) -> str | None:
-    return worker.told[-1].event.value if worker.told else None
+    return worker.told[-1].type.value if worker.told else None
 
 
 def _codes(history: History) -> list[str]:

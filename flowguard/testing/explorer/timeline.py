@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.testing.explorer.history import History, Made, Noted, Worked
 from flowguard.testing.explorer.schedule import Kind
 
@@ -91,7 +91,7 @@ def _delivered(entry: Worked) -> str:
     hop = f", hop {entry.hop}" if entry.hop is not None else ""
     what = f"{entry.stage}{hop}" if entry.stage else f"record {entry.record}"
     again = f", receive {entry.receive}" if entry.receive > 1 else ""
-    broken = [f"  ╳ breaks: {told.facts.get('why')}" for told in entry.told if told.event is Event.BROKEN]
+    broken = [f"  ╳ breaks: {told.facts.get('why')}" for told in entry.told if told.type is EventType.BROKEN]
     return f"{what}{again}{' from the dead-letter queue of SQS' if entry.given_up else ''}{''.join(broken[:1])}"
 
 

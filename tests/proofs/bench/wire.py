@@ -51,6 +51,6 @@ class Bench:
 
     def run(self, event: dict[str, Any]) -> str:
         """What was told of the event's record: the first thing, such as ``claimed``."""
-        told = len(self.tally.happenings)
+        told = len(self.tally.events)
         self._handler(event, Context())
-        return self.tally.happenings[told].event.value
+        return self.tally.events[told].type.value

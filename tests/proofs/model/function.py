@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from flowguard.clock import ManualClock
 from flowguard.destinations import Queue
 from flowguard.errors import Reject
-from flowguard.events import Happening
+from flowguard.events import Event
 from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
@@ -259,5 +259,5 @@ class Function:
 _IN_RECORD: Callable[[Attribute], dict[str, Any]] = Attribute.to_sqs_record
 
 
-def _unheard(happening: Happening) -> None:
+def _unheard(event: Event) -> None:
     """The model looks at what is done, not at what is told."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, Final
 
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem, Status
 from flowguard.testing.explorer import View
@@ -110,7 +110,7 @@ def an_item_says_where_it_is(view: View) -> str | None:
 
 def nothing_breaks_by_itself(view: View) -> str | None:
     """A service may fail, and the network; flowguard's own code does not."""
-    told = (str(happening.facts.get("why", "")) for _, happening in _history(view).told(Event.BROKEN))
+    told = (str(event.facts.get("why", "")) for _, event in _history(view).told(EventType.BROKEN))
     crashed = (one.why or "" for one in _history(view).deliveries)
     return next((why for why in (*told, *crashed) if why.startswith(_MISTAKES)), None)
 
@@ -228,7 +228,7 @@ def a_dead_letter_is_written_once(view: View) -> str | None:
 
 def nothing_is_sent_too_late(view: View) -> str | None:
     """On behalf of a run that was taken over: receivers may have forgotten by then that they have it."""
-    flushing = {one.worker for one, _ in _history(view).told(Event.FLUSHED)}
+    flushing = {one.worker for one, _ in _history(view).told(EventType.FLUSHED)}
     committed: dict[str, int] = {}
     for version in _history(view).versions:
         if version.item is not None and (outbox := version.item.outbox) is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.protocol.run import FencedBy, RunItem, Status
 from flowguard.testing.explorer import View
 from flowguard.testing.explorer.history import History, Made, Worked
@@ -42,16 +42,16 @@ def _is_earlier_copy(m: Message, item: RunItem) -> bool:
     return m.hop == 1 and not item.done and m.requested_at < item.requested_at
 
 
-VERDICTS: Final[Mapping[Event, Fits]] = {
-    Event.STALE: lambda m, item: _is_other(m, item) and m.hop == 1 and _is_older(m, item),
-    Event.IGNORED: lambda m, item: _is_other(m, item) and m.hop == 1 and not _is_older(m, item),
-    Event.SUPERSEDED: lambda m, item: _is_other(m, item) and m.hop > 1,
-    Event.DONE: lambda m, item: not _is_other(m, item) and (_is_over(item) or (m.hop == item.hop and item.done)),
-    Event.DUPLICATE: lambda m, item: (
+VERDICTS: Final[Mapping[EventType, Fits]] = {
+    EventType.STALE: lambda m, item: _is_other(m, item) and m.hop == 1 and _is_older(m, item),
+    EventType.IGNORED: lambda m, item: _is_other(m, item) and m.hop == 1 and not _is_older(m, item),
+    EventType.SUPERSEDED: lambda m, item: _is_other(m, item) and m.hop > 1,
+    EventType.DONE: lambda m, item: not _is_other(m, item) and (_is_over(item) or (m.hop == item.hop and item.done)),
+    EventType.DUPLICATE: lambda m, item: (
         not _is_other(m, item) and not _is_over(item) and (_is_left_behind(m, item) or _is_earlier_copy(m, item))
     ),
-    Event.BUSY: lambda m, item: not _is_other(m, item) and not item.done and _is_same_attempt(m, item),
-    Event.EARLY: lambda m, item: not _is_other(m, item) and not _is_over(item) and m.hop > item.hop,
+    EventType.BUSY: lambda m, item: not _is_other(m, item) and not item.done and _is_same_attempt(m, item),
+    EventType.EARLY: lambda m, item: not _is_other(m, item) and not _is_over(item) and m.hop > item.hop,
 }
 
 FENCED: Final[Mapping[FencedBy, Fits]] = {
@@ -68,20 +68,20 @@ def what_is_told_is_so(view: View) -> str | None:
 
 
 def _untrue(history: History) -> Iterator[str]:
-    for worked, happening in history.told(*VERDICTS, Event.GONE, Event.FENCED):
-        message = happening.message
+    for worked, event in history.told(*VERDICTS, EventType.GONE, EventType.FENCED):
+        message = event.message
         refused = _refused(history, worked)
         if message is None or refused is None:
             continue
         item = _item(history, f"run#{message.flow}#{message.object_id}", before=refused.number)
-        word = str(happening.facts.get("by", happening.event.value))
+        word = str(event.facts.get("by", event.type.value))
         if not _fits(word, message, item):
             yield f"{message.request_id}, hop {message.hop}, was told {word} of {item}"
 
 
 def _fits(word: str, message: Message, item: RunItem | None) -> bool:
     if item is None:
-        return word in {Event.GONE, FencedBy.EXPIRED}
+        return word in {EventType.GONE, FencedBy.EXPIRED}
     fits = {**{event.value: one for event, one in VERDICTS.items()}, **{by.value: one for by, one in FENCED.items()}}
     return word in fits and fits[word](message, item)
 

@@ -143,7 +143,7 @@ def test_what_only_tells_is_left_alone(make: Make) -> None:
         """
         class Talks:
             def f(self, n):
-                self._teller.tell(n if n else 0)
+                self._emitter.emit(n if n else 0)
                 raise ValueError(f"{n or 1}")
 
             def __str__(self):

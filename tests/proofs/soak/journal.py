@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flowguard.events import Happening
+from flowguard.events import Event
 
 Line = dict[str, Any]
 
@@ -24,9 +24,9 @@ class Journal:
         line = {"what": what, "worker": self._worker, **facts}
         os.write(self._file, json.dumps(line, default=str).encode() + b"\n")
 
-    def happened(self, happening: Happening) -> None:
+    def happened(self, event: Event) -> None:
         """An observer of flowguard."""
-        fields = happening.fields()
+        fields = event.fields()
         self.write(fields.pop("event"), **fields)
 
 

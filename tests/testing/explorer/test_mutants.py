@@ -24,8 +24,8 @@ def next_before_side(patch: Patch) -> None:
 
 
 def ack_whether_or_not_it_was_sent(patch: Patch) -> None:
-    def careless(services: Any, teller: Any, endings: Any) -> Any:
-        dispatch(services, teller, endings)
+    def careless(services: Any, emitter: Any, endings: Any) -> Any:
+        dispatch(services, emitter, endings)
         return endings
 
     patch.setattr(batch, "dispatch", careless)

@@ -50,8 +50,8 @@ def test_flowguards_own_batches_are_sent_again_until_all_is_taken() -> None:
 
 
 def test_without_a_look_at_what_was_refused_it_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    def careless(services: Any, teller: Any, endings: Any) -> Any:
-        dispatch(services, teller, endings)
+    def careless(services: Any, emitter: Any, endings: Any) -> Any:
+        dispatch(services, emitter, endings)
         return endings
 
     monkeypatch.setattr(batch, "dispatch", careless)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowguard.events import Event, Happening
+from flowguard.events import Event, EventType
 from flowguard.handler import LambdaHandler
 from flowguard.ids import Owner
 from flowguard.protocol.run import RunItem, Status
@@ -123,7 +123,7 @@ def too_often(found: History) -> None:
 
 
 def too_late(found: History) -> None:
-    told(found, Event.RETRIED, {"error": "ValueError", "delay": 600})
+    told(found, EventType.RETRIED, {"error": "ValueError", "delay": 600})
 
 
 def another_payload(found: History) -> None:
@@ -134,13 +134,13 @@ def another_payload(found: History) -> None:
 
 
 def another_record(found: History) -> None:
-    told(found, Event.BROKEN, {})
+    told(found, EventType.BROKEN, {})
     found.deliveries[-1].acked = False
     found.deliveries[-1].failures = ("another",)
 
 
 def acked_though_unsent(found: History) -> None:
-    told(found, Event.NOT_SENT, {})
+    told(found, EventType.NOT_SENT, {})
 
 
 def kept_though_settled(found: History) -> None:
@@ -153,9 +153,9 @@ def success_into_failure(found: History) -> None:
     changed(found, len(found.versions) - 1, status=Status.FAILED)
 
 
-def told(found: History, event: Event, facts: dict[str, Any]) -> None:
+def told(found: History, event: EventType, facts: dict[str, Any]) -> None:
     message = found.deliveries[-1].told[0].message
-    found.deliveries[-1].told.append(Happening(event, message, facts))
+    found.deliveries[-1].told.append(Event(event, message, facts))
 
 
 @pytest.mark.parametrize(

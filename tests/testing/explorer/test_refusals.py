@@ -10,7 +10,7 @@ import pytest
 from flowguard.aws import packing, sender, store
 from flowguard.clock import ManualClock
 from flowguard.errors import SendFailed
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.local.calls import ApiCall
 from flowguard.local.memory.aws import MemoryAWS
 from flowguard.testing.explorer import explore, replay
@@ -23,8 +23,8 @@ from flowguard.testing.explorer.parked import parked
 from flowguard.testing.explorer.refusal import refusal_at
 from flowguard.testing.explorer.schedule import Schedule
 from flowguard.worker import batch, dispatch, runtime
+from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
-from flowguard.worker.telling import Teller
 from tests.proofs.prove.flows import TABLES, Order
 from tests.proofs.prove.texts import OFFLOAD_ABOVE, Recalls
 from tests.testing.explorer import seeded
@@ -53,8 +53,8 @@ def statuses(history: History | None) -> list[str]:
     return [f"{item.request_id} {item.status.value}" for item in history.latest().values()]
 
 
-def told(history: History) -> set[Event]:
-    return {one.event for worked in history.deliveries for one in worked.told}
+def told(history: History) -> set[EventType]:
+    return {one.type for worked in history.deliveries for one in worked.told}
 
 
 def test_each_kind_of_destination_and_table_is_refused_once() -> None:
@@ -82,7 +82,7 @@ def test_a_side_message_is_parked_and_the_run_goes_on(schedule: str) -> None:
     found = parked(letter)
     assert found is not None
     assert found.as_sent().to == ("sqs:told" if schedule == "f7" else "sqs:emails")
-    assert Event.PARKED in told(history)
+    assert EventType.PARKED in told(history)
     assert statuses(history) == ["request-1 COMPLETED"]
     assert statuses(history.after) == ["next-1 COMPLETED"]
     assert replay(FLOW, [ORDER], schedule, tables=seeded.TABLES).violations == ()
@@ -142,7 +142,7 @@ def nothing_is_final(patch: Patch) -> None:
 
 
 def parked_without_a_word(patch: Patch) -> None:
-    patch.setattr(Teller, "parked", lambda *_: None)
+    patch.setattr(Emitter, "parked", lambda *_: None)
 
 
 def parked_without_a_reason(patch: Patch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from flowguard.protocol.run import Status
 from flowguard.step import Step
@@ -39,7 +39,7 @@ def test_a_committed_hop_delivered_again_costs_one_call_and_sends_its_outbox_aga
     assert at.deliver(at.message()) == [True]
     assert at.calls == ["UpdateItem"]
     assert [(m["Body"], m["MessageAttributes"]) for m in at.sent("close-order")] == first
-    assert (at.told(Event.DONE), at.priced(), len(at.script.handled)) == (1, 1, 1)
+    assert (at.told(EventType.DONE), at.priced(), len(at.script.handled)) == (1, 1, 1)
 
 
 def test_a_hop_that_the_run_has_left_behind_is_a_duplicate(at: Scene) -> None:
@@ -48,7 +48,7 @@ def test_a_hop_that_the_run_has_left_behind_is_a_duplicate(at: Scene) -> None:
     at.sent("completed")
     assert at.deliver(at.message()) == [True]
     assert at.calls == ["UpdateItem"]
-    assert at.told(Event.DONE) == 1
+    assert at.told(EventType.DONE) == 1
     assert at.sent("completed") == [], "the outbox belongs to the last hop, whose own message looks after it"
 
 
@@ -57,7 +57,7 @@ def test_a_lower_hop_of_a_running_run_is_a_duplicate(at: Scene) -> None:
     at.script.closing = lambda _: verdicts.extend(at.deliver(at.message()))
     verdicts: list[bool] = []
     at.deliver(at.second())
-    assert (verdicts, at.told(Event.DUPLICATE)) == ([True], 1)
+    assert (verdicts, at.told(EventType.DUPLICATE)) == ([True], 1)
 
 
 def test_a_message_whose_work_is_in_progress_elsewhere_comes_back_when_the_lease_is_over(at: Scene) -> None:
@@ -78,7 +78,7 @@ def test_a_message_whose_work_is_in_progress_elsewhere_comes_back_when_the_lease
     at.script.pricing = duplicate
     with intercept(watch):
         at.deliver(at.message())
-    assert (acked, waits, calls, at.told(Event.BUSY)) == ([False], [30], ["UpdateItem"], 1)
+    assert (acked, waits, calls, at.told(EventType.BUSY)) == ([False], [30], ["UpdateItem"], 1)
     assert len(at.script.handled) == 1
 
 
@@ -98,7 +98,7 @@ def test_a_worker_that_died_is_taken_over_when_its_lease_is_over(at: Scene) -> N
 def test_a_sender_that_repeats_its_id_at_a_later_time_does_not_take_over_from_itself(at: Scene) -> None:
     at.deliver(at.message())
     assert at.deliver(at.message(requested_at=START)) == [True]
-    assert (at.told(Event.DONE), at.priced()) == (1, 1)
+    assert (at.told(EventType.DONE), at.priced()) == (1, 1)
 
 
 def test_a_request_that_was_sent_twice_keeps_the_later_time_when_the_earlier_copy_comes_last(at: Scene) -> None:
@@ -107,9 +107,9 @@ def test_a_request_that_was_sent_twice_keeps_the_later_time_when_the_earlier_cop
     with pytest.raises(Died):
         at.deliver(at.message(requested_at=START))
     at.script.pricing = lambda step: None
-    assert (at.deliver(at.message(requested_at=START - 500)), at.told(Event.BUSY)) == ([False], 1)
+    assert (at.deliver(at.message(requested_at=START - 500)), at.told(EventType.BUSY)) == ([False], 1)
     at.clock.advance(seconds=30)
-    assert (at.deliver(at.message(requested_at=START - 500)), at.told(Event.DUPLICATE)) == ([True], 1)
+    assert (at.deliver(at.message(requested_at=START - 500)), at.told(EventType.DUPLICATE)) == ([True], 1)
     item = at.item()
     assert item is not None
     assert (item.requested_at, item.done) == (START, False)
@@ -120,15 +120,15 @@ def test_a_request_that_was_sent_twice_keeps_the_later_time_when_the_earlier_cop
 def test_an_older_request_is_stale(at: Scene) -> None:
     at.deliver(at.newer())
     assert at.deliver(at.message()) == [True]
-    assert (at.calls, at.told(Event.STALE)) == (["UpdateItem"], 1)
+    assert (at.calls, at.told(EventType.STALE)) == (["UpdateItem"], 1)
 
 
 def test_a_newer_request_takes_over_and_the_old_runs_next_hop_is_superseded(at: Scene) -> None:
     at.deliver(at.message())
     at.deliver(at.newer())
-    assert at.told(Event.TOOK_OVER) == 1
+    assert at.told(EventType.TOOK_OVER) == 1
     assert at.deliver(at.second()) == [True]
-    assert (at.calls, at.told(Event.SUPERSEDED)) == (["UpdateItem"], 1)
+    assert (at.calls, at.told(EventType.SUPERSEDED)) == (["UpdateItem"], 1)
     item = at.item()
     assert item is not None
     assert (item.request_id, item.epoch) == ("run-2", 2)
@@ -136,7 +136,7 @@ def test_a_newer_request_takes_over_and_the_old_runs_next_hop_is_superseded(at: 
 
 def test_a_later_hop_whose_item_has_expired_goes_to_the_dead_letters(at: Scene) -> None:
     assert at.deliver(at.second()) == [True]
-    assert (at.calls, at.told(Event.GONE)) == (["UpdateItem"], 1)
+    assert (at.calls, at.told(EventType.GONE)) == (["UpdateItem"], 1)
     [letter] = at.sent("dead")
     assert "expired" in json.loads(letter["MessageAttributes"]["flowguard"]["StringValue"])["error"][1]
 
@@ -144,8 +144,8 @@ def test_a_later_hop_whose_item_has_expired_goes_to_the_dead_letters(at: Scene) 
 def test_a_hop_before_its_time_is_not_acked(at: Scene) -> None:
     at.deliver(at.message())
     assert at.deliver(at.second(hop=3)) == [False]
-    assert at.told(Event.BROKEN) == 0
-    assert (at.calls, at.told(Event.EARLY)) == (["UpdateItem"], 1)
+    assert at.told(EventType.BROKEN) == 0
+    assert (at.calls, at.told(EventType.EARLY)) == (["UpdateItem"], 1)
 
 
 def test_a_retry_of_an_attempt_that_was_overtaken_is_a_duplicate(at: Scene) -> None:
@@ -153,7 +153,7 @@ def test_a_retry_of_an_attempt_that_was_overtaken_is_a_duplicate(at: Scene) -> N
     with pytest.raises(Died):
         at.deliver(at.message(retry=1))
     assert at.deliver(at.message()) == [True]
-    assert at.told(Event.DUPLICATE) == 1
+    assert at.told(EventType.DUPLICATE) == 1
 
 
 def test_a_message_without_any_attribute_starts_a_run_and_its_weak_id_is_told(at: Scene) -> None:
@@ -162,7 +162,7 @@ def test_a_message_without_any_attribute_starts_a_run_and_its_weak_id_is_told(at
     item = at.item()
     assert item is not None
     assert (item.request_id, item.requested_at) == (plain["messageId"], START)
-    assert at.told(Event.WEAK_ID) == 1
+    assert at.told(EventType.WEAK_ID) == 1
 
 
 class Hurried:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.testing.lambda_events import sns_to_sqs_event
 from tests.scene import START, Order, Scene
 from tests.sent_ids import readable
@@ -80,7 +80,7 @@ FORGED = {
 def test_a_notification_of_an_impossible_time_shuts_out_nobody(at: Scene, timestamp: str, field: str, why: str) -> None:
     event = notification(timestamp)
     assert at.handler(event) == {"batchItemFailures": [{"itemIdentifier": event["Records"][0]["messageId"]}]}
-    [unreadable] = [h for h in at.tally.happenings if h.event is Event.UNREADABLE]
+    [unreadable] = [h for h in at.tally.events if h.type is EventType.UNREADABLE]
     assert field in unreadable.facts["why"]
     assert why in unreadable.facts["why"]
     assert at.item() is None
@@ -102,7 +102,7 @@ def test_a_notification_of_now_is_taken(at: Scene) -> None:
 )
 def test_a_time_in_another_unit_is_refused_by_name(at: Scene, requested_at: int, why: str) -> None:
     assert at.deliver(at.message(requested_at=requested_at)) == [False]
-    [unreadable] = [h for h in at.tally.happenings if h.event is Event.UNREADABLE]
+    [unreadable] = [h for h in at.tally.events if h.type is EventType.UNREADABLE]
     assert "attributes.requestedat" in unreadable.facts["why"]
     assert why in unreadable.facts["why"]
 

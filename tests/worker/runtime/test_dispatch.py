@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from botocore.exceptions import EndpointConnectionError
 
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.ids import ObjectId, RequestId
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from tests.scene import Scene
 
 
 def sent_order(at: Scene) -> list[str]:
-    return [str(h.facts["kind"]) for h in at.tally.happenings if h.event is Event.SENT]
+    return [str(h.facts["kind"]) for h in at.tally.events if h.type is EventType.SENT]
 
 
 def test_the_next_hop_is_sent_last(at: Scene) -> None:
@@ -29,7 +29,7 @@ def test_a_next_hop_is_never_sent_before_its_side_messages_are(at: Scene) -> Non
     with intercept(throttled):
         assert at.deliver(at.message()) == [False]
     assert at.sent("close-order") == []
-    assert at.told(Event.NOT_SENT) == 1
+    assert at.told(EventType.NOT_SENT) == 1
     assert at.deliver(at.message()) == [True]
     assert (len(at.sent("emails")), len(at.sent("close-order")), at.priced()) == (1, 1, 1)
 

@@ -10,7 +10,7 @@ import pytest
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_store
 from flowguard.errors import Reject, Retry
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.handler import lambda_handler
 from flowguard.ids import Owner
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
@@ -53,7 +53,7 @@ def test_a_stage_may_ask_for_its_own_delay(at: Scene) -> None:
 
     at.script.pricing = later
     at.deliver(at.message())
-    [retried] = [h for h in at.tally.happenings if h.event is Event.RETRIED]
+    [retried] = [h for h in at.tally.events if h.type is EventType.RETRIED]
     assert retried.facts == {"error": "Retry", "delay": 120}
 
 
@@ -136,13 +136,13 @@ def test_a_dead_letter_of_a_run_that_was_superseded_since_changes_nothing(at: Sc
     at.deliver(at.newer())
     at.sent("dead")
     assert at.deliver(at.message(redrive=1)) == [True]
-    assert (at.told(Event.STALE), at.priced()) == (1, 1)
+    assert (at.told(EventType.STALE), at.priced()) == (1, 1)
 
 
 def test_a_caller_condition_that_fails_is_tried_again_and_nothing_is_applied(at: Scene) -> None:
     at.script.pricing = lambda step: step.put("orders", {"id": "o2"}, condition="attribute_exists(id)")
     assert at.deliver(at.message()) == [True]
-    assert (at.told(Event.RETRIED), at.priced()) == (1, 0)
+    assert (at.told(EventType.RETRIED), at.priced()) == (1, 0)
 
 
 def test_a_reply_that_no_service_takes_cannot_keep_its_run_from_ending(at: Scene) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flowguard.errors import Reject
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.local.calls import intercept
 from flowguard.protocol.run import Status
 from flowguard.step import Step
@@ -16,7 +16,7 @@ from tests.worker.runtime.mishaps import Died, die, dies_at, supersede
 def test_a_stale_worker_changes_nothing_its_business_write_is_refused_with_its_state(at: Scene) -> None:
     at.script.pricing = lambda step: supersede(at)
     assert at.deliver(at.message()) == [True]
-    assert (at.told(Event.FENCED), at.priced()) == (1, 1)
+    assert (at.told(EventType.FENCED), at.priced()) == (1, 1)
     item = at.item()
     assert item is not None
     assert item.request_id == "run-2"
@@ -31,7 +31,7 @@ def test_a_worker_fenced_by_an_unfinished_attempt_does_not_ack(at: Scene) -> Non
 
     at.script.pricing = overtaken
     assert at.deliver(at.message()) == [False]
-    assert at.told(Event.FENCED) == 1
+    assert at.told(EventType.FENCED) == 1
 
 
 def test_a_worker_fenced_by_an_attempt_that_finished_sends_the_finishers_outbox(at: Scene) -> None:
@@ -42,7 +42,7 @@ def test_a_worker_fenced_by_an_attempt_that_finished_sends_the_finishers_outbox(
 
     at.script.pricing = overtaken
     assert at.deliver(at.message()) == [True]
-    assert (at.told(Event.FENCED), at.priced()) == (1, 1)
+    assert (at.told(EventType.FENCED), at.priced()) == (1, 1)
     assert len(at.sent("close-order")) == 1
 
 

@@ -151,7 +151,7 @@ def claim_request(message: Message, now: int) -> ClaimRequest:
 
 def test_a_fifo_records_messages_are_sent_before_the_next_record_is_begun(at: Scene) -> None:
     deliver_fifo(at, fifo_record(order(at, 0), 0, "red"), fifo_record(order(at, 1), 1, "red"))
-    events = [h.event.value for h in at.tally.happenings]
+    events = [h.type.value for h in at.tally.events]
     assert events == ["claimed", "committed", "sent", "sent"] * 2
 
 

@@ -17,7 +17,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_store
 from flowguard.destinations import Bus, Function, Topic
 from flowguard.errors import NotProcessed, Reject
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.flow import Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.local.memory.aws import MemoryAWS
@@ -176,7 +176,7 @@ def test_a_run_ends_whatever_its_handler_does(place: Scene, group: str) -> None:
         if name.partition(", ")[0] == group:
             Now.case = case
             object_id = f"{group}-{number}"
-            place.tally.happenings.clear()
+            place.tally.events.clear()
             _carried_out(place, object_id, name)
             _is_told_briefly(place, name)
 
@@ -214,8 +214,8 @@ def _carried_out(at: Scene, object_id: str, name: str) -> None:
 
 def _is_told_briefly(at: Scene, name: str) -> None:
     """No event is longer than a log line can bear, whatever it is about."""
-    for happening in at.tally.happenings:
-        assert len(json.dumps(happening.fields())) < 4_000, name
+    for event in at.tally.events:
+        assert len(json.dumps(event.fields())) < 4_000, name
 
 
 def _stage(message: Any) -> str:
@@ -272,7 +272,7 @@ def replying_to(destination: str) -> dict[str, Any]:
 
 
 INCOMING = dict(incoming())
-BY_NAME = (Event.UNREADABLE, Event.UNROUTABLE, Event.UNTRUSTED, Event.EARLY)
+BY_NAME = (EventType.UNREADABLE, EventType.UNROUTABLE, EventType.UNTRUSTED, EventType.EARLY)
 
 
 @pytest.mark.parametrize("way", sorted({name.partition(", ")[0] for name in INCOMING}))
@@ -280,15 +280,15 @@ def test_an_invocation_that_says_anything_is_unreadable_by_name_or_its_run_ends(
     Now.case = raised(Reject("no"))
     for name, event in INCOMING.items():
         if name.partition(", ")[0] == way:
-            place.tally.happenings.clear()
+            place.tally.events.clear()
             try:
                 place.handler(event)
             except NotProcessed:
-                assert place.told(Event.BROKEN) == 0, (name, place.tally.happenings[-1].facts)
+                assert place.told(EventType.BROKEN) == 0, (name, place.tally.events[-1].facts)
                 assert place.tally.count(*BY_NAME) == 1, name
             letters = [Letter.read(one, now=START) for one in place.sent("dead")]
             assert all(letter.problem is None for letter in letters), name
-            assert len(letters) >= place.told(Event.FAILED), name
+            assert len(letters) >= place.told(EventType.FAILED), name
     assert place.deliver(place.newer(body='{"order_id":"o1","harmless":true}')) == [True]
     item = place.item("o1")
     assert item is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from tests.scene import Scene
 from tests.worker.runtime.mishaps import Died, dies_at
@@ -32,7 +32,7 @@ def test_a_lost_answer_never_turns_success_into_failure(at: Scene, lost: str) ->
 
     with intercept(answer_lost):
         assert at.deliver(at.message()) == [True]
-    assert (at.priced(), at.told(Event.FENCED), at.told(Event.COMMITTED)) == (1, 0, 1)
+    assert (at.priced(), at.told(EventType.FENCED), at.told(EventType.COMMITTED)) == (1, 0, 1)
 
 
 @pytest.mark.parametrize("lost", ["TransactWriteItems", "UpdateItem"])
@@ -52,5 +52,5 @@ def test_a_commit_that_was_applied_but_never_answered_is_no_failure_of_the_stage
         assert at.deliver(message) == [False]
     assert at.sent("dead") == []
     assert at.deliver(message) == [True]
-    assert (at.told(Event.FAILED), at.priced()) == (0, 1)
+    assert (at.told(EventType.FAILED), at.priced()) == (0, 1)
     assert len(at.sent("close-order" if lost == "TransactWriteItems" else "completed")) == 1

@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from flowguard.errors import NotProcessed, Reject
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from flowguard.protocol.run import Status
 from flowguard.step import Step
@@ -48,7 +48,7 @@ def test_an_error_that_passes_is_over_when_lambda_repeats_the_event(at: Scene, e
     at.script.pricing = lambda step: None
     at.clock.advance(seconds=60)
     invoke(at, event)
-    assert (at.priced(), at.told(Event.BUSY)) == (1, 0)
+    assert (at.priced(), at.told(EventType.BUSY)) == (1, 0)
     assert [attempt for _, _, attempt in at.script.handled] == [1, 2]
 
 
@@ -83,7 +83,7 @@ def test_a_service_that_is_down_costs_no_attempt_and_gives_the_claim_back(
         invoke(at, event)
     at.clock.advance(seconds=60)
     invoke(at, event)
-    assert (at.priced(), at.told(Event.BUSY), len(at.sent("emails"))) == (1, 0, 1)
+    assert (at.priced(), at.told(EventType.BUSY), len(at.sent("emails"))) == (1, 0, 1)
     assert {attempt for _, _, attempt in at.script.handled} == {1}
 
 
@@ -128,4 +128,4 @@ def test_a_dead_letter_that_fits_nowhere_and_is_refused_gives_the_claim_back(at:
         invoke(at, event)
     at.clock.advance(seconds=60)
     invoke(at, event)
-    assert (at.told(Event.BUSY), len(at.sent("dead"))) == (0, 1)
+    assert (at.told(EventType.BUSY), len(at.sent("dead"))) == (0, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from botocore.exceptions import ClientError
 
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from tests.scene import Scene
 from tests.worker.runtime.mishaps import boom, drop_queue, refuses, reject_once
@@ -14,7 +14,7 @@ def test_a_missing_dead_letter_queue_loses_nothing_and_is_named_until_it_is_ther
     at.script.pricing = lambda step: reject_once(at)
     drop_queue(at, "dead")
     assert at.deliver(at.message()) == [False]
-    [told] = [h for h in at.tally.happenings if h.event is Event.NOT_SENT]
+    [told] = [h for h in at.tally.events if h.type is EventType.NOT_SENT]
     assert (told.facts["to"], "dead" in told.facts["why"] or "exist" in told.facts["why"]) == ("sqs:dead", True)
     assert at.deliver(at.message()) == [False]
     at.aws.create_queue("dead")
@@ -31,7 +31,7 @@ def test_a_dead_letter_queue_that_denies_is_named_with_the_services_own_words(at
     at.script.pricing = lambda step: reject_once(at)
     with intercept(denied):
         assert at.deliver(at.message()) == [False]
-    [told] = [h for h in at.tally.happenings if h.event is Event.NOT_SENT]
+    [told] = [h for h in at.tally.events if h.type is EventType.NOT_SENT]
     assert "AccessDenied" in told.facts["why"]
 
 
@@ -44,7 +44,7 @@ def test_a_database_that_fails_while_a_run_is_ended_leaves_the_record_in_its_que
     at.script.pricing = lambda step: reject_once(at)
     with intercept(down_for_commits):
         assert at.deliver(at.message()) == [False]
-    assert (at.told(Event.BROKEN), at.sent("dead")) == (1, [])
+    assert (at.told(EventType.BROKEN), at.sent("dead")) == (1, [])
     at.clock.advance(seconds=31)
     assert at.deliver(at.message()) == [True]
     assert at.priced() == 1
@@ -54,7 +54,7 @@ def test_a_retry_that_cannot_be_sent_leaves_the_record_to_sqs(at: Scene) -> None
     at.script.pricing = boom
     with intercept(refuses("price-order", "RequestThrottled", 400)):
         assert at.deliver(at.message()) == [False]
-    assert at.told(Event.NOT_SENT) == 1
+    assert at.told(EventType.NOT_SENT) == 1
 
 
 def test_a_store_that_is_down_leaves_every_record_in_its_queue(at: Scene) -> None:
@@ -63,4 +63,4 @@ def test_a_store_that_is_down_leaves_every_record_in_its_queue(at: Scene) -> Non
 
     with intercept(down):
         assert at.deliver(at.message(), at.newer()) == [False, False]
-    assert (at.told(Event.BROKEN), at.script.handled) == (2, [])
+    assert (at.told(EventType.BROKEN), at.script.handled) == (2, [])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.ids import ObjectId, RequestId
 from flowguard.step import Step
 from flowguard.wire.message import Message
@@ -43,8 +43,8 @@ def huge(step: Step[OrderState]) -> None:
 def test_one_poisoned_record_does_not_harm_its_batch(at: Scene, poison: Callable[[Step[OrderState]], None]) -> None:
     at.script.pricing = lambda step: poison(step) if step.object_id == "o1" else None
     assert at.deliver(order(at, 0), order(at, 1), order(at, 2)) == [True, True, True]
-    assert at.told(Event.COMMITTED) == 2
-    assert at.told(Event.RETRIED) + at.told(Event.FAILED) == 1
+    assert at.told(EventType.COMMITTED) == 2
+    assert at.told(EventType.RETRIED) + at.told(EventType.FAILED) == 1
 
 
 def test_a_message_too_large_to_send_ends_the_run_naming_its_size(at: Scene) -> None:

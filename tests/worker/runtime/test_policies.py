@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.flow import IGNORE, PER_REQUEST, Flow
 from flowguard.ids import ObjectId, RequestId
 from tests.scene import CloseOrder, PriceOrder, scene
@@ -20,7 +20,7 @@ def test_a_flow_may_let_the_first_request_keep_the_object() -> None:
     with scene(Patient) as at:
         at.deliver(at.message(flow="patient"))
         assert at.deliver(at.newer(flow="patient")) == [True]
-        assert (at.calls, at.told(Event.IGNORED), at.priced()) == (["UpdateItem"], 1, 1)
+        assert (at.calls, at.told(EventType.IGNORED), at.priced()) == (["UpdateItem"], 1, 1)
         at.deliver(at.second(flow="patient"))
         assert at.deliver(at.newer(flow="patient")) == [True]
         assert at.priced() == 1, "what was asked for meanwhile stays turned away, however late it is delivered again"
@@ -33,7 +33,7 @@ def test_a_run_that_nobody_works_on_any_more_is_taken_over_with_a_warning() -> N
         at.deliver(at.message(flow="patient"))
         at.clock.advance(seconds=86_400 + 31)
         at.deliver(at.newer(flow="patient"))
-        assert (at.told(Event.IGNORED), at.told(Event.ABANDONED), at.priced()) == (0, 1, 2)
+        assert (at.told(EventType.IGNORED), at.told(EventType.ABANDONED), at.priced()) == (0, 1, 2)
 
 
 def test_where_every_request_is_carried_out_none_supersedes_another() -> None:
@@ -41,4 +41,4 @@ def test_where_every_request_is_carried_out_none_supersedes_another() -> None:
         for run in ("run-1", "run-2"):
             message = at.message(flow="each", object_id=ObjectId(""), request_id=RequestId(run))
             assert at.deliver(message) == [True]
-        assert (at.told(Event.TOOK_OVER), at.priced()) == (0, 2)
+        assert (at.told(EventType.TOOK_OVER), at.priced()) == (0, 2)

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from flowguard.destinations import Queue
 from flowguard.errors import Reject
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import Status
@@ -32,8 +32,8 @@ def place_of(letter: Any) -> Any:
     return json.loads(letter["MessageAttributes"]["flowguard"]["StringValue"])
 
 
-def facts_of(at: Scene, event: Event) -> Any:
-    return [happening.facts for happening in at.tally.happenings if happening.event is event]
+def facts_of(at: Scene, kind: EventType) -> Any:
+    return [event.facts for event in at.tally.events if event.type is kind]
 
 
 # -- a side message ---------------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ def test_a_side_message_that_its_queue_refuses_is_parked_and_the_run_goes_on(at:
     own = f"{at.message().hop_id}.0"
     attributes = {"uniquerequestid": Attribute.string(own), "requestedat": Attribute.number(START)}
     assert Unsent.parse(place["unsent"]) == Unsent(Kind.SIDE, Queue("emails"), own, attributes)
-    [parked] = facts_of(at, Event.PARKED)
+    [parked] = facts_of(at, EventType.PARKED)
     assert (parked["to"], parked["id"], parked["kind"]) == ("sqs:emails", own, "side")
     assert at.deliver(at.second()) == [True]
     assert at.sent("close-order"), "the next hop's message was sent"
@@ -62,7 +62,7 @@ def test_a_side_message_that_its_queue_refuses_is_parked_and_the_run_goes_on(at:
 def test_a_refusal_that_passes_keeps_the_record_and_parks_nothing(at: Scene, code: str, status: int) -> None:
     with intercept(refuses("emails", code, status)):
         assert at.deliver(at.message()) == [False]
-    assert (at.sent("dead"), at.sent("close-order"), at.told(Event.PARKED)) == ([], [], 0)
+    assert (at.sent("dead"), at.sent("close-order"), at.told(EventType.PARKED)) == ([], [], 0)
     assert at.deliver(at.message()) == [True]
     assert len(at.sent("emails")) == 1
 
@@ -72,7 +72,7 @@ def test_a_letter_that_the_dead_letters_refuse_keeps_the_record(at: Scene) -> No
     drop_queue(at, "dead")
     assert at.deliver(at.message()) == [False]
     assert at.sent("close-order") == [], "nothing says yet that the side messages are safe"
-    assert at.told(Event.PARKED) == 0
+    assert at.told(EventType.PARKED) == 0
     at.aws.create_queue("dead")
     assert at.deliver(at.message()) == [True]
     assert (len(at.sent("dead")), len(at.sent("close-order")), len(at.script.handled)) == (1, 1, 1)
@@ -136,9 +136,9 @@ def test_a_takeover_goes_on_where_not_even_the_dead_letters_take_it(at: Scene) -
         at.deliver(at.message())
     with intercept(refuses("dead")):
         assert at.deliver(at.newer()) == [True]
-    [lost] = facts_of(at, Event.LOST)
+    [lost] = facts_of(at, EventType.LOST)
     assert (lost["to"], lost["for_request"], lost["id"]) == ("sqs:dead", "run-1", f"{at.message().hop_id}.dead")
-    assert at.told(Event.PARKED) == 0
+    assert at.told(EventType.PARKED) == 0
 
 
 # -- the next hop ------------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def test_a_retry_that_its_queue_refuses_ends_the_run(at: Scene) -> None:
     assert item.error.startswith("RuntimeError: gateway down (its retry cannot be sent: ")
     [letter] = at.sent("dead")
     assert place_of(letter)["redrive"] == 1
-    assert at.told(Event.RETRIED) == 0
+    assert at.told(EventType.RETRIED) == 0
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------

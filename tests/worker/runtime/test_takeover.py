@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flowguard.events import Event
+from flowguard.events import EventType
 from flowguard.ids import RequestId
 from flowguard.local.calls import intercept
 from tests.scene import START, Scene
@@ -20,7 +20,7 @@ def test_what_a_dead_worker_had_committed_is_sent_by_the_run_that_takes_over(at:
     assert ids == ["run-1.1.0", "run-2.1.0"]
     nexts = [m["MessageAttributes"]["uniquerequestid"]["StringValue"] for m in at.sent("close-order")]
     assert nexts == ["run-2"], "the old run's next hop is dropped"
-    assert at.told(Event.FLUSHED) == 1
+    assert at.told(EventType.FLUSHED) == 1
 
 
 def test_a_takeover_that_dies_while_flushing_leaves_the_rest_to_the_next_attempt(at: Scene) -> None:

@@ -11,16 +11,16 @@ from tests.proofs.model.actions import Environment
 from tests.proofs.model.mutants.mutant import Mutant
 
 
-def _dispatch_all(services: Any, teller: Any, endings: list[Ending]) -> list[Ending]:
+def _dispatch_all(services: Any, emitter: Any, endings: list[Ending]) -> list[Ending]:
     """The last sends go whether or not those before them were taken."""
-    after = dispatch._send(services, teller, endings, last=False)
-    last = dispatch._send(services, teller, endings, last=True)
+    after = dispatch._send(services, emitter, endings, last=False)
+    last = dispatch._send(services, emitter, endings, last=True)
     return [one if not one.ack else other for one, other in zip(after, last, strict=True)]
 
 
-def _dispatch_deaf(services: Any, teller: Any, endings: list[Ending]) -> list[Ending]:
+def _dispatch_deaf(services: Any, emitter: Any, endings: list[Ending]) -> list[Ending]:
     """What was refused is not sent again."""
-    dispatch.dispatch(services, teller, endings)
+    dispatch.dispatch(services, emitter, endings)
     return endings
 
 

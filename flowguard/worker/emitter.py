@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from flowguard.events import Event, Happening, Observer
+from flowguard.events import Event, EventType, Observer
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import ENDED, Claim, Commit, Status
@@ -13,43 +13,43 @@ from flowguard.worker.ports import Refusal
 from flowguard.worker.routing import Arrival
 
 
-class Teller:
+class Emitter:
     """Reports each moment of a message's way to one observer."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
 
-    def tell(self, event: Event, arrival: Arrival | None, **facts: Any) -> None:
-        self._observer(Happening(event, arrival.message if arrival is not None else None, facts))
+    def emit(self, type_: EventType, arrival: Arrival | None, **facts: Any) -> None:
+        self._observer(Event(type_, arrival.message if arrival is not None else None, facts))
 
     def claimed(self, arrival: Arrival, claim: Claim) -> None:
         before = claim.before
         if before is not None and before.request_id != claim.message.request_id and before.status not in ENDED:
-            self.tell(Event.TOOK_OVER, arrival, from_request=before.request_id, from_stage=before.stage)
+            self.emit(EventType.TOOK_OVER, arrival, from_request=before.request_id, from_stage=before.stage)
             if arrival.flow.on_conflict is OnConflict.IGNORE:
-                self.tell(Event.ABANDONED, arrival, from_request=before.request_id)
-        self.tell(Event.CLAIMED, arrival, epoch=claim.item.epoch)
+                self.emit(EventType.ABANDONED, arrival, from_request=before.request_id)
+        self.emit(EventType.CLAIMED, arrival, epoch=claim.item.epoch)
 
     def committed(self, arrival: Arrival, commit: Commit) -> None:
         match commit.status:
             case Status.RUNNING:
-                self.tell(Event.COMMITTED, arrival, writes=len(commit.writes))
+                self.emit(EventType.COMMITTED, arrival, writes=len(commit.writes))
             case Status.COMPLETED:
-                self.tell(Event.COMPLETED, arrival, writes=len(commit.writes))
+                self.emit(EventType.COMPLETED, arrival, writes=len(commit.writes))
             case Status.FAILED:
                 error = commit.error
-                self.tell(Event.FAILED, arrival, error=error.type if error else "", why=error.text if error else "")
+                self.emit(EventType.FAILED, arrival, error=error.type if error else "", why=error.text if error else "")
             case _:
                 assert_never(commit.status)
 
     def sent(self, message: Message, send: Send, refusal: Refusal | None) -> None:
         """Report a send that was taken or refused."""
-        event, why = (Event.SENT, {}) if refusal is None else (Event.NOT_SENT, {"why": refusal.why})
-        self._observer(Happening(event, message, {**_facts(send), **why}))
+        event, why = (EventType.SENT, {}) if refusal is None else (EventType.NOT_SENT, {"why": refusal.why})
+        self._observer(Event(event, message, {**_facts(send), **why}))
 
     def parked(self, message: Message, send: Send, why: str) -> None:
         """Report a send that was refused for good and lies among the dead letters."""
-        self._observer(Happening(Event.PARKED, message, {**_facts(send), "why": why}))
+        self._observer(Event(EventType.PARKED, message, {**_facts(send), "why": why}))
 
 
 def _facts(send: Send) -> dict[str, Any]:
