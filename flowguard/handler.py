@@ -37,14 +37,14 @@ class LambdaBudget:
 class LambdaHandler:
     """Called by Lambda with an event and a context. Made by :func:`lambda_handler` or :func:`dlq_handler`."""
 
-    def __init__(self, routes: Routes, services: Services | None = None, *, given_up: bool = False) -> None:
+    def __init__(self, routes: Routes, services: Services | None = None, *, from_dlq: bool = False) -> None:
         self.routes = routes
         self._given = services
-        self._given_up = given_up
+        self._from_dlq = from_dlq
 
     def using(self, services: Services) -> LambdaHandler:
         """Return the same handler on other services, such as an embedded engine or a clock that can be set."""
-        return LambdaHandler(self.routes, services, given_up=self._given_up)
+        return LambdaHandler(self.routes, services, from_dlq=self._from_dlq)
 
     @cached_property
     def _services(self) -> Services:
@@ -68,7 +68,7 @@ class LambdaHandler:
         for record in bad:
             self._tell_unreadable(record)
         good = [record for record in records if isinstance(record, Envelope)]
-        batch = Batch(self.routes, self._services, budget, given_up=self._given_up, function_arn=function_arn)
+        batch = Batch(self.routes, self._services, budget, from_dlq=self._from_dlq, function_arn=function_arn)
         return _answer(batch.run(good), bad)
 
     def _tell_unreadable(self, bad: BadRecord) -> None:
@@ -93,7 +93,7 @@ def dlq_handler(*flows: AnyFlow) -> LambdaHandler:
     is left as it is. One whose attempt failed, and whose retry is still on its way, is ended all the same: SQS moved
     the record of that attempt.
     """
-    return LambdaHandler(Routes(flows), given_up=True)
+    return LambdaHandler(Routes(flows), from_dlq=True)
 
 
 def _answer(endings: Sequence[Ending], bad: Sequence[BadRecord]) -> Any:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from flowguard.local.embedded import EmbeddedAWS
+from flowguard.sim.moto import EmbeddedAWS
 from tests.engines.dynamodb_local import dynamodb_local
 from tests.engines.elasticmq import elasticmq
 from tests.engines.ministack import ministack

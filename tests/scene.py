@@ -17,13 +17,13 @@ from flowguard.events import EventType, Tally
 from flowguard.flow import Flow
 from flowguard.handler import LambdaHandler, lambda_handler
 from flowguard.ids import ObjectId, RequestId, SeededIds
-from flowguard.local.account import ACCOUNT_ID, REGION
-from flowguard.local.calls import Recorder, intercept
-from flowguard.local.embedded import EmbeddedAWS
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import RunItem
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.settings import Settings
+from flowguard.sim.account import ACCOUNT_ID, REGION
+from flowguard.sim.calls import Recorder, intercept
+from flowguard.sim.moto import EmbeddedAWS
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.wire.attributes import Attribute, attributes_to

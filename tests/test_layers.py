@@ -7,6 +7,7 @@ and imports in functions count like any other.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -55,16 +56,28 @@ LAYERS = (
     {"worker.batch"},
     {"aws"},
     {"handler", "client"},
-    {"local"},
+    {"sim"},
     {"testing", "cli"},
 )
 
 # The only places that know of AWS's own libraries.
-KNOW_AWS = {"aws", "local", "cli"}
+KNOW_AWS = {"aws", "sim", "cli"}
 AWS_LIBRARIES = {"boto3", "botocore", "moto"}
 
 # What a function may import when it runs, with a comment that says why: these, and whatever is not ours.
-MAY_BE_LATE = {"aws", "local"}
+MAY_BE_LATE = {"aws", "sim"}
+
+# The rooms of the explorer, lowest first. Each may import itself and those below it.
+ROOMS = ("record", "run", "checks", "report", "search")
+
+# File names that occur more than once, each with its reason. A class name occurs once.
+SAME_FILE_NAMES = {
+    "attributes.py": "sim/limits has one module for each thing that AWS limits",
+    "functions.py": "sim/limits has one module for each thing that AWS limits",
+    "items.py": "sim/limits has one module for each thing that AWS limits",
+    "schedules.py": "sim/limits has one module for each thing that AWS limits",
+    "writes.py": "aws/writes.py is what DynamoDB gets of the writes that writes.py declares",
+}
 
 ROOT = Path(__file__).parents[1]
 
@@ -191,6 +204,40 @@ def hidden(imports: Iterable[Import]) -> list[str]:
     return problems
 
 
+def room_of(module: str) -> str | None:
+    """``run`` of ``flowguard.testing.explorer.run.driver``. None for whatever is in no room."""
+    rest = module.removeprefix("flowguard.testing.explorer.").partition(".")[0]
+    return rest if rest in ROOMS and module.startswith("flowguard.testing.explorer.") else None
+
+
+def into_a_higher_room(imports: Iterable[Import]) -> list[str]:
+    found = []
+    for each in imports:
+        above, own = room_of(each.imported), room_of(each.importer)
+        if above is not None and own is not None and ROOMS.index(above) > ROOMS.index(own):
+            found.append(f"{each}, which is in a higher room of the explorer")
+    return found
+
+
+def same_class_names(modules: Mapping[str, str]) -> list[str]:
+    homes: dict[str, list[str]] = {}
+    for module, source in modules.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(module)
+    return [f"the class {name} is in {' and in '.join(where)}" for name, where in homes.items() if len(where) > 1]
+
+
+def same_file_names(paths: Iterable[str]) -> list[str]:
+    """The file names that occur twice without a reason, and the reasons that nothing needs."""
+    counts = Counter(path.rpartition("/")[2] for path in paths if not path.endswith("__init__.py"))
+    twice = {name for name, count in counts.items() if count > 1}
+    return [
+        *(f"{name} occurs {counts[name]} times" for name in sorted(twice - SAME_FILE_NAMES.keys())),
+        *(f"{name} occurs once; take it out of SAME_FILE_NAMES" for name in sorted(SAME_FILE_NAMES.keys() - twice)),
+    ]
+
+
 # -- the package keeps them -------------------------------------------------------------------------------------------
 
 
@@ -217,6 +264,18 @@ def test_no_modules_import_each_other_in_a_circle(imports: list[Import]) -> None
 
 def test_no_import_is_hidden_in_a_function(imports: list[Import]) -> None:
     assert hidden(imports) == []
+
+
+def test_the_rooms_of_the_explorer_know_only_those_below(imports: list[Import]) -> None:
+    assert into_a_higher_room(imports) == []
+
+
+def test_a_class_name_is_that_of_one_class() -> None:
+    assert same_class_names(sources()) == []
+
+
+def test_a_file_name_is_that_of_one_file() -> None:
+    assert same_file_names(str(path) for path in (ROOT / "flowguard").rglob("*.py")) == []
 
 
 # -- and the rules see what breaks them -------------------------------------------------------------------------------
@@ -253,6 +312,26 @@ def test_aws_in_the_core_is_seen(source: str) -> None:
 )
 def test_an_import_from_above_is_seen(source: str) -> None:
     assert upward(read("flowguard.worker.runtime", source, "flowguard.aws", "flowguard.aws.store"))
+
+
+def test_an_import_from_a_higher_room_is_seen() -> None:
+    checks, run = "flowguard.testing.explorer.checks", "flowguard.testing.explorer.run"
+    assert into_a_higher_room(
+        read(f"{run}.driver", f"from {checks}.problem import Problem", checks, f"{checks}.problem")
+    )
+    assert not into_a_higher_room(read(f"{checks}.problem", f"from {run}.driver import run", run, f"{run}.driver"))
+
+
+def test_a_second_class_of_a_name_is_seen() -> None:
+    assert same_class_names({"flowguard.a": "class Queue: ...", "flowguard.b": "class Queue: ..."}) == [
+        "the class Queue is in flowguard.a and in flowguard.b"
+    ]
+
+
+def test_a_second_file_of_a_name_is_seen() -> None:
+    used = [f"{folder}/{name}" for name in SAME_FILE_NAMES for folder in ("a", "b")]
+    assert same_file_names([*used, "a/queue.py", "b/queue.py"]) == ["queue.py occurs 2 times"]
+    assert same_file_names(used[2:]) == ["attributes.py occurs once; take it out of SAME_FILE_NAMES"]
 
 
 def test_a_circle_is_seen() -> None:

@@ -13,16 +13,16 @@ from typing import Any, Final
 import click
 
 from flowguard.cli.console import console, line
-from flowguard.cli.timeline import show_timeline
+from flowguard.cli.delivery_lines import show_timeline
 from flowguard.errors import SettingsError
-from flowguard.local.aftermath import Aftermath
-from flowguard.local.crash import Crashes
-from flowguard.local.delivered import Counts, Delivered
-from flowguard.local.loading import NoSuchFlow, load_flows
-from flowguard.local.points import Point
-from flowguard.local.recording import Recorded, read_recording
-from flowguard.local.script import Script
-from flowguard.local.world import World
+from flowguard.sim.crash import Crashes
+from flowguard.sim.delivered import Counts, Delivered
+from flowguard.sim.final_state import FinalState
+from flowguard.sim.loading import NoSuchFlow, load_flows
+from flowguard.sim.points import Point
+from flowguard.sim.recording import RecordedRecord, read_recording
+from flowguard.sim.script import Script
+from flowguard.sim.world import World
 
 START: Final = 1_767_323_100_020
 """When the first of the samples was sent, ms since 1970."""
@@ -62,7 +62,7 @@ class Scene:
     def put(self, *names: str) -> None:
         for name in names:
             for record in read_recording(json.loads((self.samples / name).read_text())):
-                assert isinstance(record, Recorded)  # noqa: S101 - the tests read every sample
+                assert isinstance(record, RecordedRecord)  # noqa: S101 - the tests read every sample
                 self.world.put(record.envelope, record.raw)
 
     def play(self, *names: str) -> Iterator[Delivered]:
@@ -138,7 +138,7 @@ def _perform() -> list[str]:
             rows.extend(played)
             out.print(f"\n{number}. {' '.join((act.__doc__ or '').split())}\n", style="bold")
             show_timeline(out, played, scene.world.start)
-        counts, end = Counts.of(scene.world.put_in, rows), happy_end(Aftermath.of(scene.world))
+        counts, end = Counts.of(scene.world.put_in, rows), happy_end(FinalState.of(scene.world))
     wrong = differences({**asdict(EXPECTED), **HAPPY_END}, {**asdict(counts), **end})
     out.print("")
     for said in wrong or _survived(counts):
@@ -158,7 +158,7 @@ def _scene() -> Iterator[Scene]:
         yield Scene(world, script, root / "samples")
 
 
-def happy_end(left: Aftermath) -> dict[str, Any]:
+def happy_end(left: FinalState) -> dict[str, Any]:
     """Return what the tables hold when all is over."""
     totals = left.tables["cart-totals"]
     return {

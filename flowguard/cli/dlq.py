@@ -12,15 +12,15 @@ import boto3
 import click
 
 from flowguard.aws.clients import Clients
-from flowguard.aws.dead_letters import DeadLetterQueue, Reading, Unusable, explained
-from flowguard.aws.redrive import Redriver
+from flowguard.aws.dead_letter_queue import DeadLetterQueue, Reading, Unusable, explained
+from flowguard.aws.redriver import Redriver
 from flowguard.aws.signing_keys import aws_signer
-from flowguard.cli.letters import Filters, Seconds, Telling, show_letter, show_letters
+from flowguard.cli.letter_rows import Filters, Seconds, Telling, show_letter, show_letters
 from flowguard.cli.printing import complain
 from flowguard.clock import SystemClock
 from flowguard.errors import SettingsError
-from flowguard.local.loading import NoSuchFlow, load_flows
 from flowguard.settings import Settings
+from flowguard.sim.loading import NoSuchFlow, load_flows
 from flowguard.worker.dead_letters import Letter
 
 FAILED: Final = 1  # the exit code where a letter is not as it was asked for

@@ -13,14 +13,14 @@ import click
 from flowguard.cli.printing import say, say_json
 from flowguard.cli.recordings import Unreadable, read_files
 from flowguard.errors import DefinitionError, EnvelopeError, SettingsError
-from flowguard.local.loading import NoSuchFlow
+from flowguard.sim.loading import NoSuchFlow
 from flowguard.testing.explorer import BOUND, WALKS, Explored, Invariant, NoSuchSchedule, replay
 from flowguard.testing.explorer import explore as explored
-from flowguard.testing.explorer.beginning import items_of
-from flowguard.testing.explorer.invariants import is_invariant
-from flowguard.testing.explorer.loading import load_explored, modules_of
-from flowguard.testing.explorer.page import page, page_of_schedule
-from flowguard.testing.explorer.report import violation_as_json
+from flowguard.testing.explorer.checks.invariants import is_invariant
+from flowguard.testing.explorer.report.findings import violation_as_json
+from flowguard.testing.explorer.report.page import page, page_of_schedule
+from flowguard.testing.explorer.run.beginning import items_of
+from flowguard.testing.explorer.run.explored import load_explored, modules_of
 
 FOUND: Final = 1
 UNUSABLE: Final = 2

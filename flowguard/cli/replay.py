@@ -11,17 +11,17 @@ from typing import Any, Final
 import click
 
 from flowguard.cli.console import console
+from flowguard.cli.delivery_lines import show_aftermath, show_timeline, summary
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.recordings import Unreadable, read_files
-from flowguard.cli.timeline import show_aftermath, show_timeline, summary
 from flowguard.errors import DefinitionError, SettingsError
-from flowguard.local.aftermath import Aftermath
-from flowguard.local.crash import Crashes
-from flowguard.local.delivered import Counts, Delivered
-from flowguard.local.loading import NoSuchFlow, load_flows
-from flowguard.local.points import Point
-from flowguard.local.recording import Planned, Recorded, plan, read_recording
-from flowguard.local.world import MOST_RECEIVES, World
+from flowguard.sim.crash import Crashes
+from flowguard.sim.delivered import Counts, Delivered
+from flowguard.sim.final_state import FinalState
+from flowguard.sim.loading import NoSuchFlow, load_flows
+from flowguard.sim.points import Point
+from flowguard.sim.recording import PlannedDelivery, RecordedRecord, plan, read_recording
+from flowguard.sim.world import MOST_RECEIVES, World
 from flowguard.wire.envelope import BadRecord
 
 BAD: Final = 2  # the exit code where something could not be read
@@ -81,12 +81,12 @@ def replay(
     sys.exit(BAD if unreadable else 0)
 
 
-def _read(files: tuple[str, ...]) -> tuple[list[Recorded], int]:
+def _read(files: tuple[str, ...]) -> tuple[list[RecordedRecord], int]:
     """Read the files and return their records, and how many could not be read."""
-    recorded: list[Recorded] = []
+    recorded: list[RecordedRecord] = []
     unreadable = 0
     for name, record in _records(files):
-        if isinstance(record, Recorded):
+        if isinstance(record, RecordedRecord):
             recorded.append(record)
         else:
             complain(f"{name}: {record}")
@@ -94,7 +94,7 @@ def _read(files: tuple[str, ...]) -> tuple[list[Recorded], int]:
     return recorded, unreadable
 
 
-def _records(files: tuple[str, ...]) -> Iterator[tuple[str, Recorded | str]]:
+def _records(files: tuple[str, ...]) -> Iterator[tuple[str, RecordedRecord | str]]:
     for read in read_files(files):
         if isinstance(read, Unreadable):
             yield read.name, read.problem
@@ -104,7 +104,7 @@ def _records(files: tuple[str, ...]) -> Iterator[tuple[str, Recorded | str]]:
             yield name, str(record.error) if isinstance(record, BadRecord) else record
 
 
-def _run(world: World, planned: list[Planned]) -> Iterator[Delivered]:
+def _run(world: World, planned: list[PlannedDelivery]) -> Iterator[Delivered]:
     for one in planned:
         world.put(one.recorded.envelope, one.recorded.raw, at=one.at)
     return world.run()
@@ -113,13 +113,13 @@ def _run(world: World, planned: list[Planned]) -> Iterator[Delivered]:
 def _print(world: World, rows: list[Delivered]) -> None:
     out = console()
     show_timeline(out, rows, world.start)
-    show_aftermath(out, Aftermath.of(world))
+    show_aftermath(out, FinalState.of(world))
     out.print()
     out.print(summary(Counts.of(world.put_in, rows)), soft_wrap=True)
 
 
 def _print_json(world: World, rows: list[Delivered]) -> None:
-    left = Aftermath.of(world)
+    left = FinalState.of(world)
     for row in rows:
         _print_line({**row.as_json(), "after": row.at - world.start})
     _print_line({"runs": [asdict(run) for run in left.runs]})

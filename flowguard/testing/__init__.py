@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from flowguard.clock import ManualClock as ManualClock
     from flowguard.events import Tally as Tally
     from flowguard.ids import SeededIds as SeededIds
-    from flowguard.local.embedded import EmbeddedAWS as EmbeddedAWS
-    from flowguard.local.memory.aws import MemoryAWS as MemoryAWS
+    from flowguard.sim.memory.aws import MemoryAWS as MemoryAWS
+    from flowguard.sim.moto import EmbeddedAWS as EmbeddedAWS
     from flowguard.testing.context import FakeContext as FakeContext
     from flowguard.testing.exploration import Exploration as Exploration
     from flowguard.testing.exploration import MarkerError as MarkerError
@@ -68,8 +68,8 @@ _HOME = {
     "NotThere": "testing.flow_result",
     "RunEnd": "testing.flow_result",
     "SentMessage": "testing.flow_result",
-    "EmbeddedAWS": "local.embedded",
-    "MemoryAWS": "local.memory.aws",
+    "EmbeddedAWS": "sim.moto",
+    "MemoryAWS": "sim.memory.aws",
     # explore them
     "explore": "testing.explorer",
     "replay": "testing.explorer",

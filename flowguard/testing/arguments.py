@@ -15,7 +15,7 @@ from flowguard.destinations import Destination
 from flowguard.errors import EnvelopeError, SettingsError
 from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import RequestId
-from flowguard.testing.explorer.beginning import low_level
+from flowguard.testing.explorer.run.beginning import low_level
 from flowguard.wire.attributes import Attribute
 
 

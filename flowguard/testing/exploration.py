@@ -9,11 +9,11 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from flowguard.errors import FlowguardError, SettingsError
-from flowguard.local.world import START
+from flowguard.sim.world import START
 from flowguard.testing.arguments import is_flow
 from flowguard.testing.explorer import Invariant, PlainFunction, Report, Trace, explore, in_memory, replay
-from flowguard.testing.explorer.beginning import keys_of, read_items
-from flowguard.testing.explorer.inbox import Later, read_given
+from flowguard.testing.explorer.run.beginning import keys_of, read_items
+from flowguard.testing.explorer.run.inbox import Later, read_given
 
 MARKER: Final = "flow_explore"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from flowguard.local.virtual import VirtualTime
-from flowguard.local.world import START
+from flowguard.sim.virtual import VirtualTime
+from flowguard.sim.world import START
 
 
 class FlowClock(VirtualTime):

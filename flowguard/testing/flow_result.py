@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flowguard.errors import FlowguardError
-from flowguard.local.delivered import Delivered
+from flowguard.sim.delivered import Delivered
 from flowguard.testing.story import story
 from flowguard.wire.attributes import Attribute
 

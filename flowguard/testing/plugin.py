@@ -19,8 +19,8 @@ from flowguard.errors import FlowguardError
 from flowguard.testing.raised import up_to_users
 
 if TYPE_CHECKING:
-    from flowguard.local.embedded import EmbeddedAWS
-    from flowguard.local.memory.aws import MemoryAWS
+    from flowguard.sim.memory.aws import MemoryAWS
+    from flowguard.sim.moto import EmbeddedAWS
     from flowguard.testing.exploration import Exploration
     from flowguard.testing.explorer import View
     from flowguard.testing.flow_clock import FlowClock

@@ -18,12 +18,13 @@ from flowguard.destinations import Destination, Queue
 from flowguard.errors import FlowguardError, SettingsError
 from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
-from flowguard.local.aftermath import plain
-from flowguard.local.delivered import Delivered
-from flowguard.local.embedded import EmbeddedAWS
-from flowguard.local.recording import Recorded, read_recording
-from flowguard.local.virtual import VirtualTime
 from flowguard.payloads import Payload
+from flowguard.sim.delivered import Delivered
+from flowguard.sim.final_state import plain
+from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.recording import RecordedRecord, read_recording
+from flowguard.sim.sends import Posted
+from flowguard.sim.virtual import VirtualTime
 from flowguard.testing.arguments import (
     check_event,
     check_flows,
@@ -32,8 +33,7 @@ from flowguard.testing.arguments import (
     check_within,
     read_items,
 )
-from flowguard.testing.explorer.posted import Posted
-from flowguard.testing.explorer.view import body_of
+from flowguard.testing.explorer.record.view import body_of
 from flowguard.testing.flow_result import FlowResult, RunEnd, SentMessage
 from flowguard.testing.shared_world import SharedWorld
 from flowguard.testing.story import story
@@ -197,7 +197,7 @@ class FlowRunner:
         messages = tuple(map(_message, sent))
         return FlowResult(
             deliveries=tuple(rows),
-            tables={table: self._items(table) for table in sorted(world.supply.tables)},
+            tables={table: self._items(table) for table in sorted(world.provisioner.tables)},
             messages=messages,
             dead_letters=tuple(one for one in messages if one.to in graves),
             ends=tuple(self._ends()),
@@ -228,7 +228,7 @@ class FlowRunner:
             )
 
 
-def _records(number: int, event: Any) -> Iterator[Recorded]:
+def _records(number: int, event: Any) -> Iterator[RecordedRecord]:
     check_event(number, event)
     for record in read_recording(event):
         if isinstance(record, BadRecord):

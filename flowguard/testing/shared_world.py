@@ -14,36 +14,36 @@ from flowguard.aws.services import aws_services, aws_store
 from flowguard.events import Event
 from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
-from flowguard.local.calls import ApiCall, Proceed, Response, intercept
-from flowguard.local.delivered import Delivered
-from flowguard.local.embedded import EmbeddedAWS
-from flowguard.local.functions import Functions, topics
-from flowguard.local.mail import Mail
-from flowguard.local.points import with_points
-from flowguard.local.supply import Supply
-from flowguard.local.virtual import VirtualTime
-from flowguard.local.world import World, declared_tables
-from flowguard.testing.explorer.posted import Posted, posted
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.delivered import Delivered
+from flowguard.sim.functions import Functions, topics
+from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.moto_queues import Mail
+from flowguard.sim.points import with_points
+from flowguard.sim.provision import AutoProvisioner
+from flowguard.sim.sends import Posted, posted
+from flowguard.sim.virtual import VirtualTime
+from flowguard.sim.world import World, declared_tables
 from flowguard.testing.raised import told
 
 
 class SharedWorld(World):
     """A world on an AWS and a clock that are open already. ``posted`` are all messages that were sent, in order."""
 
-    supply: _Supply
+    provisioner: _Provisioner
 
     def __init__(self, aws: EmbeddedAWS, clock: VirtualTime, *, seed: int = 0) -> None:
         super().__init__((), seed=seed, start=clock.now())
         self.aws, self.clock = aws, clock
-        self.supply = _Supply(aws, self.keys, self.settings.table)
-        self.mail = Mail(aws, self.supply, self._queues, clock)
+        self.provisioner = _Provisioner(aws, self.keys, self.settings.table)
+        self.mail = Mail(aws, self.provisioner, self._queues, clock)
         self.posted: list[Posted] = []
         self._raised: list[BaseException] = []
         self._outside: BaseException | None = None
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
-            for interceptor in (self._watch, self.mail, self.supply, self._post):
+            for interceptor in (self._watch, self.mail, self.provisioner, self._post):
                 opened.enter_context(intercept(interceptor))
             self._set_up()
             self._exit = opened.pop_all()
@@ -61,8 +61,8 @@ class SharedWorld(World):
             draw=random.Random(self._seed),  # noqa: S311 - repeatable on purpose
         )
         for table in self.aws.client("dynamodb").list_tables()["TableNames"]:
-            self.supply.found(table)
-        self.supply.run_table(self.settings.table)
+            self.provisioner.found(table)
+        self.provisioner.run_table(self.settings.table)
 
     def serve(self, flows: Iterable[AnyFlow]) -> None:
         """Serve these flows too, from now on. They get their functions, queues and tables."""
@@ -75,14 +75,14 @@ class SharedWorld(World):
         for table, key in declared_tables(new).items():
             self.declare(table, key)
         for queue in sorted(self.functions.by_queue):
-            self.supply.queue(queue)
+            self.provisioner.queue(queue)
         for queue, topic in topics(new).items():
-            self.aws.subscribe(self.aws.create_topic(topic), self.supply.queue(queue))
+            self.aws.subscribe(self.aws.create_topic(topic), self.provisioner.queue(queue))
 
     def declare(self, table: str, key: str) -> None:
         """Make the table if it is not there. ``key`` names its hash key, which is text."""
         self.keys.setdefault(table, key)
-        self.supply.table(table)
+        self.provisioner.table(table)
 
     def step(self, until: int | None) -> Delivered | None:
         """Deliver what is due next. With ``until`` it must be due by that moment (ms). None where nothing is."""
@@ -110,7 +110,7 @@ class SharedWorld(World):
         return answer
 
 
-class _Supply(Supply):
+class _Provisioner(AutoProvisioner):
     """Leaves alone the tables that a test makes by itself, however it makes them."""
 
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from flowguard.local.delivered import Delivered
+from flowguard.sim.delivered import Delivered
 
 _INDENT = " " * 16
 
@@ -23,7 +23,7 @@ def _told(row: Delivered, start: int) -> Iterator[str]:
         yield f"{_INDENT}sent to {sent.to}{f' in {sent.delay} s' if sent.delay else ''}"
     if row.why is not None:
         yield f"{_INDENT}{row.why}"
-    if row.given_up:
+    if row.to_dlq:
         yield f"{_INDENT}given up after {row.receive} receives"
 
 

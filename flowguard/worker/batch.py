@@ -27,7 +27,7 @@ WARNING_MS = 1_000
 class Batch:
     """Takes the envelopes of one invocation through the flows of one function.
 
-    ``given_up`` is for the function of a dead-letter queue: SQS moved these records there, so their runs are ended.
+    ``from_dlq`` is for the function of a dead-letter queue: SQS moved these records there, so their runs are ended.
     ``function_arn`` is the function's own, where Lambda says it.
     """
 
@@ -37,13 +37,13 @@ class Batch:
         services: Services,
         budget: Budget,
         *,
-        given_up: bool = False,
+        from_dlq: bool = False,
         function_arn: str | None = None,
     ) -> None:
         self._routes = routes
         self._services = services
         self._budget = budget
-        self._given_up = given_up
+        self._from_dlq = from_dlq
         self._trust = Trust(services.signer, function_arn)
         self._emitter = Emitter(services.observer)
         self._runtime = Runtime(services, self._emitter)
@@ -88,7 +88,7 @@ class Batch:
         arrival = self._routes.resolve(envelope, self._services.clock.now(), self._trust)
         if arrival.weak_id:
             self._emitter.emit(EventType.WEAK_ID, arrival)
-        if self._given_up and arrival.problem is None:
+        if self._from_dlq and arrival.problem is None:
             why = "SQS gave the message up: its function was killed, or could not answer, each time it was delivered"
             return arrival._replace(problem=RunFailed(why))
         return arrival

@@ -7,4 +7,4 @@ from flows.take_payment.flow import BookPayment, ChargeCard, TakePayment
 
 charge_card = lambda_handler(TakePayment, ChargeCard)
 book_payment = lambda_handler(TakePayment, BookPayment)
-given_up = dlq_handler(TakePayment)
+dead_letters = dlq_handler(TakePayment)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from flowguard.aws.clients import Clients
-from flowguard.local.embedded import EmbeddedAWS
+from flowguard.sim.moto import EmbeddedAWS
 from tests.aws.engines import ENGINES, IN_PROCESS, empty, in_process, on_dynamodb_local
 
 

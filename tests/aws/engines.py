@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager, contextmanager
 import boto3
 
 from flowguard.aws.clients import Clients
-from flowguard.local.embedded import EmbeddedAWS
-from flowguard.local.keyed import create_run_table, create_table
-from flowguard.local.memory.aws import MemoryAWS
-from flowguard.local.same_clients import SameClients
+from flowguard.sim.keyed import create_run_table, create_table
+from flowguard.sim.memory.aws import MemoryAWS
+from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.reused_clients import SameClients
 
 IN_PROCESS = ("moto", "memory")
 ENGINES = (*IN_PROCESS, "dynamodb-local")

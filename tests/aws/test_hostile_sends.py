@@ -14,13 +14,13 @@ from flowguard.aws.sender import AWSSender
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.errors import Reject, RunFailed, TooLarge
 from flowguard.ids import RequestId
-from flowguard.local.embedded import EmbeddedAWS
 from flowguard.protocol.outbox import Kind, Outbox, Send
+from flowguard.sim.moto import EmbeddedAWS
 from flowguard.testing import hostile
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from tests.aws.engines import clients_of
-from tests.proofs.soak.ground import Ground
+from tests.proofs.soak.sandbox import Sandbox
 
 ID = {"uniquerequestid": Attribute.string("r1")}
 
@@ -99,19 +99,19 @@ def test_a_huge_body_is_taken_to_the_byte(name: str) -> None:
 @pytest.mark.parametrize("queue", ["hostile", "hostile.fifo"])
 def test_elasticmq_takes_what_passes_and_hands_it_out_as_it_was(elasticmq_url: str, queue: str) -> None:
     """Ids and groups of FIFO queues too: an id that it has no place for goes as a digest."""
-    ground = Ground("http://unused", elasticmq_url)
-    ground.create_queue(queue)
+    sandbox = Sandbox("http://unused", elasticmq_url)
+    sandbox.create_queue(queue)
     sends = accepted(Queue(queue))
     told = [Send(s.kind, s.to, s.body, f"{place}.{s.id}", s.attributes, 0, s.group) for place, s in enumerate(sends)]
-    assert AWSSender(ground.clients).send(told) == {}
-    found = _received(ground, queue, len(told))
+    assert AWSSender(sandbox.clients).send(told) == {}
+    found = _received(sandbox, queue, len(told))
     assert Counter(found) == Counter(_told(send) for send in told), "see which by their lengths"
 
 
-def _received(ground: Ground, queue: str, number: int) -> list[str]:
+def _received(sandbox: Sandbox, queue: str, number: int) -> list[str]:
     """Grouped messages come one after the other, each when the one before it is deleted."""
     found: list[Any] = []
-    while more := ground.take(queue):
+    while more := sandbox.take(queue):
         found += more
         assert len(found) <= number
     read = normalize({"Messages": found})

@@ -17,10 +17,10 @@ from flowguard.destinations import Queue
 from flowguard.errors import Retry
 from flowguard.events import EventType
 from flowguard.flow import Flow
-from flowguard.local.calls import ApiCall, Proceed, Response, intercept
-from flowguard.local.embedded import EmbeddedAWS
-from flowguard.local.memory.aws import MemoryAWS
 from flowguard.protocol.outbox import Kind, Send
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.memory.aws import MemoryAWS
+from flowguard.sim.moto import EmbeddedAWS
 from flowguard.step import Step
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import Place

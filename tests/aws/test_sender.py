@@ -12,9 +12,9 @@ from botocore.exceptions import ClientError
 from flowguard.aws.schedules import Schedules
 from flowguard.aws.sender import AWSSender
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
-from flowguard.local.calls import ApiCall, Proceed, Recorder, Response, intercept
-from flowguard.local.embedded import EmbeddedAWS
 from flowguard.protocol.outbox import LARGEST, Kind, Send
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.sim.moto import EmbeddedAWS
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.worker.ports import Refusal

@@ -12,9 +12,9 @@ from flowguard.aws.signing_keys import aws_signer
 from flowguard.client import FlowClient
 from flowguard.clock import ManualClock
 from flowguard.errors import SettingsError
-from flowguard.local.calls import Recorder, intercept
-from flowguard.local.embedded import EmbeddedAWS
 from flowguard.settings import Settings
+from flowguard.sim.calls import Recorder, intercept
+from flowguard.sim.moto import EmbeddedAWS
 from flowguard.wire.signing import UNSIGNED, Signer
 
 SECRET = "s3cret-" + "x" * 32

@@ -13,9 +13,9 @@ from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
 
 from flowguard.cli import main
-from flowguard.cli.letters import duration
+from flowguard.cli.letter_rows import duration
 from flowguard.errors import Reject
-from flowguard.local.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
 from flowguard.wire.attributes import Attribute, attributes_to
 from tests.scene import OrderState, Scene, scene

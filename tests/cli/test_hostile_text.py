@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
 
 from flowguard.cli import main
-from flowguard.local.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.wire.attributes import Attribute, attributes_to
 from tests.cli.test_explore import SOURCE
 from tests.scene import START, Scene, scene

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from flowguard.cli import main
-from flowguard.local import loading
-from flowguard.local.points import Point
+from flowguard.sim import loading
+from flowguard.sim.points import Point
 
 ROOT = Path(__file__).parents[2]
 CARTS = ROOT / "samples" / "validate_cart"

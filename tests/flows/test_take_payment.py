@@ -15,10 +15,10 @@ from pydantic import ValidationError
 
 from flowguard import Done, Outcome, Reject, Retry, Step
 from flowguard.events import EventType
-from flowguard.local.calls import ApiCall, Proceed, Recorder, Response, intercept
-from flowguard.local.embedded import EmbeddedAWS
-from flowguard.local.virtual import VirtualTime
 from flowguard.protocol.run import Status
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.virtual import VirtualTime
 from flowguard.testing import step_for
 from flowguard.wire.message import Place
 from flowguard.worker.runtime import LEASE_WITHOUT_LAMBDA
@@ -90,7 +90,7 @@ def shop() -> Iterator[Shop]:
     functions = {
         "payments": handlers.charge_card,
         "payments-to-book": handlers.book_payment,
-        "payments-given-up": handlers.given_up,
+        "payments-dlq": handlers.dead_letters,
     }
     with EmbeddedAWS(region="eu-west-1") as aws, VirtualTime(NOW) as time:
         yield Shop(World(aws, TakePayment, functions, tables=TABLES, queues=(*QUEUES, REPLIES)), aws, time)
@@ -377,7 +377,7 @@ def test_what_sqs_gives_up_is_parked_and_whoever_waits_is_told(shop: Shop) -> No
     event = sample("01-flaky-gateway.json")
     with intercept(Death("UpdateItem", made=True)), pytest.raises(Died):
         shop.world.enter(event)
-    shop.send("payments-given-up", as_sent(event["Records"][0]))
+    shop.send("payments-dlq", as_sent(event["Records"][0]))
     shop.wait(int(LEASE_WITHOUT_LAMBDA.total_seconds()))
     said = place(shop.dead_letter())
     assert said.first_error is not None

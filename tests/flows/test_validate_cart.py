@@ -9,9 +9,9 @@ import pytest
 
 from flowguard import Done, Reject
 from flowguard.events import EventType
-from flowguard.local.calls import intercept
-from flowguard.local.embedded import EmbeddedAWS
 from flowguard.protocol.run import Status
+from flowguard.sim.calls import intercept
+from flowguard.sim.moto import EmbeddedAWS
 from flowguard.testing import step_for
 from flowguard.worker.runtime import LEASE_WITHOUT_LAMBDA
 from flowguard.writes import Put, Update

@@ -14,9 +14,9 @@ from flowguard.aws.writes import from_item, to_item
 from flowguard.clock import ManualClock
 from flowguard.events import EventType, Tally
 from flowguard.ids import SeededIds
-from flowguard.local.calls import ApiCall, Proceed, Response
-from flowguard.local.embedded import EmbeddedAWS
 from flowguard.protocol.run import RunItem
+from flowguard.sim.calls import ApiCall, Proceed, Response
+from flowguard.sim.moto import EmbeddedAWS
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 NOW = 1_767_323_160_000  # 2026-01-02T03:06:00Z, a little later than the samples were recorded

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.proofs.soak.ground import Ground
+from tests.proofs.soak.sandbox import Sandbox
 
 
 @pytest.fixture
-def ground(dynamodb_local_url: str, elasticmq_url: str) -> Ground:
+def sandbox(dynamodb_local_url: str, elasticmq_url: str) -> Sandbox:
     """Tables of the test's own, none yet; queues are shared, so that each test makes its own."""
-    return Ground(dynamodb_local_url, elasticmq_url)
+    return Sandbox(dynamodb_local_url, elasticmq_url)

@@ -10,8 +10,8 @@ from typing import Any
 from flowguard import Done, Flow, Outcome, Stage, Step, lambda_handler
 from flowguard.events import EventType, Tally
 from tests.engines.polling import comes_true
-from tests.proofs.soak.ground import Ground
 from tests.proofs.soak.mapping import Mapping
+from tests.proofs.soak.sandbox import Sandbox
 
 COPIES = 50
 LEASE = timedelta(seconds=4)
@@ -31,21 +31,21 @@ class Slow(Flow, name="slow", object_id="id"):
     stages = (TakeTime,)
 
 
-def test_of_fifty_copies_of_a_slow_message_none_is_given_up_and_one_is_executed(ground: Ground) -> None:
-    ground.create_tables("slow-effects")
-    ground.create_queue("slow-given-up")
-    url = ground.create_queue("slow", visibility=1, given_up_to="slow-given-up", max_receives=3)
+def test_of_fifty_copies_of_a_slow_message_none_is_given_up_and_one_is_executed(sandbox: Sandbox) -> None:
+    sandbox.create_tables("slow-effects")
+    sandbox.create_queue("slow-dlq")
+    url = sandbox.create_queue("slow", visibility=1, dead_letters_to="slow-dlq", max_receives=3)
     tally = Tally()
-    handler = lambda_handler(Slow).using(ground.services(tally))
+    handler = lambda_handler(Slow).using(sandbox.services(tally))
     for _ in range(COPIES):
-        ground.client.start(Slow, {"id": "s1"}, request_id="request-slow", requested_at=1_700_000_000_000)
+        sandbox.client.start(Slow, {"id": "s1"}, request_id="request-slow", requested_at=1_700_000_000_000)
     with ThreadPoolExecutor(1) as other:
-        slow = Mapping(ground.clients.sqs, url, handler, LEASE, batch=1)
+        slow = Mapping(sandbox.clients.sqs, url, handler, LEASE, batch=1)
         first = other.submit(slow.once)
         assert comes_true(lambda: tally.count(EventType.CLAIMED) == 1)
-        busy = Mapping(ground.clients.sqs, url, handler, LEASE)
-        assert comes_true(lambda: busy.once() == 0 and ground.waiting("slow") == 0, seconds=15)
+        busy = Mapping(sandbox.clients.sqs, url, handler, LEASE)
+        assert comes_true(lambda: busy.once() == 0 and sandbox.waiting("slow") == 0, seconds=15)
         first.result()
     assert (tally.count(EventType.CLAIMED), tally.count(EventType.BUSY)) == (1, COPIES)
-    assert ground.rows("slow-effects")["s1"]["applied"] == 1
-    assert ground.waiting("slow-given-up") == 0
+    assert sandbox.rows("slow-effects")["s1"]["applied"] == 1
+    assert sandbox.waiting("slow-dlq") == 0

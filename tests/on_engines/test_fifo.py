@@ -11,8 +11,8 @@ from flowguard import PER_REQUEST, Done, Fixed, Flow, Outcome, RetryPolicy, Stag
 from flowguard.events import EventType, Tally
 from flowguard.protocol.run import Status
 from tests.engines.polling import comes_true
-from tests.proofs.soak.ground import Ground
 from tests.proofs.soak.mapping import Mapping
+from tests.proofs.soak.sandbox import Sandbox
 
 HANDLED: list[tuple[str, int]] = []
 DEADLY = -1
@@ -33,14 +33,14 @@ class Ordered(Flow, name="ordered", object_id=PER_REQUEST, inbox="ordered.fifo",
     stages = (Apply,)
 
 
-def work_off(ground: Ground, *messages: tuple[str, str, int]) -> Tally:
+def work_off(sandbox: Sandbox, *messages: tuple[str, str, int]) -> Tally:
     """Each message is its group, its name, and how many attempts of it fail."""
     HANDLED.clear()
-    ground.create_tables()
-    ground.create_queue("ordered-dead")
-    url = ground.create_queue("ordered.fifo", visibility=2)
+    sandbox.create_tables()
+    sandbox.create_queue("ordered-dead")
+    url = sandbox.create_queue("ordered.fifo", visibility=2)
     for group, name, fails in messages:
-        ground.clients.sqs.send_message(
+        sandbox.clients.sqs.send_message(
             QueueUrl=url,
             MessageBody=json.dumps({"name": name, "fails": fails}),
             MessageGroupId=group,
@@ -48,13 +48,15 @@ def work_off(ground: Ground, *messages: tuple[str, str, int]) -> Tally:
             MessageAttributes={"uniquerequestid": {"DataType": "String", "StringValue": f"request-{name}"}},
         )
     tally = Tally()
-    mapping = Mapping(ground.clients.sqs, url, lambda_handler(Ordered).using(ground.services(tally)))
-    assert comes_true(lambda: mapping.once() == 0 and ground.waiting("ordered.fifo") == 0, seconds=30)
+    mapping = Mapping(sandbox.clients.sqs, url, lambda_handler(Ordered).using(sandbox.services(tally)))
+    assert comes_true(lambda: mapping.once() == 0 and sandbox.waiting("ordered.fifo") == 0, seconds=30)
     return tally
 
 
-def test_the_order_in_a_group_is_kept_over_a_record_that_fails_twice_and_other_groups_go_on(ground: Ground) -> None:
-    tally = work_off(ground, ("red", "r1", 2), ("red", "r2", 0), ("blue", "b1", 0), ("red", "r3", 0), ("blue", "b2", 0))
+def test_the_order_in_a_group_is_kept_over_a_record_that_fails_twice_and_other_groups_go_on(sandbox: Sandbox) -> None:
+    tally = work_off(
+        sandbox, ("red", "r1", 2), ("red", "r2", 0), ("blue", "b1", 0), ("red", "r3", 0), ("blue", "b2", 0)
+    )
     red = [handled for handled in HANDLED if handled[0].startswith("r")]
     assert [name for name, _ in red] == ["r1", "r1", "r1", "r2", "r3"]
     assert [attempt for name, attempt in red if name == "r1"] == [1, 2, 3], "the item says the attempt"
@@ -63,40 +65,40 @@ def test_the_order_in_a_group_is_kept_over_a_record_that_fails_twice_and_other_g
     assert tally.count(EventType.SENT) == 0, "no copies: the record itself comes again"
 
 
-def test_the_last_failed_attempt_frees_its_group(ground: Ground) -> None:
-    work_off(ground, ("red", "r1", 9), ("red", "r2", 0))
+def test_the_last_failed_attempt_frees_its_group(sandbox: Sandbox) -> None:
+    work_off(sandbox, ("red", "r1", 9), ("red", "r2", 0))
     assert [name for name, _ in HANDLED] == ["r1", "r1", "r1", "r2"]
-    assert ground.waiting("ordered-dead") == 1
+    assert sandbox.waiting("ordered-dead") == 1
 
 
-def test_a_record_that_only_waited_behind_another_keeps_all_its_attempts(ground: Ground) -> None:
-    work_off(ground, ("red", "r1", 2), ("red", "r2", 2))
+def test_a_record_that_only_waited_behind_another_keeps_all_its_attempts(sandbox: Sandbox) -> None:
+    work_off(sandbox, ("red", "r1", 2), ("red", "r2", 2))
     assert [name for name, _ in HANDLED] == ["r1"] * 3 + ["r2"] * 3
-    assert ground.waiting("ordered-dead") == 0
+    assert sandbox.waiting("ordered-dead") == 0
 
 
-def test_a_record_that_sqs_gave_up_runs_again_when_it_is_sent_back_as_a_new_message(ground: Ground) -> None:
+def test_a_record_that_sqs_gave_up_runs_again_when_it_is_sent_back_as_a_new_message(sandbox: Sandbox) -> None:
     HANDLED.clear()
-    ground.create_tables()
-    ground.create_queue("ordered-given-up.fifo")
-    url = ground.create_queue("ordered.fifo", visibility=1, given_up_to="ordered-given-up.fifo", max_receives=2)
+    sandbox.create_tables()
+    sandbox.create_queue("ordered-dlq.fifo")
+    url = sandbox.create_queue("ordered.fifo", visibility=1, dead_letters_to="ordered-dlq.fifo", max_receives=2)
     sent: dict[str, Any] = {"uniquerequestid": {"DataType": "String", "StringValue": "request-k1"}}
     body = json.dumps({"name": "k1", "fails": DEADLY})
 
     def send(copy: str) -> None:
-        ground.clients.sqs.send_message(
+        sandbox.clients.sqs.send_message(
             QueueUrl=url, MessageBody=body, MessageGroupId="red", MessageDeduplicationId=copy, MessageAttributes=sent
         )
 
-    handler = lambda_handler(Ordered).using(ground.services(Tally()))
-    mapping = Mapping(ground.clients.sqs, url, handler, timedelta(seconds=1))
+    handler = lambda_handler(Ordered).using(sandbox.services(Tally()))
+    mapping = Mapping(sandbox.clients.sqs, url, handler, timedelta(seconds=1))
     send("k1")
-    assert comes_true(lambda: dies(mapping) and ground.waiting("ordered-given-up.fifo") == 1, seconds=15)
-    ground.take("ordered-given-up.fifo")
+    assert comes_true(lambda: dies(mapping) and sandbox.waiting("ordered-dlq.fifo") == 1, seconds=15)
+    sandbox.take("ordered-dlq.fifo")
     send("as-a-move-does")
     assert mapping.once() == 1
     assert HANDLED == [("k1", 1), ("k1", 1), ("k1", 1)], "an attempt whose worker died is begun again"
-    found = ground.store().read("ordered", "request-k1")
+    found = sandbox.store().read("ordered", "request-k1")
     assert found is not None
     assert found.status is Status.COMPLETED
 

@@ -14,8 +14,8 @@ import pytest
 from flowguard import Done, Flow, Outcome, Stage, Step, dlq_handler, lambda_handler
 from flowguard.protocol.run import RunItem, Status
 from tests.engines.polling import comes_true
-from tests.proofs.soak.ground import Ground
 from tests.proofs.soak.mapping import Mapping
+from tests.proofs.soak.sandbox import Sandbox
 from tests.proofs.soak.workers import Workers, workers_on
 
 MIB = 1 << 20
@@ -44,27 +44,29 @@ def _allocate(size: int) -> None:
     libc.free(memory)
 
 
-def move(ground: Ground) -> None:
+def move(sandbox: Sandbox) -> None:
     """What the console does."""
-    ground.clients.sqs.start_message_move_task(SourceArn=ground.arn("doomed-dead"), DestinationArn=ground.arn("doomed"))
+    sandbox.clients.sqs.start_message_move_task(
+        SourceArn=sandbox.arn("doomed-dead"), DestinationArn=sandbox.arn("doomed")
+    )
 
 
-def copy(ground: Ground) -> None:
+def copy(sandbox: Sandbox) -> None:
     """What AWS documents of a move: the same body and attributes under a new message id."""
-    [letter] = ground.take("doomed-dead")
-    ground.clients.sqs.send_message(
-        QueueUrl=ground.url("doomed"), MessageBody=letter["Body"], MessageAttributes=letter["MessageAttributes"]
+    [letter] = sandbox.take("doomed-dead")
+    sandbox.clients.sqs.send_message(
+        QueueUrl=sandbox.url("doomed"), MessageBody=letter["Body"], MessageAttributes=letter["MessageAttributes"]
     )
 
 
 @pytest.fixture
-def doomed(ground: Ground) -> Ground:
-    ground.create_tables("doomed-effects")
-    ground.create_queue("doomed-told")
-    ground.create_queue("doomed-dead")
-    ground.create_queue("doomed-given-up", visibility=2, given_up_to="doomed-dead", max_receives=10)
-    ground.create_queue("doomed", visibility=2, given_up_to="doomed-given-up", max_receives=2)
-    return ground
+def doomed(sandbox: Sandbox) -> Sandbox:
+    sandbox.create_tables("doomed-effects")
+    sandbox.create_queue("doomed-told")
+    sandbox.create_queue("doomed-dead")
+    sandbox.create_queue("doomed-dlq", visibility=2, dead_letters_to="doomed-dead", max_receives=10)
+    sandbox.create_queue("doomed", visibility=2, dead_letters_to="doomed-dlq", max_receives=2)
+    return sandbox
 
 
 @pytest.mark.parametrize(
@@ -76,21 +78,21 @@ def doomed(ground: Ground) -> Ground:
     ],
 )
 def test_a_function_killed_at_each_delivery_ends_as_one_dead_letter_which_a_redrive_completes(
-    doomed: Ground,
+    doomed: Sandbox,
     tmp_path: Path,
     death: tuple[str, ...],
     cause: signal.Signals,
     payload: dict[str, Any],
-    redrive: Callable[[Ground], None],
+    redrive: Callable[[Sandbox], None],
 ) -> None:
     doomed.client.start(Doomed, {"id": "d1", **payload}, request_id="request-d1", reply_to="doomed-told")
     with workers_on(doomed, tmp_path / "journal") as workers:
         workers.start("doomed", "tests.on_engines.test_killed:Doomed", "doomed", "--timeout", "1.5", *death)
-        assert comes_true(lambda: given_up(doomed, workers), seconds=30)
+        assert comes_true(lambda: is_dead_lettered(doomed, workers), seconds=30)
     assert workers.deaths[:2] == [cause, cause]
 
     ender = dlq_handler(Doomed).using(doomed.services())
-    assert comes_true(lambda: serve(doomed, "doomed-given-up", ender) == 1)
+    assert comes_true(lambda: serve(doomed, "doomed-dlq", ender) == 1)
     assert (run(doomed).status, doomed.rows("doomed-effects")) == (Status.FAILED, {})
     assert doomed.waiting("doomed-dead") == 1
     assert told(doomed) == ["FAILED"]
@@ -101,26 +103,26 @@ def test_a_function_killed_at_each_delivery_ends_as_one_dead_letter_which_a_redr
     assert run(doomed).status is Status.COMPLETED
     assert doomed.rows("doomed-effects")["d1"]["applied"] == 1
     assert told(doomed) == ["COMPLETED"]
-    assert [doomed.waiting(queue) for queue in ("doomed", "doomed-given-up", "doomed-dead")] == [0, 0, 0]
+    assert [doomed.waiting(queue) for queue in ("doomed", "doomed-dlq", "doomed-dead")] == [0, 0, 0]
 
 
-def given_up(ground: Ground, workers: Workers) -> bool:
+def is_dead_lettered(sandbox: Sandbox, workers: Workers) -> bool:
     workers.tend()
-    return ground.waiting("doomed-given-up") == 1
+    return sandbox.waiting("doomed-dlq") == 1
 
 
-def serve(ground: Ground, queue: str, function: Any) -> int:
+def serve(sandbox: Sandbox, queue: str, function: Any) -> int:
     """One round; how many messages were settled."""
-    before = ground.waiting(queue)
-    Mapping(ground.clients.sqs, ground.url(queue), function).once()
-    return before - ground.waiting(queue)
+    before = sandbox.waiting(queue)
+    Mapping(sandbox.clients.sqs, sandbox.url(queue), function).once()
+    return before - sandbox.waiting(queue)
 
 
-def run(ground: Ground) -> RunItem:
-    found = ground.store().read("doomed", "d1")
+def run(sandbox: Sandbox) -> RunItem:
+    found = sandbox.store().read("doomed", "d1")
     assert found is not None
     return found
 
 
-def told(ground: Ground) -> list[str]:
-    return [json.loads(message["Body"])["status"] for message in ground.take("doomed-told")]
+def told(sandbox: Sandbox) -> list[str]:
+    return [json.loads(message["Body"])["status"] for message in sandbox.take("doomed-told")]

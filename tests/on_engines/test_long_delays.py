@@ -18,8 +18,8 @@ from flowguard.events import Tally
 from flowguard.protocol.run import Status
 from flowguard.wire.envelope import Envelope, normalize
 from tests.engines.polling import comes_true
-from tests.proofs.soak.ground import Ground
 from tests.proofs.soak.mapping import Mapping, Record
+from tests.proofs.soak.sandbox import Sandbox
 
 WAIT = timedelta(minutes=20)
 ROLE = "arn:aws:iam::123456789012:role/scheduler"
@@ -41,7 +41,7 @@ class Late(Flow, name="late", object_id="id", long_delays=True, carry=("tenant",
 
 
 @dataclass(frozen=True)
-class Desk(Ground):
+class Desk(Sandbox):
     """A ground whose queues are MiniStack's, beside its scheduler."""
 
     @cached_property

@@ -17,7 +17,7 @@ from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Refus
 from flowguard.protocol.verdicts import Verdict
 from flowguard.wire.message import Message
 from flowguard.writes import Condition, Update
-from tests.proofs.soak.ground import Ground
+from tests.proofs.soak.sandbox import Sandbox
 
 WORKERS, ROUNDS = 8, 25
 LEASE = 1_000
@@ -25,14 +25,14 @@ Answer = TypeVar("Answer")
 
 
 @pytest.fixture
-def table(dynamodb_local_url: str) -> Ground:
-    found = Ground(dynamodb_local_url, "no queues here")
+def table(dynamodb_local_url: str) -> Sandbox:
+    found = Sandbox(dynamodb_local_url, "no queues here")
     found.create_tables("race-effects")
     return found
 
 
 @pytest.fixture
-def stores(table: Ground) -> list[DynamoDBStore]:
+def stores(table: Sandbox) -> list[DynamoDBStore]:
     """One for each worker, with connections of its own, all on one table."""
     return [replace(table).store() for _ in range(WORKERS)]
 
@@ -93,7 +93,7 @@ def test_of_eight_requests_for_one_object_the_greatest_ends_up_with_it(stores: l
 
 
 def test_of_eight_workers_that_all_once_owned_the_hop_only_the_last_commits_its_effect(
-    table: Ground, stores: list[DynamoDBStore]
+    table: Sandbox, stores: list[DynamoDBStore]
 ) -> None:
     claims = [stores[worker].claim(wanted(worker, worker * LEASE)) for worker in range(WORKERS)]
     change = Condition("ADD applied :one", {}, {":one": 1})

@@ -10,8 +10,8 @@ import pytest
 from flowguard import Done, Flow, Outcome, Reject, Stage, Step, lambda_handler
 from flowguard.events import Tally
 from tests.engines.polling import comes_true
-from tests.proofs.soak.ground import Ground, id_of
 from tests.proofs.soak.mapping import Mapping
+from tests.proofs.soak.sandbox import Sandbox, id_of
 
 CLOSED: set[str] = set()
 
@@ -28,20 +28,22 @@ class Entry(Flow, name="entry", object_id="id", dead_letters="entry-dead"):
 
 
 @pytest.fixture(params=["entry-told", "entry-told.fifo"])
-def told(ground: Ground, request: pytest.FixtureRequest) -> list[Any]:
+def told(sandbox: Sandbox, request: pytest.FixtureRequest) -> list[Any]:
     """The Complete messages of a run that is rejected, redriven, and done; from a standard and from a FIFO queue."""
-    ground.create_tables()
+    sandbox.create_tables()
     for queue in ("entry", "entry-dead", request.param):
-        ground.create_queue(queue)
-    mapping = Mapping(ground.clients.sqs, ground.url("entry"), lambda_handler(Entry).using(ground.services(Tally())))
+        sandbox.create_queue(queue)
+    mapping = Mapping(sandbox.clients.sqs, sandbox.url("entry"), lambda_handler(Entry).using(sandbox.services(Tally())))
     CLOSED.add("e1")
-    ground.client.start(Entry, {"id": "e1"}, request_id="request-e1", reply_to=request.param)
+    sandbox.client.start(Entry, {"id": "e1"}, request_id="request-e1", reply_to=request.param)
     assert mapping.once() == 1
     CLOSED.clear()
-    first = ground.take(request.param)
-    ground.clients.sqs.start_message_move_task(SourceArn=ground.arn("entry-dead"), DestinationArn=ground.arn("entry"))
+    first = sandbox.take(request.param)
+    sandbox.clients.sqs.start_message_move_task(
+        SourceArn=sandbox.arn("entry-dead"), DestinationArn=sandbox.arn("entry")
+    )
     assert comes_true(lambda: mapping.once() == 1)
-    return [*first, *ground.take(request.param)]
+    return [*first, *sandbox.take(request.param)]
 
 
 def test_the_end_after_a_redrive_is_told_under_an_id_of_its_own(told: list[Any]) -> None:

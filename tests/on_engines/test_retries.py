@@ -8,8 +8,8 @@ from flowguard import Done, Fixed, Flow, Outcome, RetryPolicy, Stage, Step, lamb
 from flowguard.events import Tally
 from flowguard.protocol.run import Status
 from flowguard.wire.envelope import Envelope, normalize
-from tests.proofs.soak.ground import Ground
 from tests.proofs.soak.mapping import Mapping, Record
+from tests.proofs.soak.sandbox import Sandbox
 
 SENT: dict[str, Any] = {
     "uniquerequestid": {"DataType": "String", "StringValue": "request-again"},
@@ -33,11 +33,11 @@ class Again(Flow, name="again", object_id="id", carry=("tenant",)):
     stages = (TryTwice,)
 
 
-def test_a_retry_brings_request_id_attributes_and_bytes_along_and_comes_in_time(ground: Ground) -> None:
-    ground.create_tables()
-    url = ground.create_queue("again")
-    mapping = Mapping(ground.clients.sqs, url, lambda_handler(Again).using(ground.services(Tally())))
-    ground.clients.sqs.send_message(QueueUrl=url, MessageBody=BODY, MessageAttributes=SENT)
+def test_a_retry_brings_request_id_attributes_and_bytes_along_and_comes_in_time(sandbox: Sandbox) -> None:
+    sandbox.create_tables()
+    url = sandbox.create_queue("again")
+    mapping = Mapping(sandbox.clients.sqs, url, lambda_handler(Again).using(sandbox.services(Tally())))
+    sandbox.clients.sqs.send_message(QueueUrl=url, MessageBody=BODY, MessageAttributes=SENT)
 
     [first] = records = mapping.receive()
     mapping.delete(mapping.invoke(records))
@@ -53,7 +53,7 @@ def test_a_retry_brings_request_id_attributes_and_bytes_along_and_comes_in_time(
     assert "the first of all errors" in after.attributes["flowguard"].value
 
     mapping.delete(mapping.invoke(records))
-    found = ground.store().read("again", "a1")
+    found = sandbox.store().read("again", "a1")
     assert found is not None
     assert (found.status, found.request_id, found.requested_at) == (
         Status.COMPLETED,
@@ -61,7 +61,7 @@ def test_a_retry_brings_request_id_attributes_and_bytes_along_and_comes_in_time(
         1_700_000_000_000,
     )
     assert found.result == '{"tenant":"grün & <co>"}'
-    assert ground.waiting("again") == 0
+    assert sandbox.waiting("again") == 0
 
 
 def waited(record: Record) -> int:

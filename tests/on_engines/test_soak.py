@@ -16,13 +16,13 @@ from flowguard.protocol.run import Status
 from tests.proofs.soak.check import Check
 from tests.proofs.soak.chronicle import Chronicle
 from tests.proofs.soak.figures import figures
-from tests.proofs.soak.ground import Ground
 from tests.proofs.soak.journal import Line
 from tests.proofs.soak.mail import Told
 from tests.proofs.soak.odds import Odds
 from tests.proofs.soak.outcome import Outcome
 from tests.proofs.soak.reconcile import reconcile
 from tests.proofs.soak.run import requests, soak
+from tests.proofs.soak.sandbox import Sandbox
 
 Value = TypeVar("Value")
 Spoil = Callable[[Outcome], Outcome]
@@ -34,7 +34,7 @@ ODDS = Odds(seed=6, fail=0.1, kill=0.02, stall=0, throttle=0.02, lost=0.01, stri
 @pytest.fixture(scope="module")
 def outcome(dynamodb_local_url: str, elasticmq_url: str, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     journal: Path = tmp_path_factory.mktemp("soak") / "journal"
-    return soak(Ground(dynamodb_local_url, elasticmq_url), journal, REQUESTS, 3, ODDS, SECONDS)
+    return soak(Sandbox(dynamodb_local_url, elasticmq_url), journal, REQUESTS, 3, ODDS, SECONDS)
 
 
 def broken(outcome: Outcome) -> list[Check]:
@@ -119,7 +119,9 @@ def blamed(flow: str) -> Spoil:
 
     def spoil(outcome: Outcome) -> Outcome:
         asked = outcome.orders if flow == "order" else outcome.pages
-        request = next(one for one in asked if outcome.trouble(one).ends_at is None and one not in outcome.given_up())
+        request = next(
+            one for one in asked if outcome.trouble(one).ends_at is None and one not in outcome.dead_lettered()
+        )
         told = Told(f"{request}.1.0", request, Status.FAILED, "ConnectionError: no")
         return replace(outcome, mail=replace(outcome.mail, told=[*outcome.mail.told, told]))
 

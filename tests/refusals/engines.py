@@ -10,9 +10,9 @@ from typing import Any
 
 import boto3
 
-from flowguard.local.embedded import EmbeddedAWS
-from flowguard.local.keyed import create_table
-from flowguard.local.memory.aws import MemoryAWS
+from flowguard.sim.keyed import create_table
+from flowguard.sim.memory.aws import MemoryAWS
+from flowguard.sim.moto import EmbeddedAWS
 from tests.refusals.case import BUCKET, TABLE, Places
 
 IN_PROCESS: Mapping[str, Callable[[], EmbeddedAWS]] = {"memory": MemoryAWS, "moto": EmbeddedAWS}

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from flowguard.errors import SettingsError
-from flowguard.local.calls import intercept
-from flowguard.local.embedded import EmbeddedAWS
-from flowguard.local.keyed import create_table
-from flowguard.local.memory.aws import MemoryAWS
-from flowguard.local.supply import Supply
+from flowguard.sim.calls import intercept
+from flowguard.sim.keyed import create_table
+from flowguard.sim.memory.aws import MemoryAWS
+from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.provision import AutoProvisioner
 from tests.refusals.engines import IN_PROCESS
 from tests.refusals.outcome import Outcome, Refused, Simply, outcome
 
@@ -191,7 +191,7 @@ def test_what_names_no_destination_is_refused_with_the_form_of_a_name(place: str
 @pytest.mark.parametrize(("place", "act"), [("sqs:emails", send), ("sns:news", publish), ("lambda:mailer", invoke)])
 def test_a_world_does_not_supply_what_refuses(aws: EmbeddedAWS, place: str, act: Act) -> None:
     """It makes destinations when they are first used."""
-    with intercept(Supply(aws, {}, "flowguard")):
+    with intercept(AutoProvisioner(aws, {}, "flowguard")):
         assert outcome(lambda: act(aws)) is Simply.TAKEN
         aws.refusing.remove(place)
         assert isinstance(outcome(lambda: act(aws)), Refused)
@@ -212,7 +212,7 @@ def test_a_world_supplies_a_group_of_schedules(aws: EmbeddedAWS) -> None:
         )
 
     assert outcome(lambda: create("a")) == Refused("ResourceNotFoundException", 404)
-    with intercept(Supply(aws, {}, "flowguard")):
+    with intercept(AutoProvisioner(aws, {}, "flowguard")):
         assert outcome(lambda: create("a")) is outcome(lambda: create("b")) is Simply.TAKEN
 
 

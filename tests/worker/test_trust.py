@@ -19,10 +19,10 @@ from flowguard.errors import Untrusted
 from flowguard.events import EventType
 from flowguard.flow import PER_REQUEST, Flow
 from flowguard.ids import ObjectId, RequestId
-from flowguard.local.account import ACCOUNT_ID, REGION
-from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from flowguard.outcome import Done, Outcome
 from flowguard.settings import Settings
+from flowguard.sim.account import ACCOUNT_ID, REGION
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import sns_to_sqs_event, sqs_event

@@ -14,27 +14,27 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from flowguard.flow import AnyFlow
-from flowguard.testing.explorer.beginning import GivenItems as GivenItems
-from flowguard.testing.explorer.engine import Engine as Engine
-from flowguard.testing.explorer.engine import EngineFor as EngineFor
-from flowguard.testing.explorer.engine import in_memory as in_memory
-from flowguard.testing.explorer.engine import on_moto as on_moto
-from flowguard.testing.explorer.equivalence import Free
-from flowguard.testing.explorer.ground import Ground
-from flowguard.testing.explorer.inbox import Given
-from flowguard.testing.explorer.inbox import Later as Later
-from flowguard.testing.explorer.invariants import Invariant as Invariant
-from flowguard.testing.explorer.invariants import invariant as invariant
-from flowguard.testing.explorer.lanes import lanes
-from flowguard.testing.explorer.plain import PlainFunction as PlainFunction
-from flowguard.testing.explorer.report import Report as Report
-from flowguard.testing.explorer.report import Trace as Trace
-from flowguard.testing.explorer.report import Violation as Violation
-from flowguard.testing.explorer.schedule import NoSuchSchedule as NoSuchSchedule
-from flowguard.testing.explorer.schedule import Schedule as Schedule
-from flowguard.testing.explorer.search import Budget, Search
-from flowguard.testing.explorer.timeline import timeline
-from flowguard.testing.explorer.view import View as View
+from flowguard.sim.engine import Engine as Engine
+from flowguard.sim.engine import EngineFor as EngineFor
+from flowguard.sim.engine import in_memory as in_memory
+from flowguard.sim.engine import on_moto as on_moto
+from flowguard.testing.explorer.checks.equivalence import Free
+from flowguard.testing.explorer.checks.invariants import Invariant as Invariant
+from flowguard.testing.explorer.checks.invariants import invariant as invariant
+from flowguard.testing.explorer.record.schedule import NoSuchSchedule as NoSuchSchedule
+from flowguard.testing.explorer.record.schedule import Schedule as Schedule
+from flowguard.testing.explorer.record.view import View as View
+from flowguard.testing.explorer.report.findings import Report as Report
+from flowguard.testing.explorer.report.findings import Trace as Trace
+from flowguard.testing.explorer.report.findings import Violation as Violation
+from flowguard.testing.explorer.report.lanes import lanes
+from flowguard.testing.explorer.report.lines import timeline
+from flowguard.testing.explorer.run.beginning import GivenItems as GivenItems
+from flowguard.testing.explorer.run.inbox import Given
+from flowguard.testing.explorer.run.inbox import Later as Later
+from flowguard.testing.explorer.run.plain import PlainFunction as PlainFunction
+from flowguard.testing.explorer.run.sandbox import Sandbox
+from flowguard.testing.explorer.search.hunt import Search, SearchBudget
 
 Explored: TypeAlias = AnyFlow | PlainFunction
 
@@ -72,10 +72,10 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
 
     Equal arguments give equal reports. The search ends at ``most`` different violations. One at a time in a process.
     """
-    ground = Ground(_several(flows), messages, tables or {}, engine, seed, items, offload_above)
+    sandbox = Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above)
     began = time.perf_counter()
-    with ground:
-        report = Search(ground, invariants, free or {}).all(Budget(bound, walks, seed, most, for_good))
+    with sandbox:
+        report = Search(sandbox, invariants, free or {}).all(SearchBudget(bound, walks, seed, most, for_good))
     return replace(report, seconds=time.perf_counter() - began)
 
 
@@ -97,11 +97,11 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     Raises :class:`NoSuchSchedule`. Everything else is as for :func:`explore`.
     """
     wanted = Schedule.parse(schedule)
-    with Ground(_several(flows), messages, tables or {}, engine, seed, items, offload_above) as ground:
-        search = Search(ground, invariants, free or {})
+    with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above) as sandbox:
+        search = Search(sandbox, invariants, free or {})
         search.references()
         history, found = search.check(wanted)
-        return Trace(ground.names, wanted.id, timeline(history), lanes(history), tuple(found.values()))
+        return Trace(sandbox.names, wanted.id, timeline(history), lanes(history), tuple(found.values()))
 
 
 def _several(flows: Explored | Sequence[Explored]) -> list[Explored]:

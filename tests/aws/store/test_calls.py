@@ -9,10 +9,10 @@ from botocore.exceptions import ClientError
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_store
-from flowguard.local.calls import Recorder, intercept
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Status
 from flowguard.settings import Settings
+from flowguard.sim.calls import Recorder, intercept
 from tests.aws.engines import on_memory
 from tests.aws.states import NOW, STORED, request
 from tests.aws.store.run import claimed, commit

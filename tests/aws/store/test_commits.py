@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flowguard.aws.store import DynamoDBStore
-from flowguard.local.calls import Recorder, intercept
 from flowguard.protocol.run import Committed, Status
+from flowguard.sim.calls import Recorder, intercept
 from flowguard.wire.message import ErrorNote
 from tests.aws.states import NOW
 from tests.aws.store.run import RID, claimed, commit, stored

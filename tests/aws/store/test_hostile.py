@@ -13,10 +13,10 @@ from flowguard.aws.store import DynamoDBStore
 from flowguard.destinations import Function, Queue
 from flowguard.errors import Reject, RunFailed, WriteInvalid
 from flowguard.ids import ObjectId, RequestId
-from flowguard.local.calls import Recorder, intercept
 from flowguard.payloads import encode_json
 from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.protocol.run import Claim, ClaimRequest, Committed, Status
+from flowguard.sim.calls import Recorder, intercept
 from flowguard.testing import hostile
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import ErrorNote

@@ -17,11 +17,11 @@ from flowguard.aws.store import DynamoDBStore
 from flowguard.destinations import Queue
 from flowguard.errors import TextGone, TooLarge
 from flowguard.ids import ObjectId, RequestId
-from flowguard.local.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.protocol.run import Claim, ClaimRequest, Committed, FencedBy, Refused, Status
 from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.wire.message import ErrorNote
 from tests.aws.engines import on_dynamodb_local
 from tests.aws.states import NOW, STORED, request

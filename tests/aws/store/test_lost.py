@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.store import DynamoDBStore
-from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from flowguard.protocol.run import Committed
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from tests.aws.states import NOW
 from tests.aws.store.run import cart, claimed, commit, counted, stored
 

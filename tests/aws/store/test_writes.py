@@ -7,8 +7,8 @@ import pytest
 from flowguard.aws.clients import Clients
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import ConditionFailed, WriteInvalid
-from flowguard.local.calls import Recorder, intercept
 from flowguard.protocol.run import FencedBy
+from flowguard.sim.calls import Recorder, intercept
 from flowguard.writes import Condition, Delete, Put, Update
 from tests.aws.store.run import cart, claimed, commit, counted, fenced, stored
 

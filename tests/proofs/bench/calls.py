@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flowguard.aws.clients import Clients
-from flowguard.local.calls import Recorder, intercept
-from flowguard.local.embedded import EmbeddedAWS
+from flowguard.sim.calls import Recorder, intercept
+from flowguard.sim.moto import EmbeddedAWS
 from tests.proofs.bench.figure import Figure
 from tests.proofs.bench.flow import Chain, a_cart, a_request
 from tests.proofs.bench.wire import Bench

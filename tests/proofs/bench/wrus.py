@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from flowguard.aws.items import run_key
 from flowguard.ids import ObjectId
-from flowguard.local.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from tests.aws.engines import on_dynamodb_local
 from tests.engines.dynamodb_local import dynamodb_local
 from tests.engines.process import EngineMissing

@@ -6,21 +6,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from flowguard.testing.explorer.engine import in_memory
-from flowguard.testing.explorer.ground import Ground
-from flowguard.testing.explorer.plan import choices_in
-from flowguard.testing.explorer.schedule import Kind, Schedule
-from flowguard.testing.explorer.search import Search
+from flowguard.sim.engine import in_memory
+from flowguard.testing.explorer.record.schedule import FaultKind, Schedule
+from flowguard.testing.explorer.run.sandbox import Sandbox
+from flowguard.testing.explorer.search.hunt import Search
+from flowguard.testing.explorer.search.next_schedules import choices_in
 from tests.proofs.compare.business import BOOKKEEPING, Way
 from tests.proofs.compare.table import KINDS
 
 COLUMNS: Final = {
-    "duplicate": (Kind.DUPLICATED,),
-    "seen twice": (Kind.SEEN_EARLY,),
-    "held up": (Kind.HELD_UP,),
-    "death": (Kind.DIES_BEFORE, Kind.DIES_AFTER),
-    "error": (Kind.ERROR, Kind.THROTTLED, Kind.PARTIAL),
-    "lost answer": (Kind.LOST, Kind.UNANSWERED),
+    "duplicate": (FaultKind.DUPLICATED,),
+    "seen twice": (FaultKind.SEEN_EARLY,),
+    "held up": (FaultKind.HELD_UP,),
+    "death": (FaultKind.DIES_BEFORE, FaultKind.DIES_AFTER),
+    "error": (FaultKind.ERROR, FaultKind.THROTTLED, FaultKind.PARTIAL),
+    "lost answer": (FaultKind.LOST, FaultKind.UNANSWERED),
 }
 
 
@@ -32,12 +32,12 @@ def lines(ways: Iterable[Way]) -> Iterator[str]:
         yield f"  {way.name:14}" + "".join(f"{_cell(found, kinds):>13}" for kinds in COLUMNS.values())
 
 
-def broken_by(way: Way) -> Mapping[Kind, tuple[int, int]]:
+def broken_by(way: Way) -> Mapping[FaultKind, tuple[int, int]]:
     """By kind of fault: how many break something, and how many there are."""
-    tried: Counter[Kind] = Counter()
-    broken: Counter[Kind] = Counter()
-    with Ground(way.explored, way.messages, {}, in_memory, 0) as ground:
-        search = Search(ground, way.invariants, BOOKKEEPING)
+    tried: Counter[FaultKind] = Counter()
+    broken: Counter[FaultKind] = Counter()
+    with Sandbox(way.explored, way.messages, {}, in_memory, 0) as sandbox:
+        search = Search(sandbox, way.invariants, BOOKKEEPING)
         for choice in list(choices_in(search.references())):
             _, found = search.check(Schedule((choice,)))
             tried[choice.kind] += 1
@@ -45,6 +45,6 @@ def broken_by(way: Way) -> Mapping[Kind, tuple[int, int]]:
     return {kind: (broken[kind], times) for kind, times in tried.items()}
 
 
-def _cell(found: Mapping[Kind, tuple[int, int]], kinds: Iterable[Kind]) -> str:
+def _cell(found: Mapping[FaultKind, tuple[int, int]], kinds: Iterable[FaultKind]) -> str:
     broken, tried = (sum(found.get(kind, (0, 0))[place] for kind in kinds) for place in range(2))
     return f"{broken} of {tried}"

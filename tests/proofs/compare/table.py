@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from flowguard.sim.engine import in_memory
 from flowguard.testing.explorer import Report, Schedule, Violation, explore
-from flowguard.testing.explorer.driver import run
-from flowguard.testing.explorer.engine import in_memory
-from flowguard.testing.explorer.ground import Ground
-from flowguard.testing.explorer.problem import EQUIVALENCE
+from flowguard.testing.explorer.checks.problem import EQUIVALENCE
+from flowguard.testing.explorer.run.driver import run
+from flowguard.testing.explorer.run.sandbox import Sandbox
 from tests.proofs.compare.business import Way
 
 KINDS: Final = {
@@ -48,8 +48,8 @@ def row(way: Way, *, bound: int = 0, walks: int = 0) -> Row:
 
 def undisturbed(way: Way) -> tuple[int, int]:
     """The calls of DynamoDB, and those of SQS."""
-    with Ground(way.explored, way.messages, {}, in_memory, 0) as ground:
-        services = [made.service for made in run(ground, Schedule()).calls]
+    with Sandbox(way.explored, way.messages, {}, in_memory, 0) as sandbox:
+        services = [made.service for made in run(sandbox, Schedule()).calls]
     return services.count("dynamodb"), services.count("sqs")
 
 

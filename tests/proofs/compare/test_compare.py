@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from flowguard.testing.explorer import Violation, replay
-from flowguard.testing.explorer.schedule import Kind
+from flowguard.testing.explorer.record.schedule import FaultKind
 from tests.proofs.compare import check_then_act, mark_first, powertools
 from tests.proofs.compare.__main__ import compare
 from tests.proofs.compare.business import Way, changes, charges
@@ -85,7 +85,7 @@ def test_a_check_before_a_write_is_told_to_go_into_its_condition() -> None:
 
 def test_by_fault_it_is_told_what_a_way_survives() -> None:
     found = broken_by(CHANGES["check then act"])
-    assert {kind for kind, (broken, _) in found.items() if broken} == {Kind.HELD_UP}
+    assert {kind for kind, (broken, _) in found.items() if broken} == {FaultKind.HELD_UP}
     assert all(tried for _, tried in found.values())
 
 

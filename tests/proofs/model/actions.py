@@ -119,7 +119,7 @@ class Actions:
 
     def _deliver(self, world: World, record: Record) -> Iterator[Step]:
         """A record is delivered and its claim made: nothing is to be seen between the two."""
-        counting = self.scenario.receives and not record.given_up
+        counting = self.scenario.receives and not record.from_dlq
         taken = record._replace(hidden=True, seen=record.seen + 1 if counting else 0)
         here = world._replace(queue=(*_without(world.queue, record), taken))
         worker = Worker(taken._replace(hidden=False), self._free_owner(world))
@@ -136,8 +136,8 @@ class Actions:
         if mine not in world.queue:
             return world  # delivered once more meanwhile, or settled
         visible = mine._replace(hidden=False)
-        if self.scenario.receives and not mine.given_up and mine.seen >= self.scenario.receives:
-            visible = Record(mine.envelope, mine.copy, given_up=True)
+        if self.scenario.receives and not mine.from_dlq and mine.seen >= self.scenario.receives:
+            visible = Record(mine.envelope, mine.copy, from_dlq=True)
         return world._replace(queue=(*_without(world.queue, mine), visible))
 
     def _acked(self, world: World, worker: Worker) -> World:
@@ -185,7 +185,7 @@ class Actions:
         assert isinstance(call, Claiming), call
         item: RunItem | None = None if number is None else self.shelf[number]
         verdict = claims.decide(item, call.request)
-        if worker.record.given_up and not self._environment.given_up_asks:
+        if worker.record.from_dlq and not self._environment.given_up_asks:
             verdict = Verdict.CLAIMED
         message = call.request.message
         fault = checks.conflict_fault(self.scenario, verdict, item, message)
@@ -386,11 +386,11 @@ class Actions:
         return f"{owner_name(worker.owner)}: {what} ({self._name(worker.record)})"
 
     def _name(self, record: Record) -> str:
-        key = (record.envelope, record.given_up)
+        key = (record.envelope, record.from_dlq)
         if key not in self._names:
             m = self.function.message_of(record.envelope)
             attempt = f"{f', redrive {m.redrive}' if m.redrive else ''}{f', retry {m.retry}' if m.retry else ''}"
-            self._names[key] = f"{m.request_id}, hop {m.hop}{attempt}{', given up' if record.given_up else ''}"
+            self._names[key] = f"{m.request_id}, hop {m.hop}{attempt}{', given up' if record.from_dlq else ''}"
         return self._names[key]
 
 

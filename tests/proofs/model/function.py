@@ -191,7 +191,7 @@ class Function:
 
     def call_of(self, worker: Worker) -> Call:
         """What the worker does next."""
-        key = (worker.record.envelope, worker.record.given_up, worker.owner, worker.answers)
+        key = (worker.record.envelope, worker.record.from_dlq, worker.owner, worker.answers)
         call = self._calls.get(key)
         if call is None:
             call = self._calls[key] = self._run(worker)
@@ -207,7 +207,7 @@ class Function:
             observer=_unheard,
             draw=random.Random(0),
         )
-        batch = Batch(self._routes, services, Unlimited(), given_up=worker.record.given_up)
+        batch = Batch(self._routes, services, Unlimited(), from_dlq=worker.record.from_dlq)
         try:
             [ending] = batch.run([self._shelf[worker.record.envelope]])
         except _Suspended as suspended:

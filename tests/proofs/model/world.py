@@ -29,11 +29,11 @@ class Shelf:
 
 class Record(NamedTuple):
     """A message in a queue. ``copy`` tells it from others with the same text; ``seen`` counts its receives;
-    ``given_up`` says that SQS moved it to its dead letters."""
+    ``from_dlq`` says that SQS moved it to its dead letters."""
 
     envelope: int
     copy: int = 0
-    given_up: bool = False
+    from_dlq: bool = False
     seen: int = 0
     hidden: bool = False
 

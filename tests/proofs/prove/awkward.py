@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from flowguard import Bus, Done, Fixed, Flow, Outcome, Reject, RetryPolicy, Stage, Step
 from flowguard.ids import RequestId
-from flowguard.local.world import START
+from flowguard.sim.world import START
 from flowguard.testing import hostile, sqs_event
 from flowguard.testing.explorer import View
 from flowguard.wire.message import PLACE

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from flowguard.testing import sns_event, sns_to_sqs_event, sqs_event
-from flowguard.testing.explorer.inbox import Later
+from flowguard.testing.explorer.run.inbox import Later
 from flows.take_payment.flow import TakePayment
 from flows.take_payment.models import PaymentRequested
 from flows.triggered_cache.flow import TriggeredCache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowguard import Done, Flow, Outcome, Stage, Step, Topic
-from flowguard.local.account import ACCOUNT_ID, REGION
+from flowguard.sim.account import ACCOUNT_ID, REGION
 from tests.proofs.prove.flows import CAREFUL, Order, misbehave
 
 ORDERED: Final = f"arn:aws:sns:{REGION}:{ACCOUNT_ID}:ordered"

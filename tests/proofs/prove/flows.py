@@ -26,7 +26,7 @@ from flowguard import (
     Step,
     Topic,
 )
-from flowguard.local.account import ACCOUNT_ID, REGION
+from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.wire.attributes import Attribute
 
 TABLES: Final = {"orders": "order_id", "totals": "day", "notes": "note"}
@@ -217,7 +217,7 @@ class Checks(Flow, name="checks", object_id="order_id", complete_to="ended"):
     stages = (ToCheck, Checked)
 
 
-class Noted(Stage[Order], name="noted", inbox="to-note"):
+class Note(Stage[Order], name="noted", inbox="to-note"):
     def handle(self, order: Order, step: Step) -> Outcome:
         step.put("notes", {"note": order.order_id})
         return Done()
@@ -226,7 +226,7 @@ class Noted(Stage[Order], name="noted", inbox="to-note"):
 class Notes(Flow, name="notes", object_id="order_id"):
     """Notes orders in the table that ``Checks`` looks at."""
 
-    stages = (Noted,)
+    stages = (Note,)
 
 
 class Alone(Stage[Order], name="alone", inbox="to-alone", retry=CAREFUL):

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from flowguard.flow import AnyFlow
 from flowguard.ids import RequestId
-from flowguard.local.world import START
+from flowguard.sim.world import START
 from flowguard.testing import sqs_event
-from flowguard.testing.explorer.inbox import Given, Later
+from flowguard.testing.explorer.run.inbox import Given, Later
 from flowguard.wire.attributes import Attribute
 from tests.proofs.prove.flows import Counts, CountsFirst, First, Impatient, Notes, Opened, Order, Pair
 from tests.proofs.prove.in_order import InOrder, InOrderAlone

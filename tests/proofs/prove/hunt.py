@@ -148,15 +148,15 @@ def _hunt(work: Work) -> list[_Result]:
     allow_unused()
     logging.disable()
     found: list[_Result] = []
-    with case.ground() as ground:
+    with case.sandbox() as sandbox:
         for number, schedules in work.jobs:
 
             def trial(number: int = number, schedules: Sequence[str] | None = schedules) -> _Result:
                 with _hunting.mutants.by_number(number).at_work():
                     if schedules is None:
-                        kill = judge_its_own(ground, case, truth, _hunting.effort)
+                        kill = judge_its_own(sandbox, case, truth, _hunting.effort)
                     else:
-                        kill = judge(ground, case, truth, schedules)
+                        kill = judge(sandbox, case, truth, schedules)
                 return (number, len(schedules or ()), None) if kill is None else (number, kill[0], kill[1:])
 
             found.append((forked(trial) or (_endless(number),))[0])

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from flowguard.flow import AnyFlow
-from flowguard.testing.explorer.cure import Effects
-from flowguard.testing.explorer.engine import in_memory
-from flowguard.testing.explorer.equivalence import End, Free, end_of
-from flowguard.testing.explorer.ground import Ground
-from flowguard.testing.explorer.history import History
-from flowguard.testing.explorer.inbox import Given
-from flowguard.testing.explorer.invariants import Invariant
-from flowguard.testing.explorer.problem import Problem
-from flowguard.testing.explorer.report import Report, Violation
-from flowguard.testing.explorer.schedule import NOTHING, Schedule
-from flowguard.testing.explorer.search import Budget, Search
+from flowguard.sim.engine import in_memory
+from flowguard.testing.explorer.checks.equivalence import End, Free, end_of
+from flowguard.testing.explorer.checks.invariants import Invariant
+from flowguard.testing.explorer.checks.problem import Problem
+from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.schedule import NOTHING, Schedule
+from flowguard.testing.explorer.report.diagnosis import Effects
+from flowguard.testing.explorer.report.findings import Report, Violation
+from flowguard.testing.explorer.run.inbox import Given
+from flowguard.testing.explorer.run.sandbox import Sandbox
+from flowguard.testing.explorer.search.hunt import Search, SearchBudget
 from tests.proofs.prove import probes
 
 
@@ -51,9 +51,9 @@ class Case:
         return not (self.only or self.timed)
 
     @contextmanager
-    def ground(self) -> Iterator[Ground]:
-        with Ground(self.flows, self.messages, self.tables, in_memory, 0, offload_above=self.offload_above) as ground:
-            yield ground
+    def sandbox(self) -> Iterator[Sandbox]:
+        with Sandbox(self.flows, self.messages, self.tables, in_memory, 0, offload_above=self.offload_above) as sandbox:
+            yield sandbox
 
 
 class Effort(NamedTuple):
@@ -101,8 +101,8 @@ class Verdict(NamedTuple):
 class _Watching(Search):
     """Notes which guards each schedule meets."""
 
-    def __init__(self, ground: Ground, case: Case) -> None:
-        super().__init__(ground, case.invariants, case.free)
+    def __init__(self, sandbox: Sandbox, case: Case) -> None:
+        super().__init__(sandbox, case.invariants, case.free)
         self._case = case
         self.met: dict[str, frozenset[int]] = {}
         self._wrong: set[str] = set()
@@ -115,7 +115,7 @@ class _Watching(Search):
 
     def _problems(self, history: History) -> list[Problem]:
         if self._case.timed:
-            end = end_of(history, self._ground.keys, self._free)
+            end = end_of(history, self._sandbox.keys, self._free)
             self._references[end.digest] = end
         return super()._problems(history)
 
@@ -137,7 +137,7 @@ class _Watching(Search):
 
     def _all(self, effort: Effort) -> Report:
         case = self._case
-        report = self.all(Budget(case.bound + effort.bound, case.walks + effort.walks, 0, 20))
+        report = self.all(SearchBudget(case.bound + effort.bound, case.walks + effort.walks, 0, 20))
         for schedule in case.also:
             self._try(Schedule.parse(schedule))
         return replace(report, schedules=self._schedules, violations=tuple(self._found.values()))
@@ -160,8 +160,8 @@ class _Watching(Search):
 class _Judging(Search):
     """Holds a mutant's ends against those of the whole flowguard."""
 
-    def __init__(self, ground: Ground, case: Case, truth: Truth) -> None:
-        super().__init__(ground, case.invariants, case.free)
+    def __init__(self, sandbox: Sandbox, case: Case, truth: Truth) -> None:
+        super().__init__(sandbox, case.invariants, case.free)
         self._references = dict(truth.references)
         self._undisturbed = list(truth.undisturbed)
         self._calls = truth.calls
@@ -184,22 +184,22 @@ class _Judging(Search):
 
 def watch(case: Case, effort: Effort) -> Truth:
     """In a process with probes."""
-    with case.ground() as ground:
-        return _Watching(ground, case).truth(effort)
+    with case.sandbox() as sandbox:
+        return _Watching(sandbox, case).truth(effort)
 
 
-def judge(ground: Ground, case: Case, truth: Truth, schedules: Iterable[str]) -> tuple[int, str, Verdict] | None:
+def judge(sandbox: Sandbox, case: Case, truth: Truth, schedules: Iterable[str]) -> tuple[int, str, Verdict] | None:
     """The first of these schedules after which something is wrong: how many that took, its id, and what is wrong."""
-    judging = _Judging(ground, case, truth)
+    judging = _Judging(sandbox, case, truth)
     for tried, schedule in enumerate(schedules, 1):
         if (wrong := judging.wrong(schedule)) is not None:
             return tried, schedule, wrong
     return None
 
 
-def judge_its_own(ground: Ground, case: Case, truth: Truth, effort: Effort) -> tuple[int, str, Verdict] | None:
+def judge_its_own(sandbox: Sandbox, case: Case, truth: Truth, effort: Effort) -> tuple[int, str, Verdict] | None:
     """All single faults of the mutant's own calls: it may make some that the whole flowguard does not make."""
-    report = _Judging(ground, case, truth).all(Budget(effort.bound, effort.walks, 0, 1))
+    report = _Judging(sandbox, case, truth).all(SearchBudget(effort.bound, effort.walks, 0, 1))
     for violation in report.violations:
         return report.schedules, violation.schedule, _verdict(violation)
     return None

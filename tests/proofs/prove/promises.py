@@ -11,10 +11,10 @@ from typing import Any, Final
 from flowguard.events import EventType
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem, Status
+from flowguard.sim.sends import Posted
 from flowguard.testing.explorer import View
-from flowguard.testing.explorer.history import History, Version
-from flowguard.testing.explorer.parked import parked
-from flowguard.testing.explorer.posted import Posted
+from flowguard.testing.explorer.record.history import History, Version
+from flowguard.testing.explorer.record.parked import parked
 from flowguard.wire.message import PLACE, ErrorNote, Place
 
 _TWO_RETENTIONS: Final = 2 * 14 * 86_400_000
@@ -110,19 +110,19 @@ def an_item_says_where_it_is(view: View) -> str | None:
 
 def nothing_breaks_by_itself(view: View) -> str | None:
     """A service may fail, and the network; flowguard's own code does not."""
-    told = (str(event.facts.get("why", "")) for _, event in _history(view).told(EventType.BROKEN))
+    told = (str(event.facts.get("why", "")) for _, event in _history(view).events(EventType.BROKEN))
     crashed = (one.why or "" for one in _history(view).deliveries)
     return next((why for why in (*told, *crashed) if why.startswith(_MISTAKES)), None)
 
 
 def what_sqs_gave_up_is_ended(view: View) -> str | None:
     """The function of the dead-letter queue handles nothing: what killed a worker would kill it too."""
-    given_up = {one.worker for one in _history(view).deliveries if one.given_up}
+    from_dlq = {one.worker for one in _history(view).deliveries if one.from_dlq}
     return next(
         (
             f"{version.key} is {version.item.status}"
             for version in _history(view).versions
-            if version.worker in given_up and version.item is not None
+            if version.worker in from_dlq and version.item is not None
             if version.item.done and version.item.status is not Status.FAILED
         ),
         None,
@@ -228,7 +228,7 @@ def a_dead_letter_is_written_once(view: View) -> str | None:
 
 def nothing_is_sent_too_late(view: View) -> str | None:
     """On behalf of a run that was taken over: receivers may have forgotten by then that they have it."""
-    flushing = {one.worker for one, _ in _history(view).told(EventType.FLUSHED)}
+    flushing = {one.worker for one, _ in _history(view).events(EventType.FLUSHED)}
     committed: dict[str, int] = {}
     for version in _history(view).versions:
         if version.item is not None and (outbox := version.item.outbox) is not None:

@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import Any, Final
 
 from flowguard.aws import expressions
-from flowguard.local.memory import requests
-from flowguard.local.memory.conditions import Condition, condition
-from flowguard.local.memory.updates import Update, update
+from flowguard.sim.memory import requests
+from flowguard.sim.memory.conditions import ConditionExpression, condition
+from flowguard.sim.memory.updates import UpdateExpression, update
 from tests.proofs.prove import probes
 from tests.proofs.prove.expressions import (
     Loss,
@@ -85,12 +85,12 @@ class Expressions:
         """For good: the memory engine asks each mutant's condition too, and notes whose answer is another."""
 
         @lru_cache(maxsize=256)
-        def watched(kind: str, text: str, names: Any) -> Condition:
+        def watched(kind: str, text: str, names: Any) -> ConditionExpression:
             real = condition(kind, text, names)
             others = [(number, condition(kind, after, names).holds) for number, after in self._conditions.get(text, ())]
             return replace(real, holds=_asking(real.holds, others)) if others else real
 
-        def updating(kind: str, text: str, names: Any) -> Update:
+        def updating(kind: str, text: str, names: Any) -> UpdateExpression:
             for number in self._updates.get(text, ()):
                 probes.note(number)
             return update(kind, text, names)

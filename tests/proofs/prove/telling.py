@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from flowguard.events import EventType
 from flowguard.protocol.run import FencedBy, RunItem, Status
 from flowguard.testing.explorer import View
-from flowguard.testing.explorer.history import History, Made, Worked
+from flowguard.testing.explorer.record.history import CallRecord, DeliveryRecord, History
 from flowguard.wire.message import Message
 
 Fits: TypeAlias = Callable[[Message, RunItem], bool]
@@ -68,7 +68,7 @@ def what_is_told_is_so(view: View) -> str | None:
 
 
 def _untrue(history: History) -> Iterator[str]:
-    for worked, event in history.told(*VERDICTS, EventType.GONE, EventType.FENCED):
+    for worked, event in history.events(*VERDICTS, EventType.GONE, EventType.FENCED):
         message = event.message
         refused = _refused(history, worked)
         if message is None or refused is None:
@@ -86,7 +86,7 @@ def _fits(word: str, message: Message, item: RunItem | None) -> bool:
     return word in fits and fits[word](message, item)
 
 
-def _refused(history: History, worked: Worked) -> Made | None:
+def _refused(history: History, worked: DeliveryRecord) -> CallRecord | None:
     """The last write to flowguard's table that this worker was refused."""
     calls = (history.calls[number - 1] for number in reversed(worked.calls))
     return next((one for one in calls if one.error is not None and "flowguard" in one.target), None)

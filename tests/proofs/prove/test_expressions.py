@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowguard.aws import expressions
-from flowguard.local.memory.conditions import condition
+from flowguard.sim.memory.conditions import condition
 from tests.proofs.prove.expressions import Loss, Text, condition_losses, marked_constants, update_losses
 
 

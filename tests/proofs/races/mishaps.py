@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from flowguard.local.calls import ApiCall, Proceed, Response
+from flowguard.sim.calls import ApiCall, Proceed, Response
 from tests.proofs.races.witness import TOKEN, run_item_update
 from tests.proofs.soak.journal import Journal
 

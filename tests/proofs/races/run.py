@@ -14,8 +14,8 @@ from tests.proofs.races.flow import EFFECTS, TABLES, TOTALS
 from tests.proofs.races.post import read_post
 from tests.proofs.races.shared import Shared
 from tests.proofs.races.worker import Race, work
-from tests.proofs.soak.ground import Ground
 from tests.proofs.soak.journal import Line, read_journal
+from tests.proofs.soak.sandbox import Sandbox
 
 
 class WorkerFailed(Exception):
@@ -36,18 +36,18 @@ class Outcome:
 
 def run(race: Race) -> Outcome:
     """Starts the processes and waits for them. Raises :class:`WorkerFailed` where one of them broke."""
-    ground = Ground(race.dynamodb_url, "no queues here", race.access_key)
-    ground.create_tables(*TABLES)
+    sandbox = Sandbox(race.dynamodb_url, "no queues here", race.access_key)
+    sandbox.create_tables(*TABLES)
     began = time.monotonic()
     _race(race)
     seconds = time.monotonic() - began
-    items = {item["pk"]["S"]: read_item(item) for item in ground.scan("flowguard")}
+    items = {item["pk"]["S"]: read_item(item) for item in sandbox.scan("flowguard")}
     return Outcome(
         list(read_journal(race.journal)),
         read_post(race.post),
         items,
-        ground.rows(EFFECTS),
-        ground.rows(TOTALS),
+        sandbox.rows(EFFECTS),
+        sandbox.rows(TOTALS),
         seconds,
     )
 

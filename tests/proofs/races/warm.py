@@ -5,9 +5,9 @@ from __future__ import annotations
 from boto3.dynamodb import types
 
 from tests.proofs.races import worker
-from tests.proofs.soak.ground import Ground
+from tests.proofs.soak.sandbox import Sandbox
 
 __all__ = ["types", "worker"]
 
-_ground = Ground("http://127.0.0.1:1", "no queues here")
-_ground.clients.dynamodb  # noqa: B018 - made when asked for; nothing is sent yet
+_sandbox = Sandbox("http://127.0.0.1:1", "no queues here")
+_sandbox.clients.dynamodb  # noqa: B018 - made when asked for; nothing is sent yet

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from flowguard.aws.faults import error_code
 from flowguard.aws.items import read_item
-from flowguard.local.calls import ApiCall, Proceed, Response
+from flowguard.sim.calls import ApiCall, Proceed, Response
 from tests.proofs.races.shared import Shared
 from tests.proofs.soak.journal import Journal
 

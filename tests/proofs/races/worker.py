@@ -12,10 +12,10 @@ from flowguard.aws.packing import Packing
 from flowguard.aws.store import DynamoDBStore
 from flowguard.handler import lambda_handler
 from flowguard.ids import Owner, RequestId, SeededIds
-from flowguard.local.calls import intercept
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
 from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
+from flowguard.sim.calls import intercept
 from flowguard.wire.message import Message
 from flowguard.worker.ports import Services
 from tests.proofs.races.flow import FLOWS, LEASE
@@ -24,8 +24,8 @@ from tests.proofs.races.mutants import break_expressions
 from tests.proofs.races.post import Mail, Post, Record, object_name
 from tests.proofs.races.shared import ProcessClock, Shared
 from tests.proofs.races.witness import Witness
-from tests.proofs.soak.ground import Ground
 from tests.proofs.soak.journal import Journal
+from tests.proofs.soak.sandbox import Sandbox
 
 REQUESTS = 5
 """Of each object; several processes may ask at once, so that there may be a few more."""
@@ -164,9 +164,9 @@ class _Told:
     """The store, and a line for each answer that its worker got. It makes no pause before another try."""
 
     def __init__(self, race: Race, journal: Journal) -> None:
-        ground, settings = Ground(race.dynamodb_url, "no queues here", race.access_key), Settings()
-        client = ground.session().client("dynamodb", endpoint_url=race.dynamodb_url, config=_ONE_REQUEST)
-        packing = Packing(lambda: ground.clients.s3, None, settings.offload_above)
+        sandbox, settings = Sandbox(race.dynamodb_url, "no queues here", race.access_key), Settings()
+        client = sandbox.session().client("dynamodb", endpoint_url=race.dynamodb_url, config=_ONE_REQUEST)
+        packing = Packing(lambda: sandbox.clients.s3, None, settings.offload_above)
         self._store = DynamoDBStore(client, settings.table, packing, pause=lambda _: None)
         self._journal = journal
 

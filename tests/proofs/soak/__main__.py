@@ -16,11 +16,11 @@ from tests.engines.dynamodb_local import dynamodb_local
 from tests.engines.elasticmq import elasticmq
 from tests.proofs.soak.check import Check
 from tests.proofs.soak.figures import Figures, figures
-from tests.proofs.soak.ground import Ground
 from tests.proofs.soak.mutants import MUTANTS
 from tests.proofs.soak.odds import Odds
 from tests.proofs.soak.reconcile import reconcile
 from tests.proofs.soak.run import NotDrained, soak
+from tests.proofs.soak.sandbox import Sandbox
 
 LONG = 100_000
 
@@ -40,7 +40,7 @@ def _soak(given: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="soak-") as scratch, dynamodb_local() as database, elasticmq() as queues:
         journal = given.journal or Path(scratch) / "journal"
         mutant = () if given.mutant is None else ("--mutant", given.mutant)
-        outcome = soak(Ground(database, queues), journal, messages, given.workers, odds, given.limit * 60, *mutant)
+        outcome = soak(Sandbox(database, queues), journal, messages, given.workers, odds, given.limit * 60, *mutant)
     checks, told = reconcile(outcome), {**figures(outcome), **_cpu()}
     sys.stdout.write(as_json(told, checks) if given.json else as_text(told, checks))
     return 0 if all(check.holds for check in checks) else 1

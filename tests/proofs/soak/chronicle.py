@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from flowguard.protocol.run import FencedBy
 from tests.proofs.soak.journal import Line
 
-GIVEN_UP_WORKER = "given-up"
+GIVEN_UP_WORKER = "dlq"
 """The worker of SQS's own dead-letter queue."""
 
 Hop = tuple[str, int]

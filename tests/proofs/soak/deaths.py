@@ -17,7 +17,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from flowguard.local.calls import ApiCall, Proceed, Response
+from flowguard.sim.calls import ApiCall, Proceed, Response
 from tests.engines.polling import comes_true
 from tests.proofs.soak.faults import delivery_of
 from tests.proofs.soak.journal import Journal

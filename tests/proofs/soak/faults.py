@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from flowguard.local.calls import ApiCall, Proceed, Response
+from flowguard.sim.calls import ApiCall, Proceed, Response
 from tests.proofs.soak.journal import Journal
 from tests.proofs.soak.mapping import Record
 

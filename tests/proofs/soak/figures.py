@@ -26,7 +26,7 @@ def figures(outcome: Outcome) -> Figures:
         "  page requests dead-lettered": len(pages & failed),
         "  passed by a newer one": len(pages - completed - failed),
         "    of these after a commit": len({_request(line) for line in history(outcome)} - completed - failed),
-        "given up by SQS": len(outcome.given_up()),
+        "given up by SQS": len(outcome.dead_lettered()),
         "copies of dead letters": _copies(outcome.mail.letters),
         "copies of Complete messages": _copies([one.id for one in outcome.mail.told]),
         "copies of the stages' messages": _copies(outcome.mail.news),

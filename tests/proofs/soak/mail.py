@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tests.proofs.soak.ground import Ground, id_of
 from tests.proofs.soak.places import DEAD, NEWS, TOLD
+from tests.proofs.soak.sandbox import Sandbox, id_of
 from tests.sent_ids import readable
 
 
@@ -34,15 +34,15 @@ class Mail:
 class Postman:
     """Takes what lies in the queues whenever he is sent."""
 
-    ground: Ground
+    sandbox: Sandbox
     _letters: list[str] = field(default_factory=list)
     _told: list[Told] = field(default_factory=list)
     _news: list[str] = field(default_factory=list)
 
     def collect(self) -> None:
-        self._letters += [id_of(message) for message in self.ground.take(DEAD)]
-        self._told += [_told(message["Body"], readable(id_of(message))) for message in self.ground.take(TOLD)]
-        self._news += [readable(id_of(message)) for message in self.ground.take(NEWS)]
+        self._letters += [id_of(message) for message in self.sandbox.take(DEAD)]
+        self._told += [_told(message["Body"], readable(id_of(message))) for message in self.sandbox.take(TOLD)]
+        self._news += [readable(id_of(message)) for message in self.sandbox.take(NEWS)]
 
     def mail(self) -> Mail:
         self.collect()

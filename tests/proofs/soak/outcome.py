@@ -11,13 +11,13 @@ from flowguard.flow import AnyFlow
 from flowguard.ids import ObjectId
 from flowguard.protocol.run import RunItem, Status
 from tests.proofs.soak.chronicle import Chronicle
-from tests.proofs.soak.ground import Ground
 from tests.proofs.soak.mail import Mail
 from tests.proofs.soak.orders.flow import Order, Orders
 from tests.proofs.soak.pages.flow import Pages
 from tests.proofs.soak.pages.requests import PageRequest
 from tests.proofs.soak.places import ACCOUNTS, EFFECTS, PAGES
 from tests.proofs.soak.request import Requests, Trouble
+from tests.proofs.soak.sandbox import Sandbox
 
 GIVEN_UP = "RunFailed: SQS gave the message up"
 """How the error of a run begins that SQS's own dead-letter queue has ended."""
@@ -39,17 +39,17 @@ class Outcome:
     seconds: float
 
     @classmethod
-    def read(cls, ground: Ground, asked: Requests, mail: Mail, chronicle: Chronicle, seconds: float) -> Outcome:
+    def read(cls, sandbox: Sandbox, asked: Requests, mail: Mail, chronicle: Chronicle, seconds: float) -> Outcome:
         orders, pages = runs_of(Orders), runs_of(Pages)
-        runs = {str(item["pk"]["S"]): read_item(item) for item in ground.scan("flowguard")}
+        runs = {str(item["pk"]["S"]): read_item(item) for item in sandbox.scan("flowguard")}
         return cls(
             asked.orders,
             asked.pages,
             {key.removeprefix(orders): run for key, run in runs.items() if key.startswith(orders)},
             {key.removeprefix(pages): run for key, run in runs.items() if key.startswith(pages)},
-            {name: int(row["applied"]) for name, row in ground.rows(EFFECTS).items()},
-            ground.rows(ACCOUNTS),
-            ground.rows(PAGES),
+            {name: int(row["applied"]) for name, row in sandbox.rows(EFFECTS).items()},
+            sandbox.rows(ACCOUNTS),
+            sandbox.rows(PAGES),
             mail,
             chronicle,
             seconds,
@@ -62,7 +62,7 @@ class Outcome:
     def completed(self) -> set[str]:
         return {told.request_id for told in self.mail.told if told.status == Status.COMPLETED}
 
-    def given_up(self) -> set[str]:
+    def dead_lettered(self) -> set[str]:
         """The requests that the function of SQS's own dead-letter queue has ended."""
         return {request for request, error in self.failed().items() if error.startswith(GIVEN_UP)}
 

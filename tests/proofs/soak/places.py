@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowguard import Linear, RetryPolicy
 
-INBOX, GIVEN_UP, DEAD, TOLD, NEWS = "soak", "soak-given-up", "soak-dead", "soak-told", "soak-news"
+INBOX, GIVEN_UP, DEAD, TOLD, NEWS = "soak", "soak-dlq", "soak-dead", "soak-told", "soak-news"
 ACCOUNTS, PAGES, EFFECTS = "soak-accounts", "soak-pages", "soak-effects"
 
 POLICY = RetryPolicy(attempts=5, backoff=Linear(first=1, step=1), jitter=0.2)

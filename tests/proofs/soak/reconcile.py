@@ -23,7 +23,7 @@ def _both(outcome: Outcome) -> Iterator[Check]:
     failed = outcome.failed()
     doomed = {
         request for request, order in outcome.orders.items() if order.trouble.ends_at is not None
-    } | outcome.given_up()
+    } | outcome.dead_lettered()
     yield same(
         "orders that failed: refused, out of attempts, or given up by SQS",
         doomed - outcome.pages.keys(),
@@ -34,7 +34,7 @@ def _both(outcome: Outcome) -> Iterator[Check]:
         (
             request
             for request in failed.keys() & outcome.pages.keys()
-            if outcome.trouble(request).ends_at is None and request not in outcome.given_up()
+            if outcome.trouble(request).ends_at is None and request not in outcome.dead_lettered()
         ),
     )
     yield same("each failed request has its dead letter", failed, outcome.mail.letters)

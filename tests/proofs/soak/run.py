@@ -11,7 +11,6 @@ from pathlib import Path
 from tests.engines.polling import comes_true
 from tests.proofs.soak.chronicle import GIVEN_UP_WORKER, Chronicle
 from tests.proofs.soak.feed import Feed
-from tests.proofs.soak.ground import Ground
 from tests.proofs.soak.journal import Journal, read_journal
 from tests.proofs.soak.mail import Postman
 from tests.proofs.soak.odds import Odds
@@ -32,6 +31,7 @@ from tests.proofs.soak.places import (
     VISIBILITY,
 )
 from tests.proofs.soak.request import Requests
+from tests.proofs.soak.sandbox import Sandbox
 from tests.proofs.soak.workers import Workers, workers_on
 
 ORDERS_FLOW, PAGES_FLOW = "tests.proofs.soak.orders.flow:Orders", "tests.proofs.soak.pages.flow:Pages"
@@ -42,27 +42,27 @@ class NotDrained(Exception):
 
 
 def soak(
-    ground: Ground, journal: Path, messages: int, workers: int, odds: Odds, limit: float = 1_800, *more: str
+    sandbox: Sandbox, journal: Path, messages: int, workers: int, odds: Odds, limit: float = 1_800, *more: str
 ) -> Outcome:
     """Sends everything, works until nothing is left, and reads what there is.
 
     ``limit`` is in seconds; ``more`` are further arguments of the workers.
     """
-    prepare(ground)
+    prepare(sandbox)
     asked = requests(messages, odds)
     began = time.monotonic()
-    postman = Postman(ground)
-    with workers_on(ground, journal) as pool:
+    postman = Postman(sandbox)
+    with workers_on(sandbox, journal) as pool:
         both = ("--flow", PAGES_FLOW, "--timeout", str(TIMEOUT), *odds.arguments(), *more)
         for number in range(workers):
             pool.start(f"worker-{number}", ORDERS_FLOW, INBOX, *both)
-        pool.start(GIVEN_UP_WORKER, ORDERS_FLOW, GIVEN_UP, "--given-up", *both)
-        feed = Feed(ground.services().sender, asked.sends)
+        pool.start(GIVEN_UP_WORKER, ORDERS_FLOW, GIVEN_UP, "--dlq", *both)
+        feed = Feed(sandbox.services().sender, asked.sends)
         reaper = Reaper(pool, Journal(journal, "reaper"), odds)
-        if not comes_true(lambda: _round(ground, pool, feed, postman, reaper), limit, every=0.1):
-            raise NotDrained(f"{ground.waiting(INBOX)} messages are left after {limit} s")
+        if not comes_true(lambda: _round(sandbox, pool, feed, postman, reaper), limit, every=0.1):
+            raise NotDrained(f"{sandbox.waiting(INBOX)} messages are left after {limit} s")
     seconds = time.monotonic() - began
-    return Outcome.read(ground, asked, postman.mail(), Chronicle.of(read_journal(journal)), seconds)
+    return Outcome.read(sandbox, asked, postman.mail(), Chronicle.of(read_journal(journal)), seconds)
 
 
 def requests(messages: int, odds: Odds) -> Requests:
@@ -73,11 +73,11 @@ def requests(messages: int, odds: Odds) -> Requests:
     return Requests(orders, pages, sends)
 
 
-def prepare(ground: Ground) -> None:
-    ground.create_tables(ACCOUNTS, PAGES, EFFECTS)
+def prepare(sandbox: Sandbox) -> None:
+    sandbox.create_tables(ACCOUNTS, PAGES, EFFECTS)
     for queue in (GIVEN_UP, DEAD, TOLD, NEWS):
-        ground.create_queue(queue, visibility=VISIBILITY)
-    ground.create_queue(INBOX, visibility=VISIBILITY, given_up_to=GIVEN_UP, max_receives=MAX_RECEIVES)
+        sandbox.create_queue(queue, visibility=VISIBILITY)
+    sandbox.create_queue(INBOX, visibility=VISIBILITY, dead_letters_to=GIVEN_UP, max_receives=MAX_RECEIVES)
 
 
 @dataclass
@@ -107,10 +107,10 @@ class Reaper:
         return self._draw.expovariate(1 / self.odds.strike) if self.odds.strike else float("inf")
 
 
-def _round(ground: Ground, pool: Workers, feed: Feed, postman: Postman, reaper: Reaper) -> bool:
+def _round(sandbox: Sandbox, pool: Workers, feed: Feed, postman: Postman, reaper: Reaper) -> bool:
     """True when nothing is left in any of the flows' queues: in the order in which messages go, and once more."""
     reaper.come()
     pool.tend()
-    feed.more(ground.waiting(INBOX))
+    feed.more(sandbox.waiting(INBOX))
     postman.collect()
-    return feed.is_over and not any(ground.waiting(queue) for queue in (INBOX, GIVEN_UP, INBOX))
+    return feed.is_over and not any(sandbox.waiting(queue) for queue in (INBOX, GIVEN_UP, INBOX))

@@ -11,16 +11,16 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from flowguard.aws.clients import Clients
-from flowguard.local.calls import ApiCall, Response
+from flowguard.sim.calls import ApiCall, Response
 from tests.proofs.soak.chronicle import Chronicle
 from tests.proofs.soak.faults import Faults
-from tests.proofs.soak.ground import Ground
 from tests.proofs.soak.journal import Journal, read_journal
+from tests.proofs.soak.sandbox import Sandbox
 
 
 @pytest.fixture(scope="module")
 def clients() -> Clients:
-    return Ground("http://127.0.0.1:1", "http://127.0.0.1:1").clients
+    return Sandbox("http://127.0.0.1:1", "http://127.0.0.1:1").clients
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ A worker that was killed is back in milliseconds then, as it has to be where tho
 from __future__ import annotations
 
 from tests.proofs.soak import worker
-from tests.proofs.soak.ground import Ground
+from tests.proofs.soak.sandbox import Sandbox
 
 __all__ = ["worker"]
 
-_ground = Ground("http://127.0.0.1:1", "http://127.0.0.1:1")
-_ground.clients.dynamodb  # noqa: B018 - made when asked for; nothing is sent yet
-_ground.clients.sqs  # noqa: B018 - the same
+_sandbox = Sandbox("http://127.0.0.1:1", "http://127.0.0.1:1")
+_sandbox.clients.dynamodb  # noqa: B018 - made when asked for; nothing is sent yet
+_sandbox.clients.sqs  # noqa: B018 - the same

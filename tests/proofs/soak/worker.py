@@ -17,13 +17,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from flowguard.flow import AnyFlow
 from flowguard.handler import dlq_handler, lambda_handler
-from flowguard.local.calls import intercept
+from flowguard.sim.calls import intercept
 from tests.proofs.soak.deaths import Deaths, Point
 from tests.proofs.soak.faults import Faults
-from tests.proofs.soak.ground import Ground
 from tests.proofs.soak.journal import Journal
 from tests.proofs.soak.mapping import Mapping, Record, die_at_the_end_of
 from tests.proofs.soak.mutants import MUTANTS
+from tests.proofs.soak.sandbox import Sandbox
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -35,7 +35,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--queue", required=True)
     parser.add_argument("--journal", required=True, type=Path)
     parser.add_argument("--name", default="worker")
-    parser.add_argument("--given-up", action="store_true", help="the queue is where SQS puts what it gave up")
+    parser.add_argument("--dlq", action="store_true", help="the queue is where SQS puts what it gave up")
     parser.add_argument("--timeout", type=float, default=4, help="seconds that an invocation may take before it dies")
     parser.add_argument("--kill", type=float, default=0, help="the share of deliveries that kill the worker")
     parser.add_argument("--point", action="append", type=Point, help="where; anywhere when not given")
@@ -56,14 +56,14 @@ def main(words: Sequence[str]) -> None:
     if given.mutant is not None:
         MUTANTS[given.mutant]()
     journal = Journal(given.journal, given.name)
-    ground = Ground(given.dynamodb, given.sqs, given.access_key)
-    handler = (dlq_handler if given.given_up else lambda_handler)(*map(_flow, given.flow))
+    sandbox = Sandbox(given.dynamodb, given.sqs, given.access_key)
+    handler = (dlq_handler if given.from_dlq else lambda_handler)(*map(_flow, given.flow))
     deaths = Deaths(given.kill, given.point or list(Point), given.seed, journal, given.stall)
     faults = Faults(given.throttle, given.lost, given.seed, journal)
     mapping = Mapping(
-        ground.clients.sqs,
-        ground.url(given.queue),
-        handler.using(ground.services(journal.happened)),
+        sandbox.clients.sqs,
+        sandbox.url(given.queue),
+        handler.using(sandbox.services(journal.happened)),
         timedelta(seconds=given.timeout),
     )
     with intercept(deaths), intercept(faults):

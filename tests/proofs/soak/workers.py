@@ -12,7 +12,7 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 
 from tests.proofs.soak import worker
-from tests.proofs.soak.ground import Ground
+from tests.proofs.soak.sandbox import Sandbox
 
 _SECONDS_TO_STOP = 10
 
@@ -25,7 +25,7 @@ class WorkerFailed(Exception):
 class Workers:
     """``deaths`` are the signals that ended workers."""
 
-    ground: Ground
+    sandbox: Sandbox
     journal: Path
     deaths: list[signal.Signals] = field(default_factory=list)
     _running: dict[str, tuple[tuple[str, ...], ForkServerProcess]] = field(default_factory=dict)
@@ -34,8 +34,8 @@ class Workers:
         """``arguments`` are those of ``tests.proofs.soak.worker``."""
         words = (
             *("--name", name, "--flow", flow, "--queue", queue),
-            *("--dynamodb", self.ground.dynamodb_url, "--sqs", self.ground.sqs_url),
-            *("--access-key", self.ground.access_key, "--journal", str(self.journal)),
+            *("--dynamodb", self.sandbox.dynamodb_url, "--sqs", self.sandbox.sqs_url),
+            *("--access-key", self.sandbox.access_key, "--journal", str(self.journal)),
             *arguments,
         )
         self._running[name] = words, _process(words)
@@ -77,9 +77,9 @@ class Workers:
 
 
 @contextmanager
-def workers_on(ground: Ground, journal: Path) -> Iterator[Workers]:
+def workers_on(sandbox: Sandbox, journal: Path) -> Iterator[Workers]:
     """Workers that end with the block."""
-    workers = Workers(ground, journal)
+    workers = Workers(sandbox, journal)
     try:
         yield workers
     finally:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flowguard.testing.explorer.driver import run
-from flowguard.testing.explorer.engine import in_memory
-from flowguard.testing.explorer.ground import Ground
-from flowguard.testing.explorer.history import History
-from flowguard.testing.explorer.schedule import Schedule
+from flowguard.sim.engine import in_memory
+from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.schedule import Schedule
+from flowguard.testing.explorer.run.driver import run
+from flowguard.testing.explorer.run.sandbox import Sandbox
 
 
 def history_of(
     flows: Any, messages: Sequence[Any], schedule: str, *, tables: Mapping[str, str] | None = None
 ) -> History:
     several = list(flows) if isinstance(flows, (list, tuple)) else [flows]
-    with Ground(several, messages, tables or {}, in_memory, 0) as ground:
-        return run(ground, Schedule.parse(schedule))
+    with Sandbox(several, messages, tables or {}, in_memory, 0) as sandbox:
+        return run(sandbox, Schedule.parse(schedule))

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from flowguard.errors import SettingsError
+from flowguard.sim.engine import in_memory
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer import Report, View, explore, invariant, on_moto, replay
-from flowguard.testing.explorer.engine import in_memory
 from tests.testing.explorer import seeded
 
 
@@ -144,9 +144,9 @@ def test_a_view_shows_runs_and_messages_without_copies() -> None:
 
     assert explored(seeded.Recorded, invariants=[look]).ok
     complete: Any = (["COMPLETED"], [{"ordered": "o1"}])
-    given_up: Any = (["FAILED"], [])
+    from_dlq: Any = (["FAILED"], [])
     refused: Any = [(["COMPLETED"], []), ([], []), (["RUNNING"], [])]
-    assert {str(one) for one in seen} == set(map(str, [complete, given_up, *refused]))
+    assert {str(one) for one in seen} == set(map(str, [complete, from_dlq, *refused]))
 
 
 def test_a_payload_that_starts_no_flow_is_refused() -> None:

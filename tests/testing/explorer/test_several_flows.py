@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from flowguard.sim.engine import in_memory
 from flowguard.testing import sns_event
 from flowguard.testing.explorer import explore
-from flowguard.testing.explorer.driver import run
-from flowguard.testing.explorer.engine import in_memory
-from flowguard.testing.explorer.ground import Ground
-from flowguard.testing.explorer.history import History
-from flowguard.testing.explorer.invariants import broken
-from flowguard.testing.explorer.schedule import Schedule
+from flowguard.testing.explorer.checks.invariants import broken
+from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.schedule import Schedule
+from flowguard.testing.explorer.run.driver import run
+from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.wire.message import Message
 from tests.proofs.prove import given
 from tests.proofs.prove.fanned import ORDERED, Bills, Packs
@@ -24,8 +24,8 @@ Patch = pytest.MonkeyPatch
 
 
 def history_of(flows: Any, messages: Any, schedule: str = "none") -> History:
-    with Ground(flows, messages, TABLES, in_memory, 0) as ground:
-        return run(ground, Schedule.parse(schedule))
+    with Sandbox(flows, messages, TABLES, in_memory, 0) as sandbox:
+        return run(sandbox, Schedule.parse(schedule))
 
 
 def wrong(flows: Any, messages: Any, schedule: str = "none") -> set[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flowguard.ids import RequestId
-from flowguard.local.world import START
+from flowguard.sim.world import START
 from flowguard.testing.explorer import explore
 from flowguard.testing.lambda_events import sqs_event
 from flows.take_payment.flow import TakePayment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flowguard.local.embedded import EmbeddedAWS
+from flowguard.sim.moto import EmbeddedAWS
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import Envelope, Source, resend
 from tests.make_records import EVERY_TYPE, only

@@ -7,7 +7,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from flowguard.errors import Reject
-from flowguard.local.calls import ApiCall, Proceed, Response
+from flowguard.sim.calls import ApiCall, Proceed, Response
 from flowguard.step import Step
 from tests.scene import OrderState, Scene
 

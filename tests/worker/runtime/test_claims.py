@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from flowguard.events import EventType
-from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from flowguard.protocol.run import Status
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from tests.scene import START, OrderState, Scene, record
 from tests.worker.runtime.mishaps import Died, die

@@ -6,7 +6,7 @@ from botocore.exceptions import EndpointConnectionError
 
 from flowguard.events import EventType
 from flowguard.ids import ObjectId, RequestId
-from flowguard.local.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from tests.scene import Scene
 
 

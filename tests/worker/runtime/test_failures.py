@@ -13,10 +13,10 @@ from flowguard.errors import Reject, Retry
 from flowguard.events import EventType
 from flowguard.handler import lambda_handler
 from flowguard.ids import Owner
-from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Status
 from flowguard.settings import Settings
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.testing import hostile
 from flowguard.wire.attributes import Attribute

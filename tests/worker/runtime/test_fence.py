@@ -6,8 +6,8 @@ import pytest
 
 from flowguard.errors import Reject
 from flowguard.events import EventType
-from flowguard.local.calls import intercept
 from flowguard.protocol.run import Status
+from flowguard.sim.calls import intercept
 from flowguard.step import Step
 from tests.scene import OrderState, Scene
 from tests.worker.runtime.mishaps import Died, die, dies_at, supersede

@@ -11,10 +11,10 @@ from botocore.exceptions import ClientError
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_store
 from flowguard.ids import ObjectId, Owner, RequestId
-from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Claim, ClaimRequest, Status
 from flowguard.settings import Settings
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.wire.message import Message
 from tests.scene import OrderState, Scene, message_id, record

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from flowguard.handler import dlq_handler
-from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from flowguard.protocol.run import Status
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from tests.scene import OrderState, Scene, message_id, record
 

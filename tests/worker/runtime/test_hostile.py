@@ -20,12 +20,12 @@ from flowguard.errors import NotProcessed, Reject
 from flowguard.events import EventType
 from flowguard.flow import Flow
 from flowguard.ids import ObjectId, RequestId
-from flowguard.local.memory.aws import MemoryAWS
-from flowguard.local.same_clients import SameClients
 from flowguard.outcome import Done, Next, Outcome
 from flowguard.protocol.run import Status
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.settings import Settings
+from flowguard.sim.memory.aws import MemoryAWS
+from flowguard.sim.reused_clients import SameClients
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import hostile

@@ -6,7 +6,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from flowguard.events import EventType
-from flowguard.local.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from tests.scene import Scene
 from tests.worker.runtime.mishaps import Died, dies_at
 

@@ -9,8 +9,8 @@ from botocore.exceptions import ClientError
 
 from flowguard.errors import NotProcessed, Reject
 from flowguard.events import EventType
-from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from flowguard.protocol.run import Status
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.testing.hostile import noise
 from flowguard.testing.lambda_events import sns_event

@@ -5,7 +5,7 @@ from __future__ import annotations
 from botocore.exceptions import ClientError
 
 from flowguard.events import EventType
-from flowguard.local.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from tests.scene import Scene
 from tests.worker.runtime.mishaps import boom, drop_queue, refuses, reject_once
 

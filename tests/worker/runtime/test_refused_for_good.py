@@ -13,9 +13,9 @@ from botocore.exceptions import ClientError
 from flowguard.destinations import Queue
 from flowguard.errors import Reject
 from flowguard.events import EventType
-from flowguard.local.calls import ApiCall, Proceed, Response, intercept
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import Status
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.wire.attributes import Attribute
 from flowguard.worker.unsent import Unsent

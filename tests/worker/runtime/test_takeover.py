@@ -6,7 +6,7 @@ import pytest
 
 from flowguard.events import EventType
 from flowguard.ids import RequestId
-from flowguard.local.calls import intercept
+from flowguard.sim.calls import intercept
 from tests.scene import START, Scene
 from tests.sent_ids import readable
 from tests.worker.runtime.mishaps import Died, dies_at

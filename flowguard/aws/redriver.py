@@ -1,0 +1,244 @@
+"""Redriving dead letters to their stages, with an outcome for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from flowguard.aws.dead_letter_queue import Reading, Unusable, explained
+from flowguard.aws.items import read_item, run_key
+from flowguard.aws.sender import AWSSender
+from flowguard.clock import Clock, SystemClock
+from flowguard.destinations import Destination, Queue
+from flowguard.errors import FlowguardError, shown
+from flowguard.flow import AnyFlow
+from flowguard.printable import LONGEST_PART, bounded
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.wire.home import Home, is_local
+from flowguard.wire.signing import UNSIGNED, Signer
+from flowguard.worker.dead_letters import Letter
+from flowguard.worker.ports import Refusal
+from flowguard.worker.redrive import Fate, Judgement, judge
+from flowguard.worker.unsent import Unsent
+
+if TYPE_CHECKING:
+    from flowguard.aws.clients import Clients
+
+_CURE: Final = "give --to or --flow-class"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome for one letter. ``failed`` says why its judgement was not followed; it is still in the queue then."""
+
+    letter: Letter
+    judgement: Judgement | None
+    to: str | None = None
+    failed: str | None = None
+    deleted: bool = False
+
+
+class Redriver:
+    """Sends letters back to their stages.
+
+    Each letter is judged by one read of its run item, sent in a batch, and deleted only after that.
+
+    ``to`` is the queue for all of them. Without it each goes to its stage's queue, known by its flow's class or by the
+    queue it came through, and an unsent message to its destination. What a letter itself says of that counts only
+    within the account and region of its queue, unless ``elsewhere`` allows another for unsent messages.
+    ``drop_obsolete`` deletes those that the judgement does not send.
+    """
+
+    def __init__(
+        self,
+        clients: Clients,
+        table: str,
+        reading: Reading,
+        *,
+        to: str | None = None,
+        drop_obsolete: bool = False,
+        elsewhere: bool = False,
+        clock: Clock | None = None,
+        signer: Signer = UNSIGNED,
+    ) -> None:
+        self._clients = clients
+        self._table = table
+        self._reading = reading
+        self._to = to
+        self._drop_obsolete = drop_obsolete
+        self._elsewhere = elsewhere
+        self._clock = clock if clock is not None else SystemClock()
+        self._signer = signer
+        self._sender = AWSSender(clients)
+        self._homes: dict[str, str] = {}
+        if to is not None:
+            with explained(f"queue {to!r}"):
+                url = self._sender.queue_url(to)
+            if url == reading.queue.url:
+                raise Unusable(f"queue {to!r}", "is the queue of dead letters itself", "name the stage's queue")
+
+    def redrive(self, letters: Sequence[Letter]) -> list[Outcome]:
+        """Redrive one page of letters.
+
+        Each is sent first and deleted after that. So a stop between the two leaves a copy, and loses nothing.
+        """
+        judged = [self._judged(letter) for letter in letters]
+        sends: dict[int, Send] = {}
+        for place, outcome in enumerate(judged):
+            if outcome.judgement is not None and outcome.judgement.fate is Fate.REDRIVEN:
+                try:
+                    sends[place] = self._send(outcome.letter)
+                except (FlowguardError, ValueError) as error:
+                    judged[place] = replace(outcome, failed=str(error))
+        refused = self._sender.send(list(sends.values()))
+        for i, (place, send) in enumerate(sends.items()):
+            judged[place] = replace(judged[place], to=_name(send.to), failed=_why(refused.get(i)))
+        return self._deleted(judged)
+
+    def _judged(self, letter: Letter) -> Outcome:
+        if letter.message is None:
+            return Outcome(letter, None, failed=f"it cannot be read: {letter.problem}")
+        if letter.unsent is not None:
+            judgement = judge(letter, None, now=self._clock.now())
+            return Outcome(letter, judgement if self._to is None else judgement._replace(why="sent to where --to says"))
+        found = self._item(letter)
+        item = read_item(found) if found else None
+        unsent = bool(found) and "outbox" in found
+        return Outcome(letter, judge(letter, item, now=self._clock.now(), unsent=unsent))
+
+    def _item(self, letter: Letter) -> Any:
+        message = letter.message
+        if message is None or not message.flow or not message.object_id:
+            return None
+        with explained(f"table {self._table!r}"):
+            return self._clients.dynamodb.get_item(
+                TableName=self._table, Key=run_key(message.flow, message.object_id), ConsistentRead=True
+            ).get("Item")
+
+    def _send(self, letter: Letter) -> Send:
+        if letter.unsent is not None:
+            return self._unsent(letter, letter.unsent)
+        m = letter.returning()
+        body, attributes = letter.resent(self._signer)
+        return Send(
+            Kind.SIDE,
+            Queue(self._home(letter)),
+            body,
+            f"{m.request_id}.{m.hop}.{m.redrive}.redrive",
+            attributes,
+            group=letter.group_id or m.object_id or m.request_id,
+        ).checked()
+
+    def _unsent(self, letter: Letter, unsent: Unsent) -> Send:
+        """Return the send as it was, under its own id. Raises ValueError for one that flowguard may not have parked."""
+        if letter.source_arn is not None:
+            raise ValueError(
+                f"SQS moved it here from {letter.source_arn}, so anybody may have written it; look at it with "
+                "dlq show --payload, then send it by hand, or drop it"
+            )
+        letter.check_unsent(unsent, self._signer)
+        if self._to is not None:
+            return unsent.send(letter.text, Queue(self._to))
+        if not self._elsewhere:
+            self._check_reach(unsent.to, "give --to, or --elsewhere if it is right")
+        self._check_other(unsent.to)
+        return unsent.send(letter.text)
+
+    def _home(self, letter: Letter) -> str:
+        if self._to is not None:
+            return self._to
+        if self._reading.flow is not None:
+            return self._inbox(letter, self._reading.flow)
+        if letter.source_arn is None and letter.is_parked and letter.bound_for is not None:
+            return self._bound(letter.bound_for)
+        arn = letter.home_arn or (None if letter.is_parked else self._reading.queue.arn)
+        if arn is None:
+            raise ValueError(f"it does not say which queue it came through; {_CURE}")
+        if arn != letter.source_arn:
+            self._check_reach(Queue(arn), _CURE)
+        if arn not in self._homes:
+            self._homes[arn] = self._source_of(arn)
+        return self._homes[arn]
+
+    def _inbox(self, letter: Letter, flow: AnyFlow) -> str:
+        """Return the inbox of the letter's stage, as its flow's class says and not the letter itself.
+
+        Raises ValueError for a letter of another flow, and for an inbox that is no queue.
+        """
+        if letter.flow is None or letter.message is None:
+            named = letter.message.flow if letter.message is not None else ""
+            raise ValueError(
+                f"it is of flow {shown(named)}, and --flow-class is {flow.name!r}; redrive it with the class of its "
+                f"own flow, or give --to"
+            )
+        inbox = flow.inbox_of(flow.stage(letter.message.stage))
+        if isinstance(inbox, Queue):
+            return inbox.name
+        raise ValueError(f"its stage is sent to through {inbox}; name the queue behind that with --to")
+
+    def _bound(self, to: Destination) -> str:
+        """Return the inbox that refused the message of a next hop. Raises ValueError where that is no queue."""
+        self._check_reach(to, _CURE)
+        self._check_other(to)
+        if isinstance(to, Queue):
+            return to.name
+        raise ValueError(f"it was to go through {to}; name the queue behind that with --to")
+
+    def _check_reach(self, to: Destination, cure: str) -> None:
+        """Raise ValueError for a destination of the letter's own choice in another account or region."""
+        queue = self._reading.queue
+        if not is_local(to, Home.of(queue.arn), beside=queue.url):
+            named = bounded(str(to), LONGEST_PART)
+            raise ValueError(f"it names {named}, which is not in the account and region of {queue.arn}; {cure}")
+
+    def _check_other(self, to: Destination) -> None:
+        """Raise ValueError for the queue of dead letters itself. Raises :class:`Unusable` where none can be found."""
+        if not isinstance(to, Queue):
+            return
+        with explained(f"queue {bounded(repr(to.name), LONGEST_PART)}"):
+            url = self._sender.queue_url(to.name)
+        if url == self._reading.queue.url:
+            raise ValueError("it names the queue of dead letters itself; give --to")
+
+    def _source_of(self, arn: str) -> str:
+        """Return the queue itself, or of a dead-letter queue its one source.
+
+        A letter sent to a dead-letter queue would only die again. Raises ValueError where there are several sources, or
+        none for the queue that is read.
+        """
+        with explained(f"queue {arn}"):
+            url = self._sender.queue_url(arn)
+            sources = self._clients.sqs.list_dead_letter_source_queues(QueueUrl=url)["queueUrls"]
+        if len(sources) > 1:
+            raise ValueError(f"it came through {arn}, a dead-letter queue of several; {_CURE}")
+        if not sources and arn == self._reading.queue.arn:
+            raise ValueError(f"it does not say which queue it came through; {_CURE}")
+        return sources[0] if sources else arn
+
+    def _deleted(self, outcomes: list[Outcome]) -> list[Outcome]:
+        done = [outcome.letter for outcome in outcomes if self._is_finished(outcome)]
+        left = self._reading.delete(done)
+        gone = {letter.message_id for letter in done} - left.keys()
+        return [
+            replace(outcome, deleted=True)
+            if (name := outcome.letter.message_id) in gone
+            else replace(outcome, failed=f"it could not be deleted: {left[name]}")
+            if name in left
+            else outcome
+            for outcome in outcomes
+        ]
+
+    def _is_finished(self, outcome: Outcome) -> bool:
+        if outcome.judgement is None or outcome.failed is not None:
+            return False
+        return self._drop_obsolete or outcome.judgement.fate is Fate.REDRIVEN
+
+
+def _why(refusal: Refusal | None) -> str | None:
+    return None if refusal is None else refusal.why
+
+
+def _name(to: Destination) -> str:
+    """Return a queue's name, URL or ARN as it was given. Of another destination that is its text."""
+    return to.name if isinstance(to, Queue) else str(to)

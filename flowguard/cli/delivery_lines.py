@@ -1,0 +1,141 @@
+"""A replay as people read it. It has a line for each delivery, then what is left, then the counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+
+from flowguard.cli.console import cell, line
+from flowguard.cli.listing import Column, show_table
+from flowguard.sim.delivered import Counts, Delivered
+from flowguard.sim.delivery_trace import Sent, Written
+from flowguard.sim.final_state import FinalState, RunLeft
+
+_DELIVERIES: Final = (
+    Column("after", right=True),
+    *map(Column, ("record", "object", "stage")),
+    Column("hop", right=True),
+    Column("try", right=True),
+    Column("verdict", folds=True),
+    Column("what came of it", folds=True),
+)
+_RUNS: Final = (
+    *map(Column, ("flow", "object", "status", "stage")),
+    Column("hop", right=True),
+    Column("epoch", right=True),
+    Column("request id"),
+    Column("result", folds=True),
+)
+
+_STYLES = {
+    "CLAIMED": "green",
+    "DONE": "cyan",
+    "UNROUTABLE": "red",
+    "UNREADABLE": "red",
+    "UNTRUSTED": "red",
+    "BUSY": "yellow",
+}
+
+
+def show_timeline(out: Console, rows: Sequence[Delivered], start: int) -> None:
+    """Print one delivery after another. ``start`` is the moment that times are counted from, ms since 1970."""
+    flows = {row.flow for row in rows if row.flow}
+    cells = [
+        (
+            line(f"{(row.at - start) / 1000:.3f} s"),
+            _short(row.record),
+            cell(row.object_id or ""),
+            cell("" if row.stage is None else f"{row.flow}/{row.stage}" if len(flows) > 1 else row.stage),
+            line(str(row.hop or "")),
+            line(str(row.attempt or "")),
+            _verdict(row),
+            Text("\n").join(_consequences(row)),
+        )
+        for row in rows
+    ]
+    show_table(out, _DELIVERIES, cells)
+
+
+def show_aftermath(out: Console, left: FinalState) -> None:
+    """Print what is left at the end.
+
+    That is the run items, the user's tables, dead letters and the other queues.
+    """
+    if left.runs:
+        _section(out, "runs")
+        show_table(out, _RUNS, [_run(run) for run in left.runs])
+    for name, items in left.tables.items():
+        if items:
+            _section(out, f"table {name}", *(json.dumps(item, ensure_ascii=False) for item in items))
+    letters = [
+        f"{one.queue}: {one.stage or 'a message for no stage'} of {one.object_id or 'no object'}: {one.error}"
+        for one in left.dead_letters
+    ]
+    if letters:
+        _section(out, "dead letters", *letters)
+    if waiting := [f"{name}: {count}" for name, count in left.queues.items() if count]:
+        _section(out, "messages in other queues", *waiting)
+
+
+def summary(counts: Counts) -> str:
+    """Return the last line, which has the counts."""
+    parts = (
+        f"{counts.messages} messages in",
+        f"{counts.deliveries} deliveries",
+        f"{counts.executions} executions",
+        f"{counts.effects} effects",
+        f"{counts.duplicates} duplicates refused",
+        f"{counts.overtaken} older or overtaken",
+        f"{counts.fenced} fenced",
+        f"{counts.retried} retried",
+        f"{counts.sent} sent",
+        f"{counts.crashes} crashes",
+    )
+    return ", ".join(parts)
+
+
+def _run(run: RunLeft) -> tuple[Text, ...]:
+    ended = json.dumps(run.result, ensure_ascii=False) if run.result is not None else run.error or ""
+    cells = (run.flow, run.object_id, run.status, run.stage, str(run.hop), str(run.epoch), run.request_id, ended)
+    return tuple(map(cell, cells))
+
+
+def _section(out: Console, title: str, *lines: str) -> None:
+    out.print()
+    out.print(line(title, style="bold"))
+    for one in lines:
+        out.print(line(one), soft_wrap=True)
+
+
+def _short(record: str) -> Text:
+    """Return as much of an id as tells it from the others."""
+    return cell(record if len(record) <= 12 else record.removeprefix("invocation-")[:8])
+
+
+def _verdict(row: Delivered) -> Text:
+    words = [row.verdict or "", row.outcome or ""]
+    return Text(", ".join(word for word in words if word), style=_STYLES.get(row.verdict or "", ""))
+
+
+def _consequences(row: Delivered) -> Iterable[Text]:
+    yield from (cell(f"{_write(one)}") for one in row.writes)
+    yield from (cell(f"refused: {_write(one)}", style="yellow") for one in row.refused)
+    yield from (cell(f"sent to {_send(one)}") for one in row.sends)
+    if row.why is not None:
+        yield cell(row.why, style="dim")
+    if row.crash is not None:
+        yield cell(f"died {row.crash.value.replace('-', ' ')}", style="bold red")
+    if row.to_dlq:
+        yield cell(f"given up after {row.receive} receives", style="red")
+
+
+def _write(one: Written) -> str:
+    return f"{one.kind} {one.table} {one.key}".rstrip()
+
+
+def _send(one: Sent) -> str:
+    return one.to + (f" in {one.delay} s" if one.delay else "")

@@ -1,0 +1,202 @@
+"""Dead letters as people and programs read them, and the filters that choose among them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from flowguard.aws.redriver import Outcome
+from flowguard.cli.console import cell, console, line
+from flowguard.cli.listing import Column, show_table
+from flowguard.cli.printing import complain, say, say_json
+from flowguard.printable import bounded
+from flowguard.wire.notification import to_json
+from flowguard.worker.dead_letters import Letter
+
+_COLUMNS: Final = (
+    *map(Column, ("id", "stage", "object", "hop", "redrive")),
+    Column("error", folds=True),
+    *map(Column, ("age", "seen")),
+)
+_EXCERPT: Final = 80
+_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+class Seconds(click.ParamType[int]):
+    """The type of an option that is a time. ``90s``, ``15m``, ``1h`` or ``2d`` is read as seconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = re.fullmatch(r"(\d{1,9})([smhd])", str(value))
+        if found is None:
+            self.fail(f"{value!r} is no time; write 90s, 15m, 1h or 2d", param, ctx)
+        return int(found[1]) * _UNITS[found[2]]
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What a letter must match to be chosen. Those that are None let everything pass."""
+
+    flow: str | None = None
+    stage: str | None = None
+    error: str | None = None
+    request_id: str | None = None
+    older_than: int | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Filters:
+        return cls(**{name: options[name] for name in cls.__slots__})
+
+    def pass_(self, letter: Letter, now: int) -> bool:
+        m = letter.message
+        return (
+            (self.flow is None or (m is not None and m.flow == self.flow))
+            and (self.stage is None or (m is not None and m.stage == self.stage))
+            and (self.request_id is None or (m is not None and m.request_id == self.request_id))
+            and (self.older_than is None or now - letter.sent_at > self.older_than * 1000)
+            and (self.error is None or self._has_error(letter, self.error))
+        )
+
+    @staticmethod
+    def _has_error(letter: Letter, wanted: str) -> bool:
+        error = letter.error
+        return error is not None and (error.type == wanted or wanted.lower() in error.text.lower())
+
+
+# -- looking
+
+
+def show_letters(letters: Sequence[Letter], now: int, *, as_json: bool, payload: bool) -> None:
+    if as_json:
+        for letter in letters:
+            say_json(to_json(letter.facts(now) | ({"payload": letter.text[:_EXCERPT]} if payload else {})))
+        return
+    rows = []
+    for letter in letters:
+        facts = letter.facts(now)
+        cells = [
+            letter.message_id,
+            _stage(facts),
+            facts["object_id"] or "",
+            str(facts["hop"] or ""),
+            str(facts["redrive"] if facts["redrive"] is not None else ""),
+            _error(facts),
+            duration(facts["age"]),
+            f"{facts['receive_count']}×",
+            *([letter.text[:_EXCERPT]] if payload else []),
+        ]
+        rows.append([cell(text) for text in cells])
+    if letters:
+        show_table(console(), [*_COLUMNS, *([Column("payload", folds=True)] if payload else [])], rows)
+    say(f"{len(letters)} dead letter{'' if len(letters) == 1 else 's'}")
+
+
+def show_letter(letter: Letter, now: int, *, as_json: bool, payload: bool) -> None:
+    facts = letter.facts(now) | ({"payload": letter.text} if payload else {})
+    if as_json:
+        say_json(to_json(facts))
+        return
+    error = facts["error"]
+    facts["error"] = f"{error['type']}: {error['text']}" if error else None
+    facts["age"] = duration(facts["age"])
+    for name, value in facts.items():
+        if value is not None:
+            say(f"{name.replace('_', ' '):<13}  {value}".replace("\n", f"\n{'':<15}"))
+
+
+def duration(seconds: int) -> str:
+    """Return the time in its largest unit: ``3 h``."""
+    unit = next((unit for unit in ("d", "h", "m") if seconds >= _UNITS[unit]), "s")
+    return f"{seconds // _UNITS[unit]} {'min' if unit == 'm' else unit}"
+
+
+# -- doing
+
+
+class Telling:
+    """Prints the outcome for each letter as it happens. On a terminal a progress bar is shown below."""
+
+    def __init__(self, expected: int, *, as_json: bool) -> None:
+        self.failed = 0
+        self._as_json = as_json
+        self._counts: Counter[str] = Counter()
+        columns = (TextColumn("letters"), BarColumn(), MofNCompleteColumn())
+        out = console()
+        self._bar = Progress(*columns, console=out, disable=as_json or not out.is_terminal, transient=True)
+        self._task = self._bar.add_task("", total=expected or None)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def redriven(self, outcomes: Sequence[Outcome]) -> None:
+        for each in outcomes:
+            said = each.judgement
+            fate = "FAILED" if each.failed is not None or said is None else said.fate.value
+            row = {
+                "verdict": None if said is None else said.fate.value,
+                "why": None if said is None else said.why,
+                "to": each.to,
+                "deleted": each.deleted,
+            }
+            where = f" → {each.to}" if each.to and each.failed is None else ""
+            dropped = " (deleted)" if each.deleted and not each.to else ""
+            why = each.failed if said is None or each.failed else said.why
+            self._tell(each.letter, fate, f"{why}{where}{dropped}", row, each.failed)
+
+    def dropped(self, letters: Sequence[Letter], failures: Mapping[str, str], *, really: bool) -> None:
+        for letter in letters:
+            failed = failures.get(letter.message_id)
+            word = "FAILED" if failed is not None else "DROPPED" if really else "WOULD DROP"
+            row = {"deleted": really and failed is None}
+            self._tell(letter, word, failed or _error(letter.facts(0)), row, failed)
+
+    def summary(self) -> None:
+        if not self._as_json:
+            counts = ", ".join(f"{count} {word}" for word, count in sorted(self._counts.items()))
+            self._print(counts or "nothing to do: no letter was found")
+
+    def _tell(self, letter: Letter, word: str, why: str, row: dict[str, Any], failed: str | None) -> None:
+        self._counts[word] += 1
+        facts = letter.facts(0)
+        if failed is not None:
+            self.failed += 1
+            complain(f"{letter.message_id}: {failed}")
+        if self._as_json:
+            names = ("message_id", "flow", "stage", "object_id", "request_id", "hop", "redrive")
+            say_json(to_json({name: facts[name] for name in names} | row | {"failed": failed}))
+        elif failed is None:
+            what = " ".join(bounded(part) for part in (_stage(facts), facts["object_id"]) if part)
+            self._print(f"{word:<10}  {letter.message_id}  {what}: {bounded(why)}")
+        self._bar.advance(self._task)
+
+    def _print(self, text: str) -> None:
+        self._bar.console.print(line(text), soft_wrap=True)
+
+
+def _stage(facts: Mapping[str, Any]) -> str:
+    return f"{facts['flow']}/{facts['stage']}" if facts["flow"] else "(no flow)"
+
+
+def _error(facts: Mapping[str, Any]) -> str:
+    """Describe on one line what happened. For an unsent message it names the destination too."""
+    error = facts["error"]
+    text = f"{error['type']}: {error['text']}" if error else "given up by SQS"
+    if facts["problem"]:
+        text = f"unreadable: {facts['problem']}"
+    elif facts["to"]:
+        text = f"unsent to {bounded(facts['to'])}: {text}"
+    return " ".join(bounded(text).split())

@@ -1,0 +1,168 @@
+"""The trace of one delivery, made from its API calls and the runtime's events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from flowguard.aws.writes import from_item
+from flowguard.events import Event, EventType
+from flowguard.protocol.verdicts import Verdict
+from flowguard.sim.calls import ApiCall, Proceed, Response
+from flowguard.sim.provision import queue_name
+from flowguard.wire.message import REQUEST_ID, Message
+
+VERDICTS = {EventType(verdict.value.lower()): verdict.value for verdict in Verdict} | {
+    EventType.UNREADABLE: "UNREADABLE",
+    EventType.UNROUTABLE: "UNROUTABLE",
+    EventType.UNTRUSTED: "UNTRUSTED",
+    EventType.RETURNED: "RETURNED",
+}
+OUTCOMES = {
+    EventType.COMMITTED: "committed",
+    EventType.COMPLETED: "completed",
+    EventType.FENCED: "fenced",
+    EventType.RETRIED: "retried",
+    EventType.FAILED: "failed",
+    EventType.BROKEN: "broken",
+}
+_BATCHES = {"SendMessageBatch": "Entries", "PublishBatch": "PublishBatchRequestEntries", "PutEvents": "Entries"}
+_SINGLE = {"SendMessage", "Publish", "Invoke"}
+_WRITES = {"PutItem": "put", "UpdateItem": "update", "DeleteItem": "delete"}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A write to a table of the user's. ``key`` is text; it is empty for a put to a table whose key is not declared."""
+
+    kind: str
+    table: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message that a service accepted. ``to`` is a name, ``delay`` is in seconds, ``id`` its ``uniquerequestid``."""
+
+    to: str
+    delay: int
+    id: str | None
+
+
+@dataclass(slots=True)
+class DeliveryTrace:
+    """What happened during one delivery. ``message`` is known once its claim is requested."""
+
+    events: list[Event] = field(default_factory=list)
+    writes: list[Written] = field(default_factory=list)
+    refused: list[Written] = field(default_factory=list)
+    sends: list[Sent] = field(default_factory=list)
+    calls: int = 0
+    message: Message | None = None
+
+    def told(self, event: Event) -> None:
+        self.events.append(event)
+        self.message = event.message or self.message
+
+    @property
+    def verdict(self) -> str | None:
+        """Return the answer of the claim, or why there was none."""
+        return next((VERDICTS[one.type] for one in self.events if one.type in VERDICTS), None)
+
+    @property
+    def outcome(self) -> str | None:
+        """Return the result of the work. None where none was done."""
+        return next((OUTCOMES[one.type] for one in self.events if one.type in OUTCOMES), None)
+
+    @property
+    def why(self) -> str | None:
+        """Return the reason or error that was reported last."""
+        reasons = [one.facts.get("why") or one.facts.get("error") for one in self.events]
+        return next((str(reason) for reason in reversed(reasons) if reason), None)
+
+
+class Watch:
+    """An interceptor that adds each call to the current record's trace.
+
+    ``run_table`` is flowguard's own; ``keys`` maps the names of the user's tables to those of their hash keys.
+    """
+
+    def __init__(self, run_table: str, keys: Mapping[str, str]) -> None:
+        self._run_table = run_table
+        self._keys = keys
+        self.open: list[DeliveryTrace] = []
+        """The open traces. The last one is the current record's; those before it wait until that is done."""
+
+    def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
+        if not self.open:
+            return proceed()
+        trace = self.open[-1]
+        trace.calls += call.service == "dynamodb"
+        writes = [one for one in written(call, self._keys) if one.table != self._run_table]
+        try:
+            answer = proceed()
+        except ClientError:
+            trace.refused.extend(writes)
+            raise
+        trace.writes.extend(writes)
+        trace.sends.extend(sent(call, answer))
+        return answer
+
+    def tell(self, event: Event) -> None:
+        """Add a runtime event to the current record's trace."""
+        if self.open:
+            self.open[-1].told(event)
+
+
+def written(call: ApiCall, keys: Mapping[str, str]) -> list[Written]:
+    """Return what a DynamoDB call writes if it succeeds."""
+    if call.service != "dynamodb":
+        return []
+    actions = [(kind.lower(), one) for item in call.params.get("TransactItems", ()) for kind, one in item.items()]
+    if call.operation in _WRITES:
+        actions = [(_WRITES[call.operation], call.params)]
+    return [
+        Written(kind, one["TableName"], _key(one, keys.get(one["TableName"])))
+        for kind, one in actions
+        if kind in _WRITES.values()
+    ]
+
+
+def _key(action: Mapping[str, Any], declared: str | None) -> str:
+    if "Key" in action:
+        return "/".join(str(value) for value in from_item(action["Key"]).values())
+    return str(from_item(action["Item"]).get(declared or "", ""))
+
+
+def sent(call: ApiCall, answer: Response) -> list[Sent]:
+    """Return the messages that the service accepted."""
+    if call.operation in _BATCHES:
+        entries = call.params[_BATCHES[call.operation]]
+    else:
+        entries = [call.params] if call.operation in _SINGLE else []
+    refused = {one["Id"] for one in answer.get("Failed", ())}
+    return [
+        Sent(_to(call, entry), entry.get("DelaySeconds", 0), _id(entry))
+        for entry in entries
+        if entry.get("Id") not in refused
+    ]
+
+
+def _to(call: ApiCall, entry: Mapping[str, Any]) -> str:
+    match call.service:
+        case "sqs":
+            return queue_name(call.params)
+        case "sns":
+            return f"sns:{call.params.get('TopicArn', '').rpartition(':')[2]}"
+        case "events":
+            return f"events:{entry['DetailType']}"
+        case _:
+            return f"{call.service}:{call.params['FunctionName']}"
+
+
+def _id(entry: Mapping[str, Any]) -> str | None:
+    found: str | None = entry.get("MessageAttributes", {}).get(REQUEST_ID, {}).get("StringValue")
+    return found

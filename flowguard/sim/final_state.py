@@ -1,0 +1,132 @@
+"""What remains when nothing is left to be delivered.
+
+These are run items, the user's tables, and what waits in other queues.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from flowguard.aws.writes import from_item
+from flowguard.sim.functions import queue_of
+from flowguard.sim.world import World
+from flowguard.wire.envelope import BadRecord, normalize
+from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLeft:
+    """A run item in short. ``result`` and ``error`` are what the run ended with."""
+
+    flow: str
+    object_id: str
+    request_id: str
+    status: str
+    stage: str
+    hop: int
+    epoch: int
+    result: Any = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """A message in a dead-letter queue. ``stage`` is ``<flow>/<stage>``."""
+
+    queue: str
+    stage: str | None
+    object_id: str | None
+    request_id: str | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FinalState:
+    """The state after all deliveries.
+
+    ``queues`` says how many messages wait in each queue that none of the flows reads, dead letters apart.
+    """
+
+    runs: tuple[RunLeft, ...]
+    tables: Mapping[str, tuple[Mapping[str, Any], ...]]
+    dead_letters: tuple[DeadLetter, ...]
+    queues: Mapping[str, int]
+
+    @classmethod
+    def of(cls, world: World) -> FinalState:
+        """Read everything that is left. The queues are empty afterwards."""
+        dead = {flow.dead_letters.name for flow in world.flows if hasattr(flow.dead_letters, "name")}
+        inboxes = {queue_of(flow, stage) for flow in world.flows for stage in flow.stages}
+        left = {name: world.mail.take(name) for name in sorted(world.provisioner.queues) if name not in inboxes}
+        return cls(
+            runs=_runs(world),
+            tables={table: _items(world, table) for table in sorted(world.provisioner.tables)},
+            dead_letters=tuple(
+                _dead_letter(name, one) for name, messages in left.items() if name in dead for one in messages
+            ),
+            queues={name: len(messages) for name, messages in left.items() if name not in dead},
+        )
+
+
+def _runs(world: World) -> tuple[RunLeft, ...]:
+    found = []
+    for raw in sorted(world.scan(world.settings.table), key=lambda item: str(item["pk"])):
+        if raw["sk"]["S"] != "run":
+            continue
+        _, flow, object_id = raw["pk"]["S"].split("#", 2)
+        item = world.store.whole(raw)
+        found.append(
+            RunLeft(
+                flow=flow,
+                object_id=object_id,
+                request_id=item.request_id,
+                status=item.status.value,
+                stage=item.stage,
+                hop=item.hop,
+                epoch=item.epoch,
+                result=json.loads(item.result) if item.result is not None else None,
+                error=item.error,
+            )
+        )
+    return tuple(found)
+
+
+def _items(world: World, table: str) -> tuple[Mapping[str, Any], ...]:
+    items = [plain(dict(sorted(from_item(raw).items()))) for raw in world.scan(table)]
+    return tuple(sorted(items, key=lambda item: json.dumps(item, sort_keys=True)))
+
+
+def plain(value: Any) -> Any:
+    """Convert DynamoDB's numbers, sets and bytes to what JSON has."""
+    match value:
+        case Decimal():
+            return int(value) if value == value.to_integral_value() else float(value)
+        case dict():
+            return {name: plain(one) for name, one in value.items()}
+        case set() | frozenset():
+            return sorted((plain(one) for one in value), key=str)
+        case list():
+            return [plain(one) for one in value]
+        case str() | bool() | None:
+            return value
+        case _:
+            return str(value)
+
+
+def _dead_letter(queue: str, message: Any) -> DeadLetter:
+    (read,) = normalize({"Messages": [message]})
+    if isinstance(read, BadRecord):
+        return DeadLetter(queue=queue, stage=None, object_id=None, request_id=None, error=str(read.error))
+    said = {name: attribute.value for name, attribute in read.attributes.items()}
+    place = Place.parse(said.get(PLACE, "{}"))
+    return DeadLetter(
+        queue=queue,
+        stage=said.get(FLOW_STAGE),
+        object_id=place.object_id,
+        request_id=said.get(REQUEST_ID),
+        error=f"{place.first_error.type}: {place.first_error.text}" if place.first_error else None,
+    )

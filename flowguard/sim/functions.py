@@ -1,0 +1,141 @@
+"""The Lambda functions of some flows, one for each queue that their stages read. Other functions may be added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from flowguard.destinations import Queue, Topic
+from flowguard.errors import RunFailed, SettingsError
+from flowguard.flow import AnyFlow
+from flowguard.handler import dlq_handler, lambda_handler
+from flowguard.payloads import decode
+from flowguard.stage import AnyStage
+from flowguard.wire.envelope import Envelope
+from flowguard.wire.message import FLOW_STAGE
+from flowguard.worker.ports import Services
+from flowguard.worker.runtime import LEASE_WITHOUT_LAMBDA
+
+
+@dataclass(frozen=True, slots=True)
+class ServedFunction:
+    """A Lambda function.
+
+    ``handler`` is called with an event. ``visibility`` is its queue's visibility timeout, ms: as long as the function
+    may run, and so its lease. ``timeout`` is how long it may run where that is shorter, ms. A ``plain`` one knows
+    nothing of flowguard.
+    """
+
+    name: str
+    handler: Callable[[Any], Any]
+    visibility: int
+    timeout: int | None = None
+    plain: bool = False
+
+
+class Functions:
+    """The functions of some flows, by the queues that they read.
+
+    Stages that share a queue share a function, those of several flows too, as with an event source mapping. ``others``
+    are functions of no flow, by their queues.
+    """
+
+    def __init__(
+        self, flows: Sequence[AnyFlow], services: Services, others: Mapping[str, ServedFunction] | None = None
+    ) -> None:
+        self._flows = flows
+        self.by_queue = {
+            queue: ServedFunction(queue, lambda_handler(*_targets(served)).using(services), _visibility(served))
+            for queue, served in _served(flows).items()
+        }
+        for queue in self.by_queue.keys() & (others or {}).keys():
+            raise SettingsError(queue, "two functions read this queue; give one of them another")
+        self.by_queue |= others or {}
+        if not flows:
+            self.any = self.dead = ServedFunction("nobody", _unread, _visibility([]))
+            self._dead_of: Mapping[str, ServedFunction] = {}
+            return
+        everything = [(flow, stage) for flow in flows for stage in flow.stages]
+        self.any = ServedFunction("any", lambda_handler(*flows).using(services), _visibility(everything))
+        self.dead = ServedFunction("dead-letters", dlq_handler(*flows).using(services), self.any.visibility)
+        self._dead_of = {
+            queue: ServedFunction("dead-letters", dlq_handler(*_flows(served)).using(services), self.any.visibility)
+            for queue, served in _served(flows).items()
+        }
+
+    def dlq_function(self, queue: str | None) -> ServedFunction:
+        """Return the function for a record that SQS moves to the dead-letter queue.
+
+        That is the function for dead letters of the flows that read the queue. A record of a plain function goes back
+        to it, as a redrive sends it.
+        """
+        found = self.by_queue.get(queue or "")
+        return found if found is not None and found.plain else self._dead_of.get(queue or "", self.dead)
+
+    def serving(self, queue: str | None, envelope: Envelope) -> ServedFunction:
+        """Return the function that reads the record's queue.
+
+        Without a queue, it is the function of the first stage of the one flow that the message fits. A message that
+        does not fit exactly one flow goes to a function with every stage, which reports that.
+        """
+        if queue is not None or FLOW_STAGE in envelope.attributes:
+            return self.by_queue.get(queue or "", self.any)
+        fitting = [flow for flow in self._flows if _fits(flow, envelope)]
+        if len(fitting) != 1:
+            return self.any
+        return self.by_queue[queue_of(fitting[0], fitting[0].entry())]
+
+
+def _unread(event: Any) -> Any:
+    raise SettingsError("functions", "the message is in no queue that one of them reads")
+
+
+def queue_of(flow: AnyFlow, stage: AnyStage) -> str:
+    """Return the name of the queue that the stage's function reads. A topic has one that subscribes to it."""
+    inbox = flow.inbox_of(stage)
+    return inbox.short_name if isinstance(inbox, Queue) else f"{flow.name}-{stage.name}"
+
+
+def topics(flows: Iterable[AnyFlow]) -> Mapping[str, str]:
+    """Return the name of the topic in front of each queue that has one."""
+    inboxes = {queue_of(flow, stage): flow.inbox_of(stage) for flow in flows for stage in flow.stages}
+    return {queue: inbox.arn.rpartition(":")[2] for queue, inbox in inboxes.items() if isinstance(inbox, Topic)}
+
+
+Served = list[tuple[AnyFlow, AnyStage]]
+
+
+def _served(flows: Iterable[AnyFlow]) -> Mapping[str, Served]:
+    found: dict[str, Served] = {}
+    for flow in flows:
+        for stage in flow.stages:
+            found.setdefault(queue_of(flow, stage), []).append((flow, stage))
+    return found
+
+
+def _targets(served: Served) -> list[AnyFlow | AnyStage]:
+    targets: list[AnyFlow | AnyStage] = []
+    for flow, stage in served:
+        targets += [stage] if flow in targets else [flow, stage]
+    return targets
+
+
+def _flows(served: Served) -> list[AnyFlow]:
+    return list(dict.fromkeys(flow for flow, _ in served))
+
+
+def _visibility(served: Served) -> int:
+    longest = max((stage.timeout or LEASE_WITHOUT_LAMBDA for _, stage in served), default=LEASE_WITHOUT_LAMBDA)
+    return longest // timedelta(milliseconds=1)
+
+
+def _fits(flow: AnyFlow, envelope: Envelope) -> bool:
+    """Answer whether the flow's first stage can read the message and finds its object there."""
+    try:
+        payload = decode(flow.entry().payload, envelope.message, what="the payload")
+        flow.object_of(payload, "")  # type: ignore[arg-type]  # any id will do to ask
+    except RunFailed:
+        return False
+    return True

@@ -1,0 +1,83 @@
+"""S3 in memory. Objects are kept whole in their buckets."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Mapping
+from typing import Any
+
+from botocore.response import StreamingBody
+
+from flowguard.sim.calls import Response
+from flowguard.sim.limits.fault import Fault
+from flowguard.sim.limits.objects import check_key, no_bucket, no_object
+from flowguard.sim.memory.service import Operation, Params, Surroundings, operation
+
+
+class S3:
+    """The buckets. The mapping of objects is replaced, never changed."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._buckets: Mapping[str, Mapping[str, bytes]] = {}
+        self.operations: Mapping[str, Operation] = {
+            "CreateBucket": operation(self._create, "Bucket CreateBucketConfiguration"),
+            "PutObject": operation(self._put, "Bucket Key Body ContentType Metadata IfNoneMatch ServerSideEncryption"),
+            "GetObject": operation(self._get, "Bucket Key"),
+            "HeadObject": operation(self._head, "Bucket Key"),
+            "DeleteObject": operation(self._delete, "Bucket Key"),
+        }
+
+    def _create(self, params: Params) -> Response:
+        self._buckets = {params["Bucket"]: {}, **self._buckets}
+        return {"Location": f"/{params['Bucket']}"}
+
+    def _bucket(self, params: Params) -> Mapping[str, bytes]:
+        if params["Bucket"] not in self._buckets:
+            raise no_bucket()
+        return self._buckets[params["Bucket"]]
+
+    def _put(self, params: Params) -> Response:
+        check_key(params)
+        objects, body = self._bucket(params), params.get("Body", b"")
+        if params.get("IfNoneMatch") == "*" and params["Key"] in objects:
+            said = "At least one of the pre-conditions you specified did not hold"
+            raise Fault("PreconditionFailed", said, status=412)
+        content = body if isinstance(body, (bytes, bytearray, str)) else body.read()
+        data = content.encode() if isinstance(content, str) else bytes(content)
+        self._buckets = {**self._buckets, params["Bucket"]: {**objects, params["Key"]: data}}
+        return {"ETag": _etag(data)}
+
+    def _get(self, params: Params) -> Response:
+        data = self._found("GetObject", params)
+        return {"Body": StreamingBody(io.BytesIO(data), len(data)), "ContentLength": len(data), "ETag": _etag(data)}
+
+    def _found(self, operation: str, params: Params) -> bytes:
+        check_key(params)
+        data = self._bucket(params).get(params["Key"])
+        if data is None:
+            raise no_object(operation)
+        return data
+
+    def _head(self, params: Params) -> Response:
+        data = self._found("HeadObject", params)
+        return {"ContentLength": len(data), "ETag": _etag(data)}
+
+    def _delete(self, params: Params) -> Response:
+        kept = {key: data for key, data in self._bucket(params).items() if key != params["Key"]}
+        self._buckets = {**self._buckets, params["Bucket"]: kept}
+        return {}
+
+    def state(self) -> Any:
+        return self._buckets
+
+    def put_back(self, state: Any) -> None:
+        self._buckets = state
+
+    def digest(self) -> Any:
+        return tuple((name, tuple(sorted(objects.items()))) for name, objects in sorted(self._buckets.items()))
+
+
+def _etag(data: bytes) -> str:
+    return f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'

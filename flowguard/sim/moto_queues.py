@@ -1,0 +1,76 @@
+"""The way from moto's SQS to the functions.
+
+What was sent is taken out of moto when its delay is over, and waits for its function. moto keeps the delays itself, by
+the virtual time; here it is only remembered when it is worth looking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from flowguard.sim.account import ACCOUNT_ID
+from flowguard.sim.calls import ApiCall, Proceed, Response
+from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.provision import AutoProvisioner
+from flowguard.sim.virtual import VirtualTime
+from flowguard.sim.waiting_records import Queues
+from flowguard.wire.envelope import BadRecord, normalize
+
+_SENDING = frozenset({"SendMessage", "SendMessageBatch", "Publish", "PublishBatch"})
+
+
+class Mail:
+    """Takes messages out of moto for the functions.
+
+    It is an interceptor, too: it notes what is sent, and answers for the records that wait here instead of in moto.
+    """
+
+    def __init__(self, aws: EmbeddedAWS, provisioner: AutoProvisioner, queues: Queues, clock: VirtualTime) -> None:
+        self._aws = aws
+        self._provisioner = provisioner
+        self._queues = queues
+        self._clock = clock
+        self.moments: set[int] = set()
+        """When something that was sent can be received, ms since 1970."""
+
+    def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
+        now = self._clock.now()
+        if call.operation == "ChangeMessageVisibility":
+            held = self._queues.find(call.params["ReceiptHandle"])
+            if held is not None:
+                held.visible_at = now + call.params["VisibilityTimeout"] * 1000
+                return {}
+        if call.operation in _SENDING:
+            entries = call.params.get("Entries") or [call.params]
+            self.moments.update(now + entry.get("DelaySeconds", 0) * 1000 for entry in entries)
+        return proceed()
+
+    def collect(self, queues: Iterable[str]) -> None:
+        """Receive messages from these queues, if any may have arrived."""
+        now = self._clock.now()
+        due = {moment for moment in self.moments if moment <= now}
+        self.moments -= due
+        for queue in sorted(queues) if due else ():
+            for message in self._received(queue):
+                (envelope,) = normalize({"Messages": [message]})
+                if isinstance(envelope, BadRecord):
+                    raise envelope.error
+                self._queues.add(envelope, envelope.received, queue, now)
+
+    def take(self, queue: str) -> list[Any]:
+        """Take all messages out of a queue that no function reads. They are as ``receive_message`` returns them."""
+        return list(self._received(queue))
+
+    def _received(self, queue: str) -> Iterator[Any]:
+        sqs, url = self._aws.client("sqs"), self._provisioner.queue(queue)
+        arn = f"arn:aws:sqs:{self._aws.region}:{ACCOUNT_ID}:{queue}"
+        while True:
+            answer: Any = sqs.receive_message(
+                QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"], MessageSystemAttributeNames=["All"]
+            )
+            if not (found := answer.get("Messages")):
+                return
+            for message in found:
+                sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+                yield {**message, "eventSourceARN": arn}

@@ -1,0 +1,68 @@
+"""Recorded events, split into records with the moment at which each is delivered."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flowguard.sim.world import START
+from flowguard.wire.envelope import BadRecord, Envelope, normalize
+from flowguard.wire.records import find_records
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRecord:
+    """A recorded record. ``raw`` is the record as it was read, or the payload of a direct invocation."""
+
+    envelope: Envelope
+    raw: Any
+
+    @property
+    def sent_at(self) -> int | None:
+        """Return when the record was sent, in ms since 1970. The queue's time goes before the topic's."""
+        return self.envelope.sent_at if self.envelope.sent_at is not None else self.envelope.published_at
+
+
+def read_recording(event: Any) -> list[RecordedRecord | BadRecord]:
+    """Read the records of an event in order. It may have any shape that a function understands."""
+    found = find_records(event)
+    raws = [event] if found is None else [record for _, record in found]
+    return [
+        read if isinstance(read, BadRecord) else RecordedRecord(read, raw)
+        for read, raw in zip(normalize(event), raws, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDelivery:
+    """A planned delivery. ``at`` is ms since 1970."""
+
+    at: int
+    recorded: RecordedRecord
+
+
+def plan(recorded: Sequence[RecordedRecord], *, repeat: int = 1, shuffle: int | None = None) -> list[PlannedDelivery]:
+    """Plan the deliveries at the times when the records were sent.
+
+    A record that does not say when it was sent comes with the one before it in the files. A shuffle leaves the moments
+    as they are and deals the records out to them anew.
+    """
+    timed = sorted(_timed(recorded), key=lambda one: one.at)
+    copies = [one for one in timed for _ in range(repeat)]
+    if shuffle is None:
+        return copies
+    dealt = [one.recorded for one in copies]
+    random.Random(shuffle).shuffle(dealt)  # noqa: S311 - repeatable on purpose
+    return [PlannedDelivery(slot.at, record) for slot, record in zip(copies, dealt, strict=True)]
+
+
+def _timed(recorded: Iterable[RecordedRecord]) -> list[PlannedDelivery]:
+    records = list(recorded)
+    at = min((one.sent_at for one in records if one.sent_at is not None), default=START)
+    found = []
+    for one in records:
+        at = one.sent_at if one.sent_at is not None else at
+        found.append(PlannedDelivery(at, one))
+    return found

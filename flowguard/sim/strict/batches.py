@@ -1,0 +1,69 @@
+"""Batches of which moto gets only the entries that AWS accepts. The others fail on their own in the answer."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from flowguard.sim.calls import ApiCall, Proceed, Response
+from flowguard.sim.limits import buses, queues
+from flowguard.sim.limits.fault import Fault
+from flowguard.sim.limits.refusing import Refusing
+from flowguard.sim.strict import state
+
+_OK: Final = {"HTTPStatusCode": 200, "HTTPHeaders": {}, "RetryAttempts": 0}
+
+
+def send_batch(call: ApiCall, proceed: Proceed, _: Refusing) -> Response:
+    """Send the entries of a SendMessageBatch that SQS accepts. The others are among the ``Failed`` of the answer."""
+    takes = state.queue(call.client.meta.region_name, call.params["QueueUrl"])
+    if takes is None:
+        return proceed()
+    entries: list[Any] = call.params["Entries"]
+    queues.check_send_batch(entries, takes)
+    taken, failed = [], []
+    for entry in entries:
+        try:
+            queues.check_entry(entry, takes)
+            taken.append(entry)
+        except Fault as fault:
+            failed.append(fault.as_entry(entry["Id"]))
+    if not failed:
+        return proceed()
+    answer = _with_entries(call, proceed, taken) if taken else {"ResponseMetadata": dict(_OK)}
+    return {**answer, "Failed": [*answer.get("Failed", []), *failed]}
+
+
+def put_events(call: ApiCall, proceed: Proceed, refusing: Refusing) -> Response:
+    """Put the entries of a PutEvents call that EventBridge accepts. Those for a missing bus are lost, as in AWS."""
+    entries: list[Any] = call.params["Entries"]
+    buses.check_entries(entries)
+    answers = [_own_answer(call, entry, refusing) for entry in entries]
+    taken = [entry for entry, answer in zip(entries, answers, strict=True) if answer is None]
+    answer = _with_entries(call, proceed, taken) if taken else {"Entries": [], "ResponseMetadata": dict(_OK)}
+    from_moto = iter(answer["Entries"])
+    told = [own if own is not None else next(from_moto) for own in answers]
+    return {**answer, "Entries": told, "FailedEntryCount": sum("ErrorCode" in one for one in told)}
+
+
+def _own_answer(call: ApiCall, entry: Any, refusing: Refusing) -> Response | None:
+    """Return the answer to an entry that is not passed on to moto. None where moto is to answer."""
+    if fault := buses.entry_fault(entry):
+        return {"ErrorCode": fault.code, "ErrorMessage": fault.message}
+    name = buses.bus_name(entry)
+    if refusing.is_missing("events", name) or not state.has_bus(call.client.meta.region_name, name):
+        return {"EventId": state.new_id()}
+    return None
+
+
+def _with_entries(call: ApiCall, proceed: Proceed, entries: list[Any]) -> Response:
+    """Make the call with these entries only.
+
+    Afterwards its parameters, which a recorder may keep, have all of them again.
+    """
+    params = cast("dict[str, Any]", call.params)
+    whole = params["Entries"]
+    params["Entries"] = entries
+    try:
+        return proceed()
+    finally:
+        params["Entries"] = whole

@@ -1,0 +1,249 @@
+"""A small world for flows. It has their functions, queues and tables, on an AWS in the process and virtual time.
+
+What a flow calls is real: boto3, DynamoDB's expressions, SQS's and SNS's checks, all on moto. What Lambda does between
+a queue and a function is done here, and nothing sleeps::
+
+    recorded record ──────────────▶ Queues ── due ──▶ function ── answer ──▶ deleted, or visible again later
+    moto's SQS ── ReceiveMessage ──▶   ▲                                          │
+        ▲      (delays run on the      └── visibility timeout, receive count ─────┘
+        └─ sends   virtual time)
+
+So recorded records keep their ids and times, which SQS would give anew, and the order of everything is decided: by the
+moment, then by arrival. One record makes an invocation, and takes ``STEP`` of virtual time.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Final, Protocol, Self
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.services import aws_services, aws_store
+from flowguard.errors import NotProcessed
+from flowguard.flow import AnyFlow
+from flowguard.ids import SeededIds
+from flowguard.settings import Settings
+from flowguard.sim.calls import intercept
+from flowguard.sim.crash import Died
+from flowguard.sim.delivered import Delivered, delivered
+from flowguard.sim.delivery_trace import DeliveryTrace, Watch
+from flowguard.sim.functions import Functions, ServedFunction, topics
+from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.moto_queues import Mail
+from flowguard.sim.points import Point, with_points
+from flowguard.sim.provision import AutoProvisioner
+from flowguard.sim.virtual import VirtualTime
+from flowguard.sim.waiting_records import Delivery, Queues
+from flowguard.wire.envelope import Envelope
+from flowguard.wire.message import Message
+
+START: Final = 1_767_225_600_000
+"""2026-01-01T00:00:00Z, at which a world starts by default."""
+
+STEP: Final = 20
+"""The virtual time that an invocation takes, ms."""
+
+MOST_RECEIVES: Final = 3
+LEFT_THERE: Final = frozenset({"UNROUTABLE", "UNREADABLE", "UNTRUSTED"})
+"""These verdicts would be the same each time, so the record is delivered once."""
+
+
+class Believing:
+    """A signer for recorded messages, which accepts any signature.
+
+    Their keys are elsewhere, and nothing that they ask for leaves the process.
+    """
+
+    is_on, is_required = True, False
+
+    def sign(self, statement: str) -> str | None:
+        return "recorded"
+
+    def problem(self, statement: str, signature: str | None) -> str | None:
+        return None if signature is not None else "it carries no signature"
+
+
+class Passed(Protocol):
+    """A listener that is called when a record passes a point.
+
+    It may raise :class:`Died`, or let something else happen.
+    """
+
+    def __call__(self, point: Point, delivery: Delivery, message: Message | None, /) -> None: ...
+
+
+def nothing(point: Point, delivery: Delivery, message: Message | None, /) -> None:
+    """Ignore the point."""
+
+
+class World:
+    """A simulation of flows and the AWS that they use.
+
+    Open it as a block, ``put`` records into it and ``run`` it until nothing is due. One at a time in a process.
+
+    ``tables`` are the flows' own, each with the name of its hash key; those in ``TABLES`` of the flows' modules need
+    not be given. After ``most_receives`` a record is passed on, as by a redrive policy: a function made by
+    ``dlq_handler`` gets it. Equal arguments and records give equal results throughout.
+    """
+
+    def __init__(
+        self,
+        flows: Sequence[AnyFlow],
+        *,
+        tables: Mapping[str, str] | None = None,
+        seed: int = 0,
+        start: int = START,
+        passed: Passed = nothing,
+        most_receives: int = MOST_RECEIVES,
+    ) -> None:
+        self.flows = tuple(flows)
+        self.keys = {**declared_tables(flows), **(tables or {})}
+        self.clock = VirtualTime(start)
+        self.start = start
+        self.aws = EmbeddedAWS(seed=seed)
+        self.settings = Settings.model_validate({})
+        self.provisioner = AutoProvisioner(self.aws, self.keys, self.settings.table)
+        self.put_in = 0
+        self._seed = seed
+        self._passed = passed
+        self._most_receives = most_receives
+        self._watch = Watch(self.settings.table, self.keys)
+        self._queues = Queues()
+        self.mail = Mail(self.aws, self.provisioner, self._queues, self.clock)
+        self._hands: list[Delivery] = []
+        self._exit = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            for part in (self.clock, self.aws):
+                opened.enter_context(part)
+            for interceptor in (self._watch, self.mail, self.provisioner):
+                opened.enter_context(intercept(interceptor))
+            self._set_up()
+            self._exit = opened.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._exit.close()
+
+    def _set_up(self) -> None:
+        clients = Clients()
+        self.store = aws_store(self.settings, clients)
+        services = aws_services(
+            self.settings,
+            clients,
+            clock=self.clock,
+            ids=SeededIds(self._seed),
+            observer=self._watch.tell,
+            draw=random.Random(self._seed),  # noqa: S311 - repeatable on purpose
+        )
+        services = replace(services, signer=Believing())
+        self.functions = Functions(self.flows, with_points(services, self._pass))
+        self.aws.create_table(self.settings.table)
+        for table in sorted(self.keys):
+            self.provisioner.table(table)
+        for queue in sorted(self.functions.by_queue):
+            self.provisioner.queue(queue)
+        for queue, topic in topics(self.flows).items():
+            self.aws.subscribe(self.aws.create_topic(topic), self.provisioner.queue(queue))
+
+    # -- what happens
+
+    def put(self, envelope: Envelope, raw: Any, *, at: int | None = None) -> None:
+        """Add a recorded record to be delivered as it is. ``raw`` is what it was read from, ``at`` is ms or now."""
+        self.put_in += 1
+        self._queues.add(envelope, raw, envelope.queue, self.clock.now() if at is None else at)
+
+    def run(self) -> Iterator[Delivered]:
+        """Deliver records in order of time until nothing is left.
+
+        Called during a delivery, deliver only what is due now.
+        """
+        nested = bool(self._hands)
+        while True:
+            self.mail.collect(self.functions.by_queue)
+            if (delivery := self._queues.due(self.clock.now())) is not None:
+                yield self._deliver(delivery)
+                continue
+            moments = [*self.mail.moments, *self._queues.moments()]
+            if not moments or nested:
+                return
+            self.clock.move_to(min(moments))
+
+    def _deliver(self, delivery: Delivery) -> Delivered:
+        at, trace, crash, acked = self.clock.now(), DeliveryTrace(), None, False
+        function = self._function(delivery)
+        self._queues.receive(delivery, at + function.visibility)
+        self._hands.append(delivery)
+        self._watch.open.append(trace)
+        try:
+            acked = self._invoke(function, delivery, trace)
+        except Died as died:
+            crash = died.point
+            acked = crash is Point.AFTER_ACK
+        finally:
+            self._watch.open.pop()
+            self._hands.pop()
+        to_dlq = not acked and delivery.receives >= self._most_receives
+        if acked or (trace.verdict in LEFT_THERE and crash is None):
+            self._queues.delete(delivery)
+        elif to_dlq:
+            self._move_to_dlq(delivery)
+        self.clock.move_to(self.clock.now() + STEP)
+        return delivered(delivery, trace, at, crash=crash, acked=acked, to_dlq=to_dlq)
+
+    def _invoke(self, function: ServedFunction, delivery: Delivery, trace: DeliveryTrace) -> bool:
+        """Invoke the function and answer whether the record may be deleted."""
+        try:
+            answer = function.handler(delivery.event())
+        except NotProcessed:
+            return False
+        if trace.sends:
+            self._pass(Point.AFTER_DISPATCH, None)
+        if isinstance(answer, dict) and answer.get("batchItemFailures"):
+            return False
+        self._pass(Point.BEFORE_ACK, None)
+        self._pass(Point.AFTER_ACK, None)
+        return True
+
+    def _function(self, delivery: Delivery) -> ServedFunction:
+        if delivery.from_dlq:
+            return self.functions.dead
+        return self.functions.serving(delivery.queue, delivery.envelope)
+
+    def _move_to_dlq(self, delivery: Delivery) -> None:
+        """Move the record to the dead-letter queue.
+
+        It is due there when it would have been seen again. What fails there as often is dropped.
+        """
+        if delivery.from_dlq:
+            self._queues.delete(delivery)
+            return
+        delivery.from_dlq, delivery.receives = True, 0
+
+    def _pass(self, point: Point, message: Message | None) -> None:
+        trace = self._watch.open[-1]
+        trace.message = trace.message or message
+        self._passed(point, self._hands[-1], message)
+
+    # -- what is there
+
+    def scan(self, table: str) -> list[Any]:
+        """Return all items of a table in low-level form."""
+        pages = self.aws.client("dynamodb").get_paginator("scan").paginate(TableName=table)
+        return [item for page in pages for item in page["Items"]]
+
+
+def declared_tables(flows: Sequence[AnyFlow]) -> dict[str, str]:
+    """Collect the ``TABLES`` of the flows' modules."""
+    found: dict[str, str] = {}
+    for flow in flows:
+        found |= getattr(sys.modules.get(flow.__module__), "TABLES", {})
+    return found

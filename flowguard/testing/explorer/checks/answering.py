@@ -1,0 +1,107 @@
+"""Checks of what a function receives and what it answers (I11 and I12)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from flowguard.events import Event, EventType
+from flowguard.flow import AnyFlow
+from flowguard.testing.explorer.checks.problem import UNDISTURBED, Problem
+from flowguard.testing.explorer.checks.standing import LOST, PARKED
+from flowguard.testing.explorer.record.history import DeliveryRecord, History
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import Envelope, normalize
+from flowguard.wire.message import OWN_ATTRIBUTES
+
+_MUST_STAY: Final = frozenset(
+    {EventType.NOT_SENT, EventType.BROKEN, EventType.BUSY, EventType.EARLY, EventType.RETURNED}
+)
+_MAY_STAY: Final = _MUST_STAY | {
+    EventType.FENCED,
+    EventType.RETRIED,
+    EventType.UNROUTABLE,
+    EventType.UNREADABLE,
+    EventType.UNTRUSTED,
+}
+
+
+def messages_stay_as_they_were(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """Check I11: every delivery of a message says what its first delivery said.
+
+    This holds for a retry, a redrive and a copy alike. Normalising a normalised record changes nothing.
+    """
+    first: dict[tuple[object, ...], tuple[str, Mapping[str, Attribute]]] = {}
+    for one in history.deliveries:
+        if one.envelope is None:
+            continue
+        if not _is_stable(json.dumps(one.envelope.record, sort_keys=True)):
+            yield Problem("I11", one.queue or "a function", "normalising the normalised record changes it")
+        message = next((event.message for event in one.events if event.message is not None), None)
+        if message is None:
+            continue
+        key = message.flow, message.object_id, message.request_id, message.requested_at, message.hop
+        said = _said(one.envelope)
+        if said != first.setdefault(key, said):
+            text = f"hop {message.hop} of {message.request_id} comes with another payload or other attributes"
+            yield Problem("I11", f"{message.flow}/{message.stage}", text, first[key], said)
+
+
+def _said(envelope: Envelope) -> tuple[str, Mapping[str, Attribute]]:
+    theirs = {name: one for name, one in envelope.attributes.items() if name not in OWN_ATTRIBUTES}
+    return envelope.message, theirs
+
+
+@lru_cache(maxsize=4096)
+def _is_stable(record: str) -> bool:
+    (again,) = normalize({"Records": [json.loads(record)]})
+    return isinstance(again, Envelope) and json.dumps(again.record, sort_keys=True) == record
+
+
+def nothing_breaks_undisturbed(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """Check that no function breaks where nothing goes wrong.
+
+    If one did, each schedule would fail alike and none would differ.
+    """
+    for _, event in history.events(EventType.BROKEN):
+        if not history.schedule.choices and event.message is not None:
+            where = f"{event.message.flow}/{event.message.stage}"
+            yield Problem(UNDISTURBED, where, f"breaks though nothing goes wrong: {event.facts.get('why')}")
+
+
+def answers_name_what_is_left(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """Check I12: batchItemFailures lists exactly the records to be delivered again."""
+    for one in history.deliveries:
+        if one.died or not one.events:
+            continue
+        where, events = one.queue or "a function", {event.type for event in one.events if not _is_given_up(one, event)}
+        if others := [name for name in one.failures if name != one.message_id]:
+            yield Problem("I12", where, "a record that it was not given is listed", one.message_id, ", ".join(others))
+        if one.acked and (unsettled := events & _MUST_STAY):
+            yield Problem("I12", where, f"a record was acked, though {_words(unsettled)}")
+        if one.failures and not events & _MAY_STAY:
+            yield Problem("I12", where, f"a record is to be delivered again, though {_last(one)}")
+
+
+def _is_given_up(one: DeliveryRecord, event: Event) -> bool:
+    """Answer whether a later event settles a message that was not sent.
+
+    That is: the message was parked, it or its letter was lost for good, or it was a retry whose run has ended instead.
+    """
+    if event.type is not EventType.NOT_SENT:
+        return False
+    later = one.events[one.events.index(event) + 1 :]
+    ids = [str(after.facts.get("id")) for after in later if after.type.value in (PARKED, LOST)]
+    return any(str(event.facts.get("id")).startswith(own) for own in ids) or any(
+        after.type is EventType.FAILED for after in later
+    )
+
+
+def _words(events: frozenset[EventType] | set[EventType]) -> str:
+    return "it was " + " and ".join(sorted(event.value.replace("_", " ") for event in events))
+
+
+def _last(one: DeliveryRecord) -> str:
+    return _words({one.events[-1].type})

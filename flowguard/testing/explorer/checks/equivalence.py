@@ -1,0 +1,162 @@
+"""The comparison of an end with the undisturbed one: tables item by item and messages by their ids.
+
+With several requests for one object there is more than one right end. Then the end must be that of *some* order of
+deliveries in which each record is handled once, undisturbed.
+
+A run that failed and went on after a redrive has to end like one that never failed. One that failed again has to end
+like one that failed once, at the next redrive (``failures.py``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from flowguard.protocol.run import Status
+from flowguard.sim.sends import Posted
+from flowguard.testing.explorer.checks.failures import Failures, last_of_runs
+from flowguard.testing.explorer.checks.problem import EQUIVALENCE, Problem
+from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.parked import parked
+from flowguard.testing.explorer.record.view import body_of
+from flowguard.wire.message import FLOW_STAGE
+
+Free: TypeAlias = Mapping[str, Sequence[str]]
+"""What may differ: attributes by table, and by queue the fields of bodies. ``{"orders": ["updated_at"]}``"""
+
+
+@dataclass(frozen=True)
+class End:
+    """The state that a schedule left behind. Two ends with equal ``digest`` are equal."""
+
+    tables: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
+    messages: Mapping[tuple[str, str], str]
+    anonymous: Mapping[tuple[str, str], int]
+    failed: frozenset[tuple[str, str]]
+    digest: str = field(compare=False, default="")
+
+
+def end_of(history: History, keys: Mapping[str, str], free: Free) -> End:
+    """Build the end of a history. ``keys`` maps tables to the names of their hash keys."""
+    tables = {
+        table: _by_key(items, keys.get(table, ""), frozenset(free.get(table, ())))
+        for table, items in history.tables.items()
+    }
+    last = last_of_runs(history)
+    failures = Failures.of(history, last)
+    sent = [
+        one for one in map(_as_sent, history.posted) if not _is_inner(one, history) and not failures.is_overcome(one)
+    ]
+    named: dict[tuple[str, str], set[str]] = {}
+    for one in sent:
+        if (name := failures.id_of(one)) is not None:
+            own = (one.to, name)
+            body = _body(one, free, without=("error",) if failures.is_told(one) else ())
+            named.setdefault(own, set()).add(body)
+    anonymous = Counter((one.to, _body(one, free)) for one in sent if one.id is None)
+    messages = {own: " | ".join(sorted(bodies)) for own, bodies in named.items()}
+    failed = frozenset(run for run, item in last.items() if item.status is Status.FAILED)
+    digest = repr((tables, sorted(messages.items()), sorted(anonymous.items()), sorted(failed)))
+    return End(tables, messages, dict(anonymous), failed, digest)
+
+
+def differences(end: End, expected: End) -> list[Problem]:
+    """Return everything in which an end differs from an undisturbed one."""
+    found = [problem for table in end.tables for problem in _table(table, end, expected)]
+    for own in sorted(expected.messages.keys() | end.messages.keys()):
+        should, is_ = expected.messages.get(own), end.messages.get(own)
+        if should != is_:
+            found.append(Problem(EQUIVALENCE, own[0], f"message {own[1]}", should, is_))
+    for own in sorted(expected.anonymous.keys() | end.anonymous.keys()):
+        times, was = expected.anonymous.get(own, 0), end.anonymous.get(own, 0)
+        if times != was:
+            found.append(Problem(EQUIVALENCE, own[0], f"times sent without an id: {_short(own[1])}", times, was))
+    found += [
+        Problem("I14", key, "the run failed, and only answers were lost", "COMPLETED", "FAILED")
+        for key, _ in sorted(end.failed - expected.failed)
+    ]
+    return found
+
+
+def nearest(end: End, references: Iterable[End]) -> list[Problem]:
+    """Return the differences from the undisturbed end that is most like this one. Empty where it equals one."""
+    return min((differences(end, reference) for reference in references), key=len, default=[])
+
+
+def _table(table: str, end: End, expected: End) -> Iterator[Problem]:
+    found, wanted = end.tables[table], expected.tables.get(table, {})
+    for key in sorted(found.keys() | wanted.keys()):
+        ours, theirs = found.get(key, ()), wanted.get(key, ())
+        if len(ours) == len(theirs) == 1:
+            yield from _attributes(table, key, ours[0], theirs[0])
+        elif ours != theirs:
+            yield Problem(EQUIVALENCE, table, key, _items(theirs), _items(ours))
+
+
+def _items(items: Sequence[Mapping[str, Any]]) -> str:
+    return f"{len(items)} items" if len(items) > 1 else "an item" if items else "no item"
+
+
+def _attributes(table: str, key: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[Problem]:
+    for name in sorted(ours.keys() | theirs.keys()):
+        if ours.get(name) != theirs.get(name):
+            yield Problem(EQUIVALENCE, table, f"{key}: {name}", theirs.get(name), ours.get(name))
+
+
+def _by_key(
+    items: Sequence[Mapping[str, Any]], key: str, free: frozenset[str]
+) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for item in items:
+        kept = {name: value for name, value in sorted(item.items()) if name not in free}
+        name = f"{key} {kept[key]}" if key in kept else f"with {_short(json.dumps(kept, sort_keys=True, default=str))}"
+        found.setdefault(name, []).append(kept)
+    return found
+
+
+def _as_sent(message: Posted) -> Posted:
+    """Return a message that its destination refused for good as if it had been sent.
+
+    It counts so because it is parked and can still be sent.
+    """
+    found = parked(message)
+    return message if found is None else found.as_sent()
+
+
+def _is_inner(message: Posted, history: History) -> bool:
+    """Answer whether a message is the flows' own wiring.
+
+    Those are later hops (parked ones too) and retries, but no dead letters. A message from one plain function to
+    another is wiring, too. A copy of it counts by what it leads to.
+    """
+    if message.to in history.inner or message.says_to:
+        return True
+    place = message.place
+    return FLOW_STAGE in message.attributes and not message.is_letter and (place.hop > 1 or place.retry > 0)
+
+
+def _body(message: Posted, free: Free, without: Sequence[str] = ()) -> str:
+    if message.is_letter:
+        return ""  # tells when it failed, too
+    body = _without_wrapping(message)
+    if isinstance(body, dict):
+        left_out = {*free.get(message.name, ()), *without}
+        body = {name: value for name, value in body.items() if name not in left_out}
+    return json.dumps(body, sort_keys=True)
+
+
+def _without_wrapping(message: Posted) -> Any:
+    """Return the body without what flowguard puts into it where a service has no attributes. One of those is a time."""
+    body = body_of(message)
+    if message.id is None or not isinstance(body, dict):
+        return body
+    if message.to.startswith("lambda:") and "Records" in body:
+        return [one.get("body") for one in body["Records"]]
+    return {name: value for name, value in body.items() if name != "flowguard"}
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:59]}…"

@@ -1,0 +1,151 @@
+"""The failures of a run that count: the last one and only where the run did not go on after it.
+
+::
+
+    fails ── dead letter, redrive 1 ── FAILED as run.1.0 ──▶ sent back ─┬─▶ goes on:     COMPLETED as run.1r1.0
+             neither counts any more                                    └─▶ fails again: dead letter, redrive 2,
+                                                                            FAILED as run.1r1.0; these two count
+
+So a run that fails again after a redrive ends like one that was never redriven, one number higher. A dead letter under
+another number, or word of the failure under an id that was used before (docs/decisions/0009), is none of these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from flowguard.protocol.outbox import Kind
+from flowguard.protocol.run import RunItem, Status
+from flowguard.sim.sends import Posted
+from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.naming import Names
+from flowguard.testing.explorer.record.schedule import RAISED
+
+Runs: TypeAlias = Mapping[tuple[str, str], RunItem]
+"""The item of each run, by key and request id, as it stood at last."""
+
+_Sent: TypeAlias = tuple[str, str]
+"""A receiver's bare name, and the id."""
+
+_Letter: TypeAlias = tuple[str, str, int, int]
+"""A dead letter: its run item's key, request id, hop, redrive."""
+
+
+def last_of_runs(history: History) -> Runs:
+    return {(one.key, one.item.request_id): one.item for one in history.versions if one.item is not None}
+
+
+@dataclass(frozen=True)
+class Failures:
+    """What the failed commits of a history sent.
+
+    ``told`` are the Complete messages of failed commits: which error they name depends on what went wrong. ``overcome``
+    are those of runs that went on and ``letters_overcome`` their dead letters. ``returned`` is the last redrive of what
+    was sent back by key, request id and hop.
+    """
+
+    told: frozenset[_Sent]
+    overcome: frozenset[_Sent]
+    letters: frozenset[_Letter]
+    letters_overcome: frozenset[_Letter]
+    names: Names
+    returned: Mapping[tuple[str, str, int], int]
+
+    @classmethod
+    def of(cls, history: History, last: Runs) -> Failures:
+        failed = [(one.key, one.item) for one in history.versions if one.item and one.item.status is Status.FAILED]
+        over = [(key, item) for key, item in failed if _went_on(item, last[key, item.request_id])]
+        letters, letters_overcome = frozenset(map(_letter, failed)), frozenset(map(_letter, over))
+        return cls(
+            told=_told(item for _, item in failed),
+            overcome=_told(item for _, item in over),
+            letters=letters - letters_overcome,
+            letters_overcome=letters_overcome,
+            names=Names.of(history),
+            returned=_returned(history),
+        )
+
+    def is_told(self, message: Posted) -> bool:
+        """Answer whether a message notifies ``reply_to`` of a failure."""
+        return _own(message) in self.told
+
+    def is_overcome(self, message: Posted) -> bool:
+        """Answer whether a message says that a run failed which has gone on since, into the next failure maybe."""
+        if not message.is_letter:
+            return _own(message) in self.overcome
+        letter = _letter_of(message)
+        return letter in self.letters_overcome or (letter not in self.letters and letter[3] <= self._last(letter))
+
+    def id_of(self, message: Posted) -> str | None:
+        """Return the id by which a message is compared. None for a message without one.
+
+        It is the message's id without what depends on time and without the marks of redrives that counted.
+        """
+        if message.id is None:
+            return None
+        own = self.names.plain(message.id)
+        if not message.is_letter:
+            return own
+        letter = _letter_of(message)
+        is_next = letter in self.letters or letter[3] == self._last(letter) + 1
+        return f"{own} (dead letter of hop {letter[2]}{'' if is_next else f', redrive {letter[3]}'})"
+
+    def _last(self, letter: _Letter) -> int:
+        """Return the last redrive before a letter.
+
+        This is for a letter with no commit behind it, such as that of a message that names no object.
+        """
+        return self.returned.get(letter[:3], 0)
+
+
+def failed_by_right(history: History) -> bool:
+    """Answer whether a run ended FAILED by an attempt that may fail.
+
+    That is an attempt whose record SQS moved to the dead-letter queue, or one at whose hop user code met an error. Such
+    a run may have failed elsewhere than undisturbed, or before it did what it does undisturbed.
+    """
+    told = {made.worker for made in history.calls if made.fault in RAISED and made.site.is_users}
+    told |= {one.worker for one in history.deliveries if one.from_dlq}
+    failed = {run: item for run, item in last_of_runs(history).items() if item.status is Status.FAILED}
+    tried = ((one.worker, one.item, failed.get((one.key, one.item.request_id))) for one in history.versions if one.item)
+    return any(worker in told and end and (at.hop, at.redrive) == (end.hop, end.redrive) for worker, at, end in tried)
+
+
+def _went_on(failed: RunItem, last: RunItem) -> bool:
+    return (failed.hop, failed.redrive, failed.status) != (last.hop, last.redrive, last.status)
+
+
+def _letter(failed: tuple[str, RunItem]) -> _Letter:
+    """Return the dead letter of a failed commit. Sent back, it is the next redrive."""
+    key, item = failed
+    return key, str(item.request_id), item.hop, item.redrive + 1
+
+
+def _letter_of(message: Posted) -> _Letter:
+    return message.run, message.id or "", message.place.hop, message.place.redrive
+
+
+def _told(failed: Iterable[RunItem]) -> frozenset[_Sent]:
+    outboxes = [item.outbox for item in failed if item.outbox is not None]
+    sends = [send for outbox in outboxes for send in outbox.sends if send.kind is Kind.COMPLETE]
+    return frozenset((_bare(str(send.to)), send.id) for send in sends)
+
+
+def _own(message: Posted) -> _Sent:
+    return _bare(message.to), message.id or ""
+
+
+def _bare(address: str) -> str:
+    """Return the bare name of a queue or topic or function or bus, whichever way it was named."""
+    return re.split(r"[/:|]", address)[-1]
+
+
+def _returned(history: History) -> dict[tuple[str, str, int], int]:
+    found: dict[tuple[str, str, int], int] = {}
+    for one in history.redriven:
+        place = (one.key, str(one.message.request_id), one.message.hop)
+        found[place] = max(found.get(place, 0), one.message.redrive)
+    return found

@@ -1,0 +1,76 @@
+"""The checks after each schedule: flowguard's own promises and the user's invariants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+from flowguard.flow import AnyFlow
+from flowguard.testing.explorer.checks.answering import (
+    answers_name_what_is_left,
+    messages_stay_as_they_were,
+    nothing_breaks_undisturbed,
+)
+from flowguard.testing.explorer.checks.fencing import only_owners_commit
+from flowguard.testing.explorer.checks.identity import ids_are_of_one_message
+from flowguard.testing.explorer.checks.problem import EXPLODED, Problem
+from flowguard.testing.explorer.checks.retrying import redrives_are_judged_right, retries_keep_to_their_policy
+from flowguard.testing.explorer.checks.settling import outboxes_are_sent, requests_are_settled, success_stays
+from flowguard.testing.explorer.checks.standing import refusals_are_settled
+from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.view import View
+
+Invariant: TypeAlias = Callable[[View], object]
+"""Looks at the end of a schedule. Raises (``assert`` will do), or answers what is wrong, or None, or True."""
+
+Promise: TypeAlias = Callable[[History, Sequence[AnyFlow]], Iterator[Problem]]
+"""One of flowguard's own, as a function of what happened."""
+
+PROMISES: Final[tuple[Promise, ...]] = (
+    nothing_breaks_undisturbed,
+    only_owners_commit,
+    requests_are_settled,
+    outboxes_are_sent,
+    ids_are_of_one_message,
+    refusals_are_settled,
+    retries_keep_to_their_policy,
+    messages_stay_as_they_were,
+    answers_name_what_is_left,
+    redrives_are_judged_right,
+    success_stays,
+)
+"""I1 to I7 and I10 to I14. I8 and I9 are about waiting, which there is not yet."""
+
+
+def invariant(function: Invariant) -> Invariant:
+    """Mark a function beside a flow as one that ``flowguard explore`` checks."""
+    function.__flowguard_invariant__ = True  # type: ignore[attr-defined]  # a mark
+    return function
+
+
+def is_invariant(value: object) -> bool:
+    """Answer whether a function was marked as an invariant."""
+    return callable(value) and getattr(value, "__flowguard_invariant__", False) is True
+
+
+def broken(history: History, flows: Sequence[AnyFlow], users: Iterable[Invariant]) -> Iterator[Problem]:
+    """Yield every promise and invariant that does not hold."""
+    for one in [history] if history.after is None else [history, history.after]:
+        if not one.at_rest:
+            yield Problem(EXPLODED, "queues", "messages still come after hundreds of deliveries")
+        for promise in PROMISES:
+            yield from promise(one, flows)
+    view = View(history)
+    for function in users:
+        if (why := _verdict(function, view)) is not None:
+            yield Problem(getattr(function, "__name__", "invariant"), "the user's invariant", why)
+
+
+def _verdict(function: Invariant, view: View) -> str | None:
+    try:
+        answer = function(view)
+    except Exception as error:  # an invariant may raise any error
+        return str(error) or f"{type(error).__name__} was raised"
+    if answer is False:
+        return "it does not hold"
+    return None if answer is None or answer is True else str(answer)

@@ -1,0 +1,146 @@
+"""Checks that what was accepted ends and what was committed is sent (I6 and I7 and I14)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from flowguard.events import EventType
+from flowguard.flow import AnyFlow
+from flowguard.protocol.outbox import Kind as SendKind
+from flowguard.protocol.outbox import Send
+from flowguard.protocol.run import RunItem, Status
+from flowguard.sim.sends import Posted
+from flowguard.testing.explorer.checks.problem import Problem
+from flowguard.testing.explorer.checks.standing import Standing
+from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.parked import parked
+from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
+
+_Own: TypeAlias = tuple[str, ...]
+"""What tells a committed send from others: its id; of a next hop's message its request id, object, stage and hop."""
+
+_PASSED_BY: Final = (EventType.STALE, EventType.SUPERSEDED, EventType.IGNORED, EventType.DONE, EventType.DUPLICATE)
+
+
+def requests_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """Check I6: at rest each accepted request is settled.
+
+    It is COMPLETED, FAILED with one dead letter, or has been passed by.
+    """
+    seen = {(one.key, one.item.request_id) for one in history.versions if one.item is not None}
+    passed = {
+        (f"run#{event.message.flow}#{event.message.object_id}", event.message.request_id)
+        for _, event in history.events(*_PASSED_BY)
+        if event.message
+    }
+    standing = Standing.of(history, flows)
+    for key, item in history.latest().items():
+        if item.status is Status.RUNNING and not standing.waits(history, key, item):
+            yield Problem("I6", key, f"nothing is under way any more, and the run stands at hop {item.hop}")
+        if standing.dead_letters:
+            continue
+        if item.status is Status.FAILED and len(dead := _dead(history, key, item)) != 1:
+            yield Problem("I6", key, "a failed run has one dead letter", 1, len(dead))
+    for key, request in dict.fromkeys(history.requests):
+        if (key, request) not in seen and (key, request) not in passed and not standing.run_table:
+            yield Problem("I6", key, f"the request {request} was accepted and left no trace", request)
+
+
+def _dead(history: History, key: str, item: RunItem) -> set[tuple[str, int, int]]:
+    """Return the run's dead letters. Copies count once.
+
+    Letters that were sent back before the run failed again do not count. It makes no difference who sent them back.
+    """
+    redriven = {
+        (one.message.hop, one.message.redrive)
+        for one in history.redriven
+        if (one.message.hop, one.message.redrive) <= (item.hop, item.redrive)
+    } | {
+        (one.item.hop, one.item.redrive)
+        for one in history.versions
+        if one.key == key and one.item is not None and one.item.request_id == item.request_id
+    }
+    return {
+        (message.to, place.hop, place.redrive)
+        for message in history.posted
+        if (message.run, message.id) == (key, item.request_id)
+        and message.is_letter
+        and ((place := message.place).hop, place.redrive) not in redriven
+    }
+
+
+def outboxes_are_sent(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """Check I7: everything that a commit records is sent at least once.
+
+    What carries the run on is sent after everything else. What its destination refuses for good is among the dead
+    letters instead.
+    """
+    standing, latest = Standing.of(history, flows), history.latest()
+    sent: dict[_Own, int] = {}
+    for number, message in enumerate(history.posted):
+        for own in _owns(message):
+            sent.setdefault(own, number)
+    for version in history.versions:
+        item = version.item
+        if item is None or not item.done or item.outbox is None or item.outbox.request_id != item.request_id:
+            continue
+        now = latest.get(version.key)
+        superseded = now is not None and now.request_id != item.request_id
+        sends = standing.to_be_sent(item.outbox.sends)
+        yield from _sent(version.key, sends, sent, superseded=superseded)
+
+
+def _sent(key: str, sends: Sequence[Send], sent: Mapping[_Own, int], *, superseded: bool) -> Iterator[Problem]:
+    last = [send for send in sends if send.kind is SendKind.NEXT]
+    sides = [send for send in sends if send.kind in (SendKind.SIDE, SendKind.COMPLETE)]
+    for send in [*sides, *([] if superseded else last)]:
+        if _own(send) not in sent:
+            yield Problem("I7", f"{key} → {send.to}", f"{send.kind} was committed and never sent", send.id)
+    latest = max((sent[_own(send)] for send in sides if _own(send) in sent), default=-1)
+    if any(sent.get(_own(then), latest) < latest for then in last):
+        yield Problem("I7", key, "the next hop's message went before another of the same commit")
+
+
+def _own(send: Send) -> _Own:
+    """Return what identifies a send.
+
+    A next hop's message is identified by the hop that it begins, any other by its id.
+    """
+    if send.kind is SendKind.NEXT:
+        said = {name: attribute.value for name, attribute in send.attributes.items()}
+        return _hop(said[REQUEST_ID], said[FLOW_STAGE], Place.parse(said[PLACE]))
+    return (send.id,)
+
+
+def _hop(request: str, stage: str, place: Place) -> _Own:
+    return request, str(place.object_id), stage, str(place.hop)
+
+
+def _owns(message: Posted) -> Iterator[_Own]:
+    """Yield what identifies a message that was sent or parked."""
+    if (kept := parked(message)) is not None:
+        yield (kept.id,)
+    elif message.id is not None:
+        yield (message.id,)
+        if (stage := message.attributes.get(FLOW_STAGE)) is not None:
+            yield _hop(message.id, stage.value, message.place)
+
+
+def success_stays(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """Check I14: a lost answer to an applied write never turns success into failure.
+
+    That a run failed at all although only answers were lost shows in the comparison of its end with the undisturbed
+    one.
+    """
+    completed: set[tuple[str, str]] = set()
+    for key, item in ((one.key, one.item) for one in history.versions):
+        if item is None:  # expired: a later version is of a new run
+            completed = {one for one in completed if one[0] != key}
+            continue
+        completed = {one for one in completed if one[0] != key or one[1] == item.request_id}  # an id may be used again
+        if item.status is Status.COMPLETED:
+            completed.add((key, item.request_id))
+        elif (key, item.request_id) in completed:
+            yield Problem("I14", key, "a completed run was opened or failed again", "COMPLETED", item.status.value)
+            completed.discard((key, item.request_id))

@@ -1,0 +1,216 @@
+"""Checks of what refusals that never end lead to.
+
+What is refused is parked, failed by name or left to SQS. It never loops and never stands in the way of the next
+request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from flowguard.destinations import Destination, Queue, Topic
+from flowguard.events import Event
+from flowguard.flow import AnyFlow
+from flowguard.protocol.outbox import Send
+from flowguard.protocol.run import RunItem, Status
+from flowguard.sim.functions import queue_of, topics
+from flowguard.testing.explorer.checks.failures import last_of_runs
+from flowguard.testing.explorer.checks.problem import Problem
+from flowguard.testing.explorer.record.history import CallRecord, DeliveryRecord, History
+from flowguard.testing.explorer.record.parked import parked
+from flowguard.testing.explorer.record.refusal import LastingRefusal
+from flowguard.testing.explorer.record.schedule import DEATHS, FaultKind
+from flowguard.testing.explorer.run.fault_effects import LAST_RECEIVE
+
+PARKED: Final = "parked"
+"""The event of a message that lies among the dead letters instead of being sent."""
+
+LOST: Final = "lost"
+"""The event of a message of a replaced run that can neither be sent nor parked."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The refusals of a history that never end.
+
+    ``dead_letters`` says that a flow's queue for them is among them, ``run_table`` that the run table is and ``texts``
+    that objects in S3 are gone. ``inboxes`` is where messages are read.
+    """
+
+    refusals: tuple[LastingRefusal, ...]
+    run_table: bool
+    dead_letters: bool
+    texts: bool
+    inboxes: frozenset[str]
+
+    @classmethod
+    def of(cls, history: History, flows: Sequence[AnyFlow]) -> Standing:
+        found = tuple(one.refusal for one in history.refusals)
+        letters = {flow.dead_letters.short_name for flow in flows if isinstance(flow.dead_letters, Queue)}
+        return cls(
+            found,
+            run_table=any(_is_run_table(history, one) for one in found),
+            dead_letters=any(one.service == "sqs" and one.name in letters for one in found),
+            texts=any(one.service == "s3" for one in found),
+            inboxes=history.inner | frozenset(_inboxes(flows)),
+        )
+
+    def refuses(self, to: Destination) -> bool:
+        """Answer whether nothing is sent there any more."""
+        if isinstance(to, Queue | Topic):
+            service, name = ("sqs", to.short_name) if isinstance(to, Queue) else ("sns", to.arn.rpartition(":")[2])
+        else:
+            service, name = str(to).partition(":")[0], to.name
+        return any((one.service, one.name) == (service, name) for one in self.refusals)
+
+    def to_be_sent(self, sends: Sequence[Send]) -> list[Send]:
+        """Return the sends without those that can neither be sent nor parked.
+
+        Where there are such sends the next hop's message is left out, too. Of an outbox whose text may be gone nothing
+        is left.
+        """
+        if self.texts:
+            return []
+        left = [send for send in sends if not (self.dead_letters and self.refuses(send.to))]
+        return left if len(left) == len(sends) else [send for send in left if not send.kind.is_last]
+
+    def waits(self, history: History, key: str, item: RunItem) -> bool:
+        """Answer whether a run that has not ended stands where it may: its next hop's message is parked or kept."""
+        if self.run_table or self.dead_letters:
+            return True
+        hops = (item.hop, item.hop + 1) if self.texts else (item.hop + 1,)
+        return item.done and any(
+            one.is_letter and (one.run, one.id) == (key, item.request_id) and one.place.hop in hops
+            for one in history.posted
+        )
+
+    def ends_elsewhere(self, history: History) -> bool:
+        """Answer whether the end may differ from the undisturbed one.
+
+        It may where a run failed by right, waits or was never started.
+        """
+        if not self.refusals:
+            return False
+        if self.run_table or self.dead_letters:
+            return True
+        if any(item.status is not Status.COMPLETED for item in history.latest().values()):
+            return True
+        if any(item.status is Status.FAILED for item in last_of_runs(history).values()):
+            return True
+        return any(found.as_sent().to in self.inboxes for found in map(parked, history.posted) if found is not None)
+
+
+def _inboxes(flows: Sequence[AnyFlow]) -> Iterator[str]:
+    """Yield the addresses that posted messages have for queues and topics of stages."""
+    for flow in flows:
+        yield from (f"sqs:{queue_of(flow, stage)}" for stage in flow.stages)
+    yield from (f"sns:{topic}" for topic in topics(flows).values())
+
+
+def _is_run_table(history: History, refusal: LastingRefusal) -> bool:
+    own = {made.target for made in history.calls if str(made.site) == "claim"}
+    return refusal.service == "dynamodb" and refusal.name in own
+
+
+def refusals_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """Check I6: what is refused for good is FAILED or parked by name and leaves the object to the next request."""
+    if not history.refusals:
+        return
+    standing = Standing.of(history, flows)
+    if standing.run_table:
+        yield from _nothing_else_happens(history, standing)
+        return
+    yield from _parked_is_told(history)
+    if not standing.dead_letters:
+        yield from _nothing_goes_round(history)
+        yield from _failures_name_it(history)
+    yield from _next_requests_go_through(history)
+
+
+def _nothing_else_happens(history: History, standing: Standing) -> Iterator[Problem]:
+    """Check that a record whose worker the run table refuses stays in its queue and leads to nothing."""
+    refused: dict[int, int] = {}
+    for made in history.calls:
+        if made.fault is FaultKind.REFUSED and _is_own(made, "dynamodb"):
+            refused.setdefault(made.worker, made.number)
+    for one in history.deliveries:
+        if one.acked and one.worker in refused:
+            yield Problem("I6", one.queue or "a function", "a record was acked, though the run table denies access")
+    for message in history.posted:
+        if message.call and not message.from_user:
+            worker = history.calls[message.call - 1].worker
+            if message.call > refused.get(worker, message.call):
+                yield Problem(
+                    "I6", message.to, "a message was sent, though the run table denies access", None, message.id
+                )
+
+
+def _nothing_goes_round(history: History) -> Iterator[Problem]:
+    """Check that a record which fails the same way each time is not left for SQS to give up."""
+    if any(choice.kind in DEATHS and choice.more == LAST_RECEIVE for choice in history.schedule.choices):
+        return
+    for one in history.deliveries:
+        if one.from_dlq:
+            text = f"a record was delivered until SQS gave it up, though {_named(history)} for good"
+            yield Problem("I6", one.queue or "a function", text)
+            return
+
+
+def _parked_is_told(history: History) -> Iterator[Problem]:
+    """Check that a parked message has the reason in its letter and is reported by an event."""
+    for one in history.posted:
+        if not (one.is_unsent or one.says_to) or not one.call:
+            continue
+        error = one.place.first_error
+        if error is None or not any(refused.refusal.answer.code in str(error) for refused in history.refusals):
+            yield Problem("I7", one.to, "a parked message does not name what refused it", _codes(history), str(error))
+        worker = history.deliveries[history.calls[one.call - 1].worker - 1]
+        if not any(_is_parked(event) for event in worker.events) and not worker.died:
+            yield Problem("I7", one.to, "a message was parked, and nobody was told", PARKED, _last(worker))
+
+
+def _failures_name_it(history: History) -> Iterator[Problem]:
+    """Check that a run which failed by the refusal of a table names that refusal."""
+    refused = {
+        made.worker
+        for made in history.calls
+        if made.fault is FaultKind.REFUSED and str(made.site) == "commit" and _is_own(made, "dynamodb")
+    }
+    for version in history.versions:
+        item = version.item
+        if item is None or version.worker not in refused or item.status is not Status.FAILED or item.error is None:
+            continue
+        if not any(code in item.error for code in _codes(history)):
+            yield Problem("I6", version.key, "a failed run does not name what refused it", _codes(history), item.error)
+
+
+def _next_requests_go_through(history: History) -> Iterator[Problem]:
+    if (after := history.after) is None:
+        return
+    done = {(one.key, one.item.request_id) for one in after.versions if one.item is not None and one.item.done}
+    for key, request in history.asked.items():
+        if (key, request) not in done:
+            text = f"a next request for the object is not carried out, though only {_named(history)}"
+            yield Problem("I6", key, text, request)
+
+
+def _is_own(made: CallRecord, service: str) -> bool:
+    return made.service == service and not made.site.is_users
+
+
+def _is_parked(event: Event) -> bool:
+    return event.type.value == PARKED
+
+
+def _last(worker: DeliveryRecord) -> str | None:
+    return worker.events[-1].type.value if worker.events else None
+
+
+def _codes(history: History) -> list[str]:
+    return [one.refusal.answer.code for one in history.refusals]
+
+
+def _named(history: History) -> str:
+    return ", ".join(f"{one.refusal} refuses" for one in history.refusals)

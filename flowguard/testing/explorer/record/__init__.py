@@ -1,0 +1,1 @@
+"""The record of one schedule: what was called, delivered, written and sent."""

@@ -1,0 +1,177 @@
+"""The history of one schedule.
+
+It has the calls, deliveries, versions of run items, messages and the state at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from flowguard.events import Event, EventType
+from flowguard.protocol.run import RunItem
+from flowguard.sim.sends import Posted
+from flowguard.testing.explorer.record.refusal import LastingRefusal
+from flowguard.testing.explorer.record.schedule import FaultKind, Schedule
+from flowguard.testing.explorer.record.site import Site
+from flowguard.wire.envelope import Envelope
+from flowguard.wire.message import Message
+from flowguard.worker.redrive import Fate
+
+READS: Final = ("Get", "Query", "Scan", "BatchGet", "List", "Describe", "Receive", "Head", "TransactGet")
+
+
+@dataclass(slots=True)
+class CallRecord:
+    """One call of AWS. ``applied`` says how often the service carried it out.
+
+    ``error`` is the code of its last refusal and ``held`` how its worker was held up before it. ``entries`` counts
+    those of a batch send, ``refused`` are the numbers of those that were not taken. ``key`` is that of an object in S3.
+    """
+
+    number: int
+    at: int
+    worker: int
+    service: str
+    operation: str
+    target: str
+    site: Site
+    fault: FaultKind | None = None
+    applied: int = 0
+    error: str | None = None
+    held: tuple[FaultKind, ...] = ()
+    entries: int = 0
+    refused: tuple[int, ...] = ()
+    key: str = ""
+
+    @property
+    def is_read(self) -> bool:
+        return self.operation.startswith(READS)
+
+
+@dataclass(slots=True)
+class DeliveryRecord:
+    """A delivery and what its worker did.
+
+    ``others`` is how many other records waited when this one was chosen, ``last`` that its worker died at the record's
+    last receive. ``failures`` are the ids of records that it answered were not processed.
+    """
+
+    worker: int
+    at: int
+    queue: str | None
+    record: int
+    receive: int
+    others: int
+    from_dlq: bool
+    stage: str | None = None
+    hop: int | None = None
+    events: list[Event] = field(default_factory=list)
+    acked: bool = False
+    died: bool = False
+    last: bool = False
+    message_id: str = ""
+    envelope: Envelope | None = None
+    failures: tuple[str, ...] = ()
+    why: str | None = None
+    calls: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A run item as a write left it. ``item`` is None where it is gone."""
+
+    key: str
+    call: int
+    worker: int
+    item: RunItem | None
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """A dead letter that was sent back.
+
+    ``number`` counts dead letters from 1, ``message`` is the letter's, ``before`` its run item at that moment, ``fate``
+    what ``flowguard dlq redrive`` says of it. It was sent whatever that says, as the console would. ``records`` are the
+    deliveries' records that it became; ``after_version`` says how many versions of run items there were, ``after_post``
+    how many messages had been posted.
+    """
+
+    number: int
+    key: str
+    message: Message
+    before: RunItem | None
+    fate: Fate
+    after_call: int
+    after_version: int
+    after_post: int
+    records: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedCall:
+    """A refusal that never ends and the call from which on it holds."""
+
+    since: int
+    refusal: LastingRefusal
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A line of the time line that is no call.
+
+    Such are a worker held up or going on and a record delivered twice.
+    """
+
+    at: int
+    after_call: int
+    worker: int | None
+    text: str
+
+
+Items = Mapping[str, tuple[Mapping[str, Any], ...]]
+"""The user's tables: their items as plain values."""
+
+
+@dataclass(slots=True)
+class History:
+    """A record of everything in one schedule, filled while it runs.
+
+    ``requests`` are the ids that arrived at a first hop. Times are ms since 1970.
+
+    ``inner`` are the queues whose messages are the business of plain functions that are explored, too.
+    ``senders`` maps a record to the call that sent it, ``copies`` a record to the one that it is a copy of.
+    ``refusals`` are those that never end. Where there are any, ``after`` is what a next request for each object led to
+    while they lasted; ``asked`` are its ids by the objects' keys.
+    """
+
+    schedule: Schedule
+    start: int
+    calls: list[CallRecord] = field(default_factory=list)
+    deliveries: list[DeliveryRecord] = field(default_factory=list)
+    versions: list[Version] = field(default_factory=list)
+    posted: list[Posted] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    redriven: list[Redriven] = field(default_factory=list)
+    requests: list[tuple[str, str]] = field(default_factory=list)
+    senders: dict[int, int] = field(default_factory=dict)
+    copies: dict[int, int] = field(default_factory=dict)
+    refusals: list[RefusedCall] = field(default_factory=list)
+    asked: dict[str, str] = field(default_factory=dict)
+    after: History | None = None
+    inner: frozenset[str] = frozenset()
+    tables: Items = field(default_factory=dict)
+    at_rest: bool = True
+
+    def latest(self) -> dict[str, RunItem]:
+        """Return the run items at the end by key."""
+        found = {version.key: version.item for version in self.versions}
+        return {key: item for key, item in found.items() if item is not None}
+
+    def struck(self) -> list[CallRecord]:
+        """Return the calls at which something went wrong."""
+        return [made for made in self.calls if made.fault is not None]
+
+    def events(self, *events: EventType) -> Iterable[tuple[DeliveryRecord, Event]]:
+        return ((one, event) for one in self.deliveries for event in one.events if event.type in events)

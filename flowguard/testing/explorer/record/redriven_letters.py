@@ -1,0 +1,69 @@
+"""Dead letters of a history and how they are sent back, as ``flowguard dlq redrive`` or the console does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flowguard.destinations import Queue
+from flowguard.errors import FlowguardError
+from flowguard.flow import AnyFlow
+from flowguard.protocol.run import RunItem
+from flowguard.sim.functions import queue_of
+from flowguard.sim.sends import Posted
+from flowguard.testing.explorer.record.history import History
+from flowguard.wire.attributes import Attribute, attributes_to
+from flowguard.wire.message import FLOW_STAGE
+from flowguard.worker.dead_letters import Letter
+from flowguard.worker.redrive import Judgement, judge
+
+
+def letters(history: History, flows: Sequence[AnyFlow]) -> list[Posted]:
+    """Return the dead letters sent to the flows' queues for them in the order of sending. Copies are included."""
+    queues = {f"sqs:{flow.dead_letters.short_name}" for flow in flows if isinstance(flow.dead_letters, Queue)}
+    return [one for one in history.posted if one.to in queues and one.is_letter]
+
+
+def read(found: Posted, flows: Sequence[AnyFlow], now: int) -> Letter | None:
+    """Read a dead letter as a read of its queue returns it.
+
+    None where no flow of these has sent it, or where it cannot be sent back.
+    """
+    flow = _flow_of(found, flows)
+    letter = Letter.read(_received(found), now=now, flow=flow)
+    return letter if flow is not None and letter.message is not None else None
+
+
+def judged(letter: Letter, item: RunItem | None, now: int) -> Judgement:
+    return judge(letter, item, now=now, unsent=item is not None and item.outbox is not None)
+
+
+def sent_back(letter: Letter) -> Posted | None:
+    """Return the message that goes to its stage's queue. None where the flow has no such stage any more."""
+    message, flow = letter.returning(), letter.flow
+    try:
+        if flow is None:
+            return None
+        queue = queue_of(flow, flow.stage(message.stage))
+        body, attributes = letter.resent()
+    except (FlowguardError, ValueError):
+        return None
+    own = f"{message.request_id}.{message.hop}.{message.redrive}.redrive"
+    group = (letter.group_id or message.object_id or message.request_id) if queue.endswith(".fifo") else None
+    return Posted(to=f"sqs:{queue}", body=body, call=0, attributes=attributes, group=group, copy_of=own)
+
+
+def _flow_of(found: Posted, flows: Sequence[AnyFlow]) -> AnyFlow | None:
+    stage = found.attributes.get(FLOW_STAGE)
+    return next((flow for flow in flows if stage is not None and stage.value.startswith(f"{flow.name}/")), None)
+
+
+def _received(found: Posted) -> Mapping[str, Any]:
+    """Return what ReceiveMessage answers."""
+    return {
+        "MessageId": f"letter-{found.call}",
+        "ReceiptHandle": f"letter-{found.call}",
+        "Body": found.body,
+        "Attributes": {"SentTimestamp": str(found.at), "ApproximateReceiveCount": "1"},
+        "MessageAttributes": attributes_to(Attribute.to_sqs_api, found.attributes),
+    }

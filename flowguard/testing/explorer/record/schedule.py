@@ -1,0 +1,149 @@
+"""A schedule: what goes wrong and when. Its short id, such as ``d3.l7``, says it all.
+
+A number counts the AWS calls of the whole run from 1, in the order in which they are made; with ``x`` and ``o`` it
+counts deliveries, with ``r`` dead letters. Calls that only look a name up, such as ``GetQueueUrl``, are not counted:
+whether they are made depends on how warm a function is.
+
+========  ====================================================================================================
+``d3``    the worker dies before call 3
+``a3``    the worker dies after call 3: applied, and nobody has read the answer. ``a3-1``, ``d3-1``: it was the
+          record's last receive, and SQS moves it to its dead-letter queue
+``e3``    call 3 is answered with a server error, and not applied
+``t3``    call 3 is throttled, and not applied
+``l3``    the answer to call 3 is lost; botocore makes the call once more. ``l3-1``: a transaction, whose
+          token DynamoDB does not know any more
+``u3``    call 3 is applied, and its answer never comes: boto3 raises a time-out
+``p3-1``  of the batch that call 3 sends entry 1 is refused. ``p3-11``: all but entry 1
+``v3``    before call 3 the record is visible too early: a second worker gets it while the first is held up
+``z3``    before call 3 the worker is held up until its record's visibility timeout is over and a second worker,
+          who gets it then, has come to his end; then it goes on. ``z3-4``: until others have made 4 calls
+``x2``    delivery 2 happens twice. ``x2-1``: the second time an hour later. ``x2-2``: as late as queues still keep
+          the record, the flow's ``retention`` after it was sent; what has expired by then is removed
+``o2-1``  at delivery 2 the first of the others that wait goes before
+``r1``    when all is at rest the first dead letter is sent back. ``r1-1``: twice
+``f3``    from call 3 on what it needs is refused for good: the queue, topic, bus or function that it sends to is gone
+          (``f3-1``: it denies access), the run table denies access (``f3-1``: the first of the other tables that the
+          call names, ``f3-2`` the second), the object that it stores in S3 is gone afterwards
+========  ====================================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from flowguard.errors import FlowguardError
+
+
+class FaultKind(StrEnum):
+    """A kind of fault. The value is its letter in an id."""
+
+    DIES_BEFORE = "d"
+    DIES_AFTER = "a"
+    ERROR = "e"
+    THROTTLED = "t"
+    LOST = "l"
+    UNANSWERED = "u"
+    PARTIAL = "p"
+    SEEN_EARLY = "v"
+    HELD_UP = "z"
+    DUPLICATED = "x"
+    REORDERED = "o"
+    REDRIVEN = "r"
+    REFUSED = "f"
+
+
+HOLDS: Final = frozenset({FaultKind.SEEN_EARLY, FaultKind.HELD_UP})
+OF_DELIVERIES: Final = frozenset({FaultKind.DUPLICATED, FaultKind.REORDERED})
+DEATHS: Final = frozenset({FaultKind.DIES_BEFORE, FaultKind.DIES_AFTER})
+ERRORS: Final = frozenset({FaultKind.ERROR, FaultKind.THROTTLED})
+RAISED: Final = ERRORS | {FaultKind.UNANSWERED, FaultKind.PARTIAL, FaultKind.REFUSED}
+"""What the caller is told of: where that is user code, it may count as a failed attempt."""
+FOR_GOOD: Final = frozenset({FaultKind.REFUSED})
+AT_CALLS: Final = (DEATHS | RAISED | {FaultKind.LOST}) - FOR_GOOD
+AS_LATE_AS_CAN_BE: Final = 2
+"""Of a duplicate."""
+
+TWICE: Final = 1
+"""Of a redrive."""
+
+DENIED: Final = 1
+"""Of a destination that refuses for good: it denies access, and is not gone."""
+
+NOTHING: Final = "none"
+"""The id of the schedule in which nothing goes wrong."""
+
+_CHOICE = re.compile(r"([a-z])([1-9][0-9]{0,5})(?:-([1-9][0-9]{0,5}))?")
+
+
+class NoSuchSchedule(FlowguardError):
+    """The id cannot be read. The error says which part of it."""
+
+    def __init__(self, text: str, part: str) -> None:
+        super().__init__(text, part)
+        self.text = text
+        self.part = part
+
+    def __str__(self) -> str:
+        letters = ", ".join(FaultKind)
+        return f"{self.text!r} is no schedule: {self.part!r} is not one of {letters} with a number, such as d3.l7"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Choice:
+    """One thing that goes wrong.
+
+    ``at`` is the number of a call, a delivery or a dead letter, from 1. ``more`` depends on the kind.
+    """
+
+    at: int
+    kind: FaultKind
+    more: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind}{self.at}" + (f"-{self.more}" if self.more else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The choices of one run. Equal schedules of equal flows and messages give equal runs."""
+
+    choices: tuple[Choice, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return ".".join(map(str, self.choices)) or NOTHING
+
+    @classmethod
+    def parse(cls, text: str) -> Schedule:
+        """Parse an id. Raises :class:`NoSuchSchedule`."""
+        if text == NOTHING:
+            return cls()
+        return cls(tuple(_choice(text, part) for part in text.split(".")))
+
+    def and_then(self, choice: Choice) -> Schedule:
+        return Schedule((*self.choices, choice))
+
+    def without(self, place: int) -> Schedule:
+        return Schedule(self.choices[:place] + self.choices[place + 1 :])
+
+    def plainer(self, place: int) -> Schedule:
+        """Return the schedule with the choice at this place without what it says behind the hyphen."""
+        plain = replace(self.choices[place], more=0)
+        return Schedule((*self.choices[:place], plain, *self.choices[place + 1 :]))
+
+    def find(self, at: int, kinds: frozenset[FaultKind]) -> list[Choice]:
+        """Return what goes wrong at this call or delivery."""
+        return [choice for choice in self.choices if choice.at == at and choice.kind in kinds]
+
+    def has(self, kinds: frozenset[FaultKind]) -> bool:
+        return any(choice.kind in kinds for choice in self.choices)
+
+
+def _choice(text: str, part: str) -> Choice:
+    found = _CHOICE.fullmatch(part)
+    if found is None or found[1] not in set(FaultKind):
+        raise NoSuchSchedule(text, part)
+    return Choice(int(found[2]), FaultKind(found[1]), int(found[3] or 0))

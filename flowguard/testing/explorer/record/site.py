@@ -1,0 +1,98 @@
+"""The place that a call comes from: the user's own line or the step of flowguard's that makes it."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+import sysconfig
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+_OURS: Final = str(Path(__file__).parents[3])
+_STANDARD: Final = sysconfig.get_paths()["stdlib"]
+_INSTALLED: Final = ("/site-packages/", "/dist-packages/")
+_LIBRARIES: Final = ("/boto3/", "/botocore/", "/s3transfer/")
+_STEPS: Final = {
+    ("store.py", "claim"): "claim",
+    ("store.py", "commit"): "commit",
+    ("sender.py", "send"): "dispatch",
+    ("sender.py", "postpone"): "postpone",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The place of a call. ``file`` is empty for a call of flowguard's own.
+
+    Then ``function`` is the step: claim, commit, dispatch. ``by_library`` says that an installed library makes the call
+    and the line asks that library for something.
+    """
+
+    file: str
+    line: int
+    function: str
+    by_library: bool = False
+
+    @property
+    def is_users(self) -> bool:
+        return bool(self.file)
+
+    @property
+    def text(self) -> str:
+        """Return the line of source itself."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        return f"{_short(self.file)}:{self.line}" if self.file else self.function
+
+
+def calling_site(until: str) -> Site:
+    """Return the site of the innermost frame outside flowguard and installed libraries.
+
+    The search goes up to the explorer's function ``until``. Where all the code is installed, it is the innermost frame
+    of that which is not AWS's.
+    """
+    step, installed = "flowguard", None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != until:
+        file = frame.f_code.co_filename
+        match _code_of(file):
+            case _Code.USERS:
+                return Site(file, frame.f_lineno, frame.f_code.co_name, by_library=installed is not None)
+            case _Code.INSTALLED if installed is None:
+                installed = Site(file, frame.f_lineno, frame.f_code.co_name)
+            case _Code.OURS:
+                step = _STEPS.get((file.rpartition(os.sep)[2], frame.f_code.co_name), step)
+            case _:
+                pass
+        frame = frame.f_back
+    return installed or Site("", 0, step)
+
+
+class _Code(Enum):
+    """The kind of code that a file is."""
+
+    USERS = "user code"
+    INSTALLED = "an installed library"
+    OURS = "flowguard"
+    NOBODYS = "Python or AWS's libraries"
+
+
+@cache
+def _code_of(file: str) -> _Code:
+    if file.startswith(_OURS):
+        return _Code.OURS
+    if any(place in file for place in _INSTALLED):
+        return _Code.NOBODYS if any(library in file for library in _LIBRARIES) else _Code.INSTALLED
+    return _Code.NOBODYS if file.startswith((_STANDARD, "<frozen")) else _Code.USERS
+
+
+def _short(file: str) -> str:
+    """Return the path relative to the current directory where the file is below it."""
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,0 +1,72 @@
+"""The view that a user's own invariant receives: tables and messages as they are at the end of a schedule."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flowguard.sim.sends import Posted
+from flowguard.testing.explorer.record.history import History
+
+
+@dataclass(frozen=True, slots=True)
+class ViewedMessage:
+    """A sent message.
+
+    ``body`` is parsed where it is JSON. A receiver drops copies by ``id``; without one each copy counts.
+    """
+
+    to: str
+    body: Any
+    id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run item in short."""
+
+    flow: str
+    object_id: str
+    request_id: str
+    status: str
+
+
+class View:
+    """The end of one schedule."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    def table(self, name: str) -> Sequence[Mapping[str, Any]]:
+        """Return all items of a table as plain values."""
+        return self._history.tables.get(name, ())
+
+    def item(self, table: str, **key: Any) -> Mapping[str, Any] | None:
+        """Return the item with these attributes: ``view.item("totals", day="2026-01-01")``."""
+        return next((item for item in self.table(table) if key.items() <= item.items()), None)
+
+    def sent(self, to: str) -> list[ViewedMessage]:
+        """Return what a receiver of this queue, topic or bus has got. Copies of the same id are there once."""
+        found: dict[Any, ViewedMessage] = {}
+        for number, one in enumerate(self._history.posted):
+            if one.name == to:
+                found.setdefault(number if one.id is None else one.id, ViewedMessage(to, body_of(one), one.id))
+        return list(found.values())
+
+    def runs(self) -> list[Run]:
+        """Return each run item's last run."""
+        found = []
+        for key, item in sorted(self._history.latest().items()):
+            _, flow, object_id = key.split("#", 2)
+            found.append(Run(flow, object_id, item.request_id, item.status.value))
+        return found
+
+
+def body_of(message: Posted) -> Any:
+    """Return the body parsed where it is JSON."""
+    try:
+        return json.loads(message.body)
+    except ValueError:
+        return message.body

@@ -1,0 +1,179 @@
+"""The likely cure of a problem and the line of user code that causes it.
+
+The usual cause is a call that took effect more often than undisturbed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from flowguard.sim.sends import SENDING
+from flowguard.testing.explorer.checks.problem import EQUIVALENCE, UNDISTURBED, Problem
+from flowguard.testing.explorer.record.history import CallRecord, History
+from flowguard.testing.explorer.record.schedule import DEATHS, HOLDS, RAISED, FaultKind
+from flowguard.testing.explorer.record.site import Site
+
+_RECORDED: Final = {"PutItem": "put", "UpdateItem": "update", "DeleteItem": "delete"}
+
+_REFUSED: Final = {"PutEvents": "FailedEntryCount"}
+"""Where an answer says which entries of a batch were not taken, if not in ``Failed``."""
+
+Effects = Counter[tuple[Site, str, str]]
+"""How often the calls of each line of user code took effect, by site, operation and target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """``site`` is the line to change. It is None where no line of user code is to blame."""
+
+    site: Site | None
+    text: str
+
+
+def effects(history: History) -> Effects:
+    found: Effects = Counter()
+    for made in history.calls:
+        if made.site.is_users and not made.is_read:
+            found[made.site, made.operation, made.target] += made.applied
+    return found
+
+
+def diagnose(history: History, undisturbed: Iterable[Effects], problem: Problem) -> Diagnosis:
+    """Return the likely cure of one problem of a schedule.
+
+    ``undisturbed`` holds the effects of the runs in which nothing went wrong.
+    """
+    most: Effects = Counter()
+    least: Effects | None = None
+    for one in undisturbed:
+        most |= one
+        least = one if least is None else least & one
+    excess = effects(history) - most
+    about = problem.where.rpartition(":")[2]
+    guilty = sorted(excess, key=lambda one: _rank(one, about))
+    if guilty:
+        return _of_call(history, *guilty[0])
+    if in_part := [made for made in history.calls if made.refused and made.site.is_users]:
+        made = in_part[0]
+        return Diagnosis(
+            made.site,
+            f"this boto3 {made.operation} at {made.site} was taken in part, and the stage went on: look at "
+            f"{_REFUSED.get(made.operation, 'Failed')} in its answer, or record it with step.send",
+        )
+    if missing := [made for made in history.calls if _is_missing(made, history, most)]:
+        made = missing[0]
+        return Diagnosis(
+            made.site,
+            f"this boto3 {made.operation} at {made.site} failed, and the stage went on without it: let the error "
+            f"out, so that the stage is tried again, or record it with step.{_RECORDED.get(made.operation, 'send')}",
+        )
+    ours = problem.rule[:1] == "I" and problem.rule[1:].isdigit()
+    if not ours and (left_out := (least or Counter()) - effects(history)):
+        return _left_out(*min(left_out, key=lambda one: _rank(one, about)))
+    if not ours and (late := [made for made in history.calls if _is_late(made, history)]):
+        return _checked(late[0].site, late[0].operation, _check_before(history, late[0].site, late[0].target))
+    if problem.rule == EQUIVALENCE:
+        name = problem.text.rpartition(": ")[2].partition(" ")[0]
+        return Diagnosis(
+            None,
+            f"what the stage gave differs from attempt to attempt: make it of step.request_id, step.requested_at or "
+            f'step.state; or say that it may differ: free={{"{about}": ["{name}"]}}',
+        )
+    return Diagnosis(None, _in_general(problem.rule, ours=ours))
+
+
+def _in_general(rule: str, *, ours: bool) -> str:
+    if rule == UNDISTURBED:
+        return "make it work first, or give it what it needs (items, tables): till then every end is alike"
+    if ours:
+        return "flowguard itself promises this: please report it, with the schedule's id and the flow"
+    return "no call of boto3 in your code was repeated: look at what the stages record, and at the order"
+
+
+def _rank(one: tuple[Site, str, str], about: str) -> tuple[bool, bool, str]:
+    """Return a sort key that puts calls on the problem's own target first.
+
+    After that the user's own calls go before those that a library makes for him.
+    """
+    site, _, target = one
+    return about not in target.split(", "), site.by_library, str(site)
+
+
+def _is_late(made: CallRecord, history: History) -> bool:
+    """Answer whether a write's worker was held up between the write and the read that decided it."""
+    writes = made.operation in _RECORDED and made.site.is_users and bool(made.held)
+    return writes and _check_before(history, made.site, made.target) is not None
+
+
+def _checked(site: Site, operation: str, check: Site | None) -> Diagnosis:
+    return Diagnosis(
+        site,
+        f"between the check at {check} and this boto3 {operation} at {site} another worker wrote: put the "
+        f"check into the write's own ConditionExpression, or record it with step.{_RECORDED[operation]}",
+    )
+
+
+def _left_out(site: Site, operation: str, target: str) -> Diagnosis:
+    return Diagnosis(
+        site,
+        f"this boto3 {operation} at {site} was never made: an attempt ended before it, and what that had written made "
+        f"the next one pass it over: write both in one transaction, or record it with step."
+        f"{_RECORDED.get(operation, 'send')}",
+    )
+
+
+def _is_missing(made: CallRecord, history: History, most: Effects) -> bool:
+    key = made.site, made.operation, made.target
+    failed = made.error is not None and made.fault is not None  # a condition that does not hold is no failure
+    return made.site.is_users and failed and effects(history)[key] < most[key]
+
+
+def _of_call(history: History, site: Site, operation: str, target: str) -> Diagnosis:
+    again = _again(history, site)
+    if operation in SENDING:
+        cause = f"this boto3 {operation} at {site} {again}, and nothing on the message says that it is a copy"
+        return Diagnosis(site, f"{cause}: record it with step.send, which gives it an id and sends it after the commit")
+    if operation not in _RECORDED:
+        return Diagnosis(
+            site, f"this boto3 {operation} at {site} {again}: make it safe to repeat, or move it into the step"
+        )
+    if history.schedule.has(HOLDS) and (check := _check_before(history, site, target)) is not None:
+        return _checked(site, operation, check)
+    return Diagnosis(
+        site,
+        f"this boto3 {operation} at {site} {again}: record it with step.{_RECORDED[operation]}, or make it conditional",
+    )
+
+
+def _again(history: History, site: Site) -> str:
+    kinds = {choice.kind for choice in history.schedule.choices}
+    if any(made.site == site and made.fault is FaultKind.LOST for made in history.calls):
+        return "is repeated by botocore when its answer is lost"
+    if any(made.site == site and made.fault is FaultKind.UNANSWERED for made in history.calls):
+        return "runs again when its answer never comes, though it was applied"
+    if kinds & DEATHS:
+        return "runs again after a crash"
+    if kinds & HOLDS:
+        return "runs in two workers at once"
+    if FaultKind.DUPLICATED in kinds:
+        return "runs again for a duplicate"
+    if FaultKind.REDRIVEN in kinds:
+        return "runs again after a redrive"
+    return "runs again when the stage is tried again" if kinds & RAISED else "runs more often than undisturbed"
+
+
+def _check_before(history: History, site: Site, target: str) -> Site | None:
+    """Return where the same worker had read the same table before it wrote."""
+    writes = [made for made in history.calls if made.site == site and made.applied]
+    for write in reversed(writes):
+        for made in history.calls[: write.number - 1]:
+            if _is_check(made, write, target):
+                return made.site
+    return None
+
+
+def _is_check(made: CallRecord, write: CallRecord, target: str) -> bool:
+    return made.worker == write.worker and made.is_read and made.site.is_users and made.target == target

@@ -1,0 +1,156 @@
+"""The findings of an exploration for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from flowguard.printable import one_line
+from flowguard.testing.explorer.checks.problem import Problem
+from flowguard.testing.explorer.record.site import Site
+from flowguard.testing.explorer.report.lanes import Lanes
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A violation. ``schedule`` is the shortest that shows it and ``times`` is how many did.
+
+    ``site`` is the line of user code to change. ``struck`` says at which calls something went wrong, ``timeline`` all
+    that happened, a line each. ``lanes`` is the same as data.
+    """
+
+    schedule: str
+    problems: tuple[Problem, ...]
+    site: Site | None
+    cure: str
+    struck: tuple[str, ...]
+    timeline: tuple[str, ...]
+    times: int = 1
+    lanes: Lanes | None = None
+
+    @property
+    def rule(self) -> str:
+        return self.problems[0].rule
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The result of an exploration.
+
+    ``coverage`` maps each call, as it is shown, to the letters of the faults that it met. ``pairs_left`` is how many
+    schedules of two faults were beyond the bound; ``ends`` counts the different states at the end.
+    """
+
+    flows: tuple[str, ...]
+    schedules: int
+    orders: int
+    ends: int
+    pairs_left: int
+    coverage: Mapping[str, str]
+    violations: tuple[Violation, ...]
+    undisturbed: Lanes | None = None
+    seconds: float = field(compare=False, default=0.0)
+
+    @property
+    def ok(self) -> bool:
+        return not self.violations
+
+    @property
+    def rate(self) -> float:
+        """Return how many schedules ran a second."""
+        return self.schedules / self.seconds if self.seconds else 0.0
+
+    def __str__(self) -> str:
+        """Format the report as ``flowguard explore`` prints it."""
+        lines: list[str] = []
+        for number, violation in enumerate(self.violations, 1):
+            lines += [*show(violation, f"violation {number} of {len(self.violations)}"), ""]
+        return "\n".join(map(one_line, [*lines, *self.summary()]))
+
+    def summary(self) -> list[str]:
+        faults = sum(map(len, self.coverage.values()))
+        left = f", {self.pairs_left} pairs beyond the bound" if self.pairs_left else ""
+        return [
+            f"{', '.join(self.flows)}: {self.schedules} schedules, {len(self.coverage)} calls met {faults} faults, "
+            f"{self.ends} different ends, {self.orders} undisturbed orders{left}",
+            f"{_many(len(self.violations), 'violation')}, {self.rate:.0f} schedules a second",
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "flows": list(self.flows),
+            "schedules": self.schedules,
+            "orders": self.orders,
+            "ends": self.ends,
+            "pairs_left": self.pairs_left,
+            "coverage": dict(self.coverage),
+            "violations": [violation_as_json(violation) for violation in self.violations],
+            "seconds": round(self.seconds, 3),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One schedule. ``timeline`` is a line for each thing that happened and ``lanes`` the same as data."""
+
+    flows: tuple[str, ...]
+    schedule: str
+    timeline: tuple[str, ...]
+    lanes: Lanes
+    violations: tuple[Violation, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.violations
+
+    def __str__(self) -> str:
+        """Format the trace as ``flowguard explore --schedule`` prints it."""
+        found = [line for violation in self.violations for line in ("", *show(violation))]
+        return "\n".join(map(one_line, [*self.timeline, *(found or ["", "0 violations"])]))
+
+
+def show(violation: Violation, title: str = "violation") -> list[str]:
+    """Format a violation for people."""
+    found = f"found by {_many(violation.times, 'schedule')}"
+    lines = [f"{title}: {violation.rule}, schedule {violation.schedule}, {found}"]
+    if violation.timeline:
+        lines += ["", *violation.timeline]
+    lines.append("")
+    lines += [f"  what went wrong   {text}" for text in violation.struck]
+    lines += [f"  what differs      {_shown(problem)}" for problem in violation.problems]
+    if violation.site is not None:
+        lines += [f"  the line          {violation.site}: {violation.site.text}"]
+    return [*lines, f"  likely cure       {violation.cure}"]
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _shown(problem: Problem) -> str:
+    text = f"{problem.where}, {problem.text}"
+    if problem.expected is None and problem.found is None:
+        return text
+    return f"{text}: expected {_value(problem.expected)}, found {_value(problem.found)}"
+
+
+def _value(value: Any) -> str:
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+def violation_as_json(violation: Violation) -> dict[str, Any]:
+    return {
+        "schedule": violation.schedule,
+        "times": violation.times,
+        "problems": [
+            {"rule": one.rule, "where": one.where, "text": one.text, "expected": one.expected, "found": one.found}
+            for one in violation.problems
+        ],
+        "site": str(violation.site) if violation.site is not None else None,
+        "source": violation.site.text if violation.site is not None else None,
+        "cure": violation.cure,
+        "struck": list(violation.struck),
+        "timeline": list(violation.timeline),
+    }

@@ -1,0 +1,100 @@
+"""A history as lines by worker: deliveries and calls with their places in the source and what went wrong where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from flowguard.events import EventType
+from flowguard.testing.explorer.record.history import CallRecord, DeliveryRecord, History, Note
+from flowguard.testing.explorer.record.schedule import FaultKind
+
+_FAULTS: Final = {
+    FaultKind.DIES_BEFORE: "╳ dies before it",
+    FaultKind.DIES_AFTER: "╳ dies after it (applied)",
+    FaultKind.ERROR: "╳ server error (not applied)",
+    FaultKind.THROTTLED: "╳ throttled (not applied)",
+    FaultKind.LOST: "╳ answer lost, made again",
+    FaultKind.UNANSWERED: "╳ answer lost for good (applied)",
+    FaultKind.PARTIAL: "╳ taken in part",
+    FaultKind.REFUSED: "╳ refused for good",
+}
+
+
+_HELD: Final = {
+    FaultKind.HELD_UP: "its worker was held up before it, and others went on",
+    FaultKind.SEEN_EARLY: "its worker was held up before it, and the record seen by another",
+}
+
+
+def timeline(history: History) -> tuple[str, ...]:
+    """Return the history's lines in the order in which they happened. ``w1`` is the worker of the first delivery.
+
+    What a next request led to while something is refused for good follows with numbers of its own.
+    """
+    after = [] if history.after is None else ["  … and asked for once more:", *_lines(history.after)]
+    return (*_lines(history), *after)
+
+
+def struck(history: History) -> tuple[str, ...]:
+    """Return what went wrong, a sentence each."""
+    found = [f"call {made.number}, {called(made)}: {fault(made)[2:]}" for made in history.struck()]
+    found += [f"call {made.number}, {called(made)}: {_HELD[kind]}" for made in history.calls for kind in made.held]
+    found += [note.text for note in history.notes if note.worker is None]
+    return tuple(found)
+
+
+def fault(made: CallRecord) -> str:
+    """Describe what struck a call after a mark. Empty where nothing did."""
+    if made.fault is FaultKind.REFUSED and made.applied:
+        return "╳ what it stored is gone for good"
+    if not made.refused:
+        return _FAULTS[made.fault] if made.fault is not None else ""
+    which = "entry" if len(made.refused) == 1 else "entries"
+    return f"╳ {which} {', '.join(map(str, made.refused))} of {made.entries} refused"
+
+
+def called(made: CallRecord) -> str:
+    """Describe a call and where it is made."""
+    return (
+        f"{made.operation} {made.target} at {made.site}" if made.site.is_users else f"{made.operation} of {made.site}"
+    )
+
+
+def _lines(history: History) -> Iterator[str]:
+    unseen = {one.worker: one for one in history.deliveries}
+    notes = list(history.notes)
+    for made in history.calls:
+        while notes and notes[0].after_call < made.number:
+            yield from _noted(history, notes.pop(0), unseen)
+        if (entry := unseen.pop(made.worker, None)) is not None:
+            yield _line(history, entry.at, entry.worker, _delivered(entry))
+        yield _line(history, made.at, None, _call(made))
+    for note in notes:
+        yield from _noted(history, note, unseen)
+
+
+def _noted(history: History, note: Note, unseen: dict[int, DeliveryRecord]) -> Iterator[str]:
+    """Yield a note. A worker is introduced before anything is said of it."""
+    if note.worker is not None and (entry := unseen.pop(note.worker, None)) is not None:
+        yield _line(history, entry.at, entry.worker, _delivered(entry))
+    yield _line(history, note.at, note.worker, f"… {note.text}")
+
+
+def _call(made: CallRecord) -> str:
+    place = str(made.site) if made.site.is_users else f"({made.site})"
+    marks = [mark for mark in (made.error and f"→ {made.error}", fault(made)) if mark]
+    return "  ".join([f"{made.number:3}  {made.operation} {made.target}  {place}", *marks])
+
+
+def _delivered(entry: DeliveryRecord) -> str:
+    hop = f", hop {entry.hop}" if entry.hop is not None else ""
+    what = f"{entry.stage}{hop}" if entry.stage else f"record {entry.record}"
+    again = f", receive {entry.receive}" if entry.receive > 1 else ""
+    broken = [f"  ╳ breaks: {event.facts.get('why')}" for event in entry.events if event.type is EventType.BROKEN]
+    return f"{what}{again}{' from the dead-letter queue of SQS' if entry.from_dlq else ''}{''.join(broken[:1])}"
+
+
+def _line(history: History, at: int, worker: int | None, text: str) -> str:
+    who = f"w{worker}" if worker is not None else ""
+    return f"  {(at - history.start) / 1000:9.3f} s  {who:4}{text}"

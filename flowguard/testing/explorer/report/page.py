@@ -1,0 +1,209 @@
+"""A report or one schedule as a page of HTML: one file that needs neither a network nor a script.
+
+The same report gives the same bytes. So the page has no date, and not how many schedules a second there were.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined  # comes with moto
+from markupsafe import Markup
+
+from flowguard.printable import printable
+from flowguard.testing.explorer.record.schedule import NOTHING, FaultKind
+from flowguard.testing.explorer.record.site import Site
+from flowguard.testing.explorer.report.excerpt import SourceLine, excerpt
+from flowguard.testing.explorer.report.findings import Report, Trace, Violation
+from flowguard.testing.explorer.report.grid import MOST, Grid, grid
+from flowguard.testing.explorer.report.lanes import Called, LaneDelivery, Lanes, Said
+
+LONGEST: Final = 2000
+"""Characters of a value that is shown."""
+
+
+def page(report: Report) -> str:
+    """Render the whole report.
+
+    The page has the violations with their time lines, the undisturbed run's time line and which call met which faults.
+    """
+    facts = [
+        Fact("schedules", report.schedules),
+        Fact("calls", len(report.coverage)),
+        Fact("faults met", sum(map(len, report.coverage.values()))),
+        Fact("undisturbed orders", report.orders),
+        Fact("different ends", report.ends),
+        Fact("pairs beyond the bound", report.pairs_left),
+    ]
+    return _rendered(
+        flows=report.flows,
+        schedule=None,
+        facts=facts,
+        parts=[Part(f"v{number}", one, one.lanes, own=True) for number, one in enumerate(report.violations, 1)],
+        coverage=_coverage(report.coverage),
+        other=Other("undisturbed", "The undisturbed run", _grid(report.undisturbed)),
+    )
+
+
+def page_of_schedule(trace: Trace) -> str:
+    """Render one schedule with its time line and what is wrong after it."""
+    facts = [
+        Fact("workers", len(trace.lanes.lanes)),
+        Fact("calls", sum(isinstance(one, Called) for one in trace.lanes.moments)),
+        Fact("calls struck", len(_struck(trace.lanes))),
+    ]
+    title = "The undisturbed run" if trace.schedule == NOTHING else f"Time line of schedule {trace.schedule}"
+    return _rendered(
+        flows=trace.flows,
+        schedule=trace.schedule,
+        facts=facts,
+        parts=[Part(f"v{number}", one, trace.lanes, own=False) for number, one in enumerate(trace.violations, 1)],
+        coverage=None,
+        other=Other("timeline", title, _grid(trace.lanes)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    name: str
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A time line that is no violation's. ``grid`` is None where the report has none."""
+
+    id: str
+    title: str
+    grid: Grid | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceExcerpt:
+    """An excerpt of source. ``said`` is what the line is and ``lines`` are empty where the file cannot be read."""
+
+    said: str
+    site: Site
+    lines: tuple[SourceLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A violation and the lanes of its schedule. ``own``: they are drawn with it and not elsewhere on the page."""
+
+    id: str
+    violation: Violation
+    lanes: Lanes | None
+    own: bool
+
+    @property
+    def grid(self) -> Grid | None:
+        return _grid(self.lanes) if self.own else None
+
+    @property
+    def sources(self) -> list[SourceExcerpt]:
+        """Return the line to change and the lines at which something struck."""
+        found: dict[Site, str] = {}
+        if self.violation.site is not None:
+            found[self.violation.site] = "the line to change"
+        for site in dict.fromkeys(call.site for call in self.struck if call.site.is_users):
+            found[site] = f"{found[site]}, and where it struck" if site in found else "where it struck"
+        return [SourceExcerpt(said, site, excerpt(site)) for site, said in found.items()]
+
+    @property
+    def struck(self) -> list[Called]:
+        """Return the calls at which something went wrong."""
+        return _struck(self.lanes) if self.lanes is not None else []
+
+    @property
+    def struck_in_view(self) -> list[Called]:
+        """Return the struck calls that are drawn."""
+        shown = self.lanes.moments[:MOST] if self.lanes is not None else ()
+        return [call for call in self.struck if call in shown]
+
+    @property
+    def compares(self) -> bool:
+        """Answer whether anything was expected. A user's own invariant only says what is wrong."""
+        return any((one.expected, one.found) != (None, None) for one in self.violation.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """The calls of a stage. Each says for every kind of fault that any call met whether this call met it."""
+
+    stage: str
+    calls: tuple[tuple[str, tuple[bool, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The table of faults that calls met. ``kinds`` heads the columns: a letter and what it stands for."""
+
+    kinds: tuple[tuple[str, str], ...]
+    stages: tuple[Covered, ...]
+
+
+def _coverage(met: Mapping[str, str]) -> Coverage:
+    kinds = [kind for kind in FaultKind if any(kind in letters for letters in met.values())]
+    calls = [(*name.partition(": ")[::2], tuple(kind in letters for kind in kinds)) for name, letters in met.items()]
+    stages = [
+        Covered(stage, tuple((call, hits) for _, call, hits in of_stage))
+        for stage, of_stage in groupby(calls, key=lambda one: one[0])
+    ]
+    return Coverage(tuple((kind.value, kind.name.lower().replace("_", " ")) for kind in kinds), tuple(stages))
+
+
+def _struck(lanes: Lanes) -> list[Called]:
+    return [one for one in lanes.moments if isinstance(one, Called) and one.strikes]
+
+
+def _grid(lanes: Lanes | None) -> Grid | None:
+    return grid(lanes) if lanes is not None else None
+
+
+def _rendered(**about: Any) -> str:
+    return _environment().get_template("page.html.jinja").render(**about)
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=PackageLoader("flowguard.testing.explorer.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=_printable,
+    )
+    found.filters["value"] = _value
+    found.filters["many"] = _many
+    found.filters["humps"] = _humps
+    found.tests["delivered"] = lambda moment: isinstance(moment, LaneDelivery)
+    found.tests["called"] = lambda moment: isinstance(moment, Called)
+    found.tests["said"] = lambda moment: isinstance(moment, Said)
+    return found
+
+
+def _printable(value: object) -> str:
+    """Make printable what a template prints. An encoding must take the page and a terminal may show it."""
+    return Markup(printable(value)) if isinstance(value, Markup) else printable(str(value))  # noqa: S704 - is Markup
+
+
+def _value(value: object) -> str:
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _humps(name: str) -> Markup:
+    """Mark the places before a name's capitals where it may be broken, as in TransactWriteItems."""
+    return Markup("<wbr>").join(re.split(r"(?<=[a-z])(?=[A-Z])", name))
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -1,0 +1,324 @@
+"""The delivery of one schedule's records to workers by SQS's rules.
+
+Workers that the schedule names are held up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from flowguard.errors import NotProcessed
+from flowguard.events import Event
+from flowguard.sim.functions import ServedFunction
+from flowguard.sim.waiting_records import Delivery, Queues
+from flowguard.sim.world import LEFT_THERE, MOST_RECEIVES, STEP
+from flowguard.testing.explorer.record.history import DeliveryRecord, History, Note
+from flowguard.testing.explorer.record.schedule import (
+    AS_LATE_AS_CAN_BE,
+    HOLDS,
+    OF_DELIVERIES,
+    Choice,
+    FaultKind,
+    Schedule,
+)
+from flowguard.testing.explorer.run.expiry import last_moment, remove_expired
+from flowguard.testing.explorer.run.fault_effects import Killed
+from flowguard.testing.explorer.run.inbox import Inbox
+from flowguard.testing.explorer.run.injector import FaultInjector
+from flowguard.testing.explorer.run.next_requests import moment_of_next, next_requests
+from flowguard.testing.explorer.run.redrives import Redrives
+from flowguard.testing.explorer.run.sandbox import Sandbox
+from flowguard.testing.explorer.run.worker import Worker
+
+MOST_DELIVERIES: Final = 300
+"""More, and the flow is taken not to come to rest."""
+
+LATE: Final = 3_600_000
+"""How much later the second time of ``x2-1`` is, ms."""
+
+LONGEST_INVOCATION: Final = 900_000
+"""No worker is held up for longer, ms: Lambda ends it."""
+
+
+def run(sandbox: Sandbox, schedule: Schedule) -> History:
+    """Run a schedule from the first message until nothing is left to be delivered.
+
+    Where something is refused for good, each object is then asked for once more.
+    """
+    driver = _Driver(sandbox, schedule)
+    with sandbox.fresh(driver.faults):
+        history = driver.run()
+        if history.refusals and history.at_rest:
+            history.after = driver.ask_again()
+    return history
+
+
+class _Driver:
+    """The event source mapping of all functions. It also decides which of their workers has the turn."""
+
+    def __init__(self, sandbox: Sandbox, schedule: Schedule) -> None:
+        self.history = History(schedule, sandbox.start)
+        self._sandbox = sandbox
+        self._schedule = schedule
+        self._holds = [choice for choice in schedule.choices if choice.kind in HOLDS]
+        self._redrives = Redrives(sandbox, schedule, self.history)
+        self._expires = any(choice.kind is FaultKind.DUPLICATED and choice.more > 1 for choice in schedule.choices)
+        self._receives = MOST_RECEIVES + len(schedule.choices)
+        self._queues = Queues()
+        self._later = sorted(sandbox.coming, key=lambda one: one.after)
+        self._held: list[Worker] = []
+        self.faults = FaultInjector(sandbox, schedule, self.history, self._queues, self._before)
+
+    def run(self) -> History:
+        self._functions = self._sandbox.functions(self._tell)
+        self.history.inner = frozenset(f"sqs:{one.queue}" for one in self._sandbox.plain)
+        self.faults.inbox = Inbox(self._queues, self._functions.by_queue, self._sandbox.topics)
+        return self._to_the_end()
+
+    def ask_again(self) -> History | None:
+        """Run a next request for each object and return the history of that. None where there is none."""
+        before, sandbox = self.history, self._sandbox
+        sandbox.time.move_to(moment_of_next(sandbox))
+        asked = list(next_requests(before, sandbox))
+        if not asked:
+            return None
+        before.asked = {one.key: one.request_id for one in asked}
+        self.history = History(before.schedule, before.start, inner=before.inner, refusals=before.refusals)
+        self._schedule, self._expires = Schedule(), False
+        self.faults.go_on_undisturbed(self.history)
+        for one in asked:
+            self._queues.add(one.recorded.envelope, one.recorded.raw, one.recorded.envelope.queue, sandbox.now())
+        return self._to_the_end()
+
+    def _to_the_end(self) -> History:
+        try:
+            while (delivery := self._next()) is not None and self.history.at_rest:
+                self._deliver(delivery)
+        finally:
+            self._end()
+        self.history.tables = self._sandbox.items()
+        return self.history
+
+    def _end(self) -> None:
+        """End every worker that still waits, even after an error."""
+        while self._held:
+            worker = self._held.pop()
+            worker.killed = True
+            worker.go_on()
+
+    # -- deliveries
+
+    def _next(self) -> Delivery | None:
+        """Return the delivery to make now. None where nothing is left.
+
+        What is due goes first, then workers that are held up, then what is due next.
+        """
+        while True:
+            now = self._sandbox.now()
+            self._come_due(now)
+            first = self._queues.due(now)
+            if first is not None:
+                return self._reordered(first)
+            moments = [*self._queues.moments(), *(one.due for one in self.faults.scheduled if one.due is not None)]
+            moments += [self._sandbox.start + one.after for one in self._later[:1]]
+            if not moments and (sent := self._redrives.next(self.faults.inbox)) is not None:
+                self._note(None, sent)
+                continue
+            if self._held and not self._may_wait(moments):
+                self._let_go(self._held[0])
+                continue
+            if not moments:
+                return None
+            self._sandbox.time.move_to(min(moments))
+
+    def _may_wait(self, moments: list[int]) -> bool:
+        """Answer whether the workers that are held up stay so until the next of these moments."""
+        early = any(worker.held and worker.held.kind is FaultKind.SEEN_EARLY for worker in self._held)
+        return not early and bool(moments) and min(moments) - self._sandbox.now() <= LONGEST_INVOCATION
+
+    def _come_due(self, now: int) -> None:
+        """Enqueue the later messages and the messages of schedules whose time has come."""
+        while self._later and self._sandbox.start + self._later[0].after <= now:
+            sent = self._later.pop(0).recorded
+            self._queues.add(sent.envelope, sent.raw, sent.envelope.queue, now)
+        for one in [one for one in self.faults.scheduled if one.due is not None and one.due <= now]:
+            self.faults.scheduled.remove(one)
+            for record in self.faults.inbox.receive(one, now):
+                self.history.senders[record.number] = one.call
+
+    def _reordered(self, first: Delivery) -> Delivery:
+        number = len(self.history.deliveries) + 1
+        others = self._others(first)
+        for choice in self._schedule.find(number, OF_DELIVERIES):
+            if choice.kind is FaultKind.REORDERED and len(others) >= choice.more > 0:
+                self._note(None, f"delivery {number} goes to a later record first")
+                return others[choice.more - 1]
+        return first
+
+    def _others(self, first: Delivery) -> list[Delivery]:
+        return [one for one in self._queues.waiting if one is not first and (one.group is None or one.receives == 0)]
+
+    def _deliver(self, delivery: Delivery) -> None:
+        history, number = self.history, len(self.history.deliveries) + 1
+        if number > MOST_DELIVERIES:
+            history.at_rest = False
+            return
+        for choice in self._schedule.find(number, OF_DELIVERIES):
+            if choice.kind is FaultKind.DUPLICATED and not delivery.from_dlq:
+                again = self._again(delivery, choice)
+                copy = self._queues.add(delivery.envelope, delivery.raw, delivery.queue, again)
+                self.history.copies[copy.number] = delivery.number
+                self._note(None, f"delivery {number} happens twice")
+        if self._expires:
+            remove_expired(self._sandbox, history)
+        function = self._function(delivery)
+        others = len(self._others(delivery))
+        self._queues.receive(delivery, self._sandbox.now() + function.visibility)
+        entry = DeliveryRecord(
+            number, self._sandbox.now(), delivery.queue, delivery.number, delivery.receives, others, delivery.from_dlq
+        )
+        entry.stage = function.name if function.plain else None
+        entry.message_id, entry.envelope = delivery.message_id, delivery.envelope
+        history.deliveries.append(entry)
+        worker = Worker(function, delivery, entry)
+        self._turn_to(worker, lambda: self._begin(worker))
+        self._sandbox.time.move_to(self._sandbox.now() + STEP)
+        for held in list(self._held):
+            if held in self._held and self._has_waited(held, worker):
+                self._let_go(held)
+
+    def _has_waited(self, held: Worker, ended: Worker) -> bool:
+        """Answer whether what a worker is held up for has happened.
+
+        That is a number of calls by others, or the end of the worker that received its record.
+        """
+        if held.until:
+            return len(self.history.calls) >= held.until
+        return held is not ended and held.delivery is ended.delivery and ended.over
+
+    def _again(self, delivery: Delivery, choice: Choice) -> int:
+        """Return the moment of a delivery's second time."""
+        now, sent_at = self._sandbox.now(), delivery.envelope.sent_at
+        if choice.more == AS_LATE_AS_CAN_BE:
+            return max(now, last_moment(self._sandbox, sent_at if sent_at is not None else self._sandbox.start))
+        return now + (LATE if choice.more else 0)
+
+    def _function(self, delivery: Delivery) -> ServedFunction:
+        if delivery.from_dlq:
+            return self._functions.dlq_function(delivery.queue)
+        return self._functions.serving(delivery.queue, delivery.envelope)
+
+    def _turn_to(self, worker: Worker, step: Callable[[], None]) -> None:
+        before, self.faults.worker = self.faults.worker, worker
+        try:
+            step()
+        finally:
+            self.faults.worker = before
+
+    def _begin(self, worker: Worker) -> None:
+        """Start the worker in a thread of its own only where the schedule may still hold it up.
+
+        A thread costs as much as some calls.
+        """
+        if self._holds:
+            worker.start(lambda: self._work(worker))
+        else:
+            self._work(worker)
+            worker.over = True
+
+    def _work(self, worker: Worker) -> None:
+        """Run the whole invocation in the worker's thread. The search for a call's site ends at this frame."""
+        entry, delivery = worker.entry, worker.delivery
+        self._seed(worker)
+        try:
+            answer = worker.function.handler(delivery.event())
+            entry.died = worker.killed  # user code may have caught even that
+            failed = answer.get("batchItemFailures", ()) if isinstance(answer, dict) else ()
+            entry.failures = tuple(str(one.get("itemIdentifier")) for one in failed)
+            entry.acked = not worker.killed and not failed
+        except Killed:
+            entry.died = True
+        except NotProcessed as left:
+            entry.why = str(left)
+        except Exception as error:  # the function crashed: Lambda leaves the record in its queue
+            entry.why = f"{type(error).__name__}: {error}"
+        self._finish(worker)
+
+    def _seed(self, worker: Worker) -> None:
+        """Seed the same draws for each attempt at a hop until one of them has had an effect by itself.
+
+        What is recorded with the step is applied once, whichever attempt it came from.
+        """
+        self._sandbox.randomness.seed(self._sandbox.seed, worker.work, self.faults.effects[worker.work])
+
+    def _finish(self, worker: Worker) -> None:
+        delivery, entry = worker.delivery, worker.entry
+        if delivery not in self._queues.waiting or (worker.killed and not entry.died):
+            return
+        if entry.acked or (not entry.died and LEFT_THERE & {one.type.name for one in entry.events}):
+            self._queues.delete(delivery)
+        elif delivery.receives >= self._receives or (entry.last and not delivery.from_dlq):
+            if delivery.from_dlq:
+                self._queues.delete(delivery)
+            if entry.last:
+                self._note(None, f"delivery {entry.worker} was its record's last receive")
+            delivery.from_dlq, delivery.receives = True, 0
+
+    # -- workers that are held up
+
+    def _hold(self, worker: Worker, choice: Choice) -> None:
+        """Hold up a worker before a call so that the others go on. Runs in the worker's thread."""
+        worker.held = choice
+        worker.until = len(self.history.calls) + choice.more if choice.more else 0
+        self._held.append(worker)
+        if choice.kind is FaultKind.SEEN_EARLY:
+            worker.delivery.visible_at = self._sandbox.now()
+        self._note(worker, "held up" + (", and its record seen early" if choice.kind is FaultKind.SEEN_EARLY else ""))
+        worker.wait()
+
+    def _let_go(self, worker: Worker) -> None:
+        self._held.remove(worker)
+        worker.held = None
+        timeout = worker.function.timeout
+        if timeout is not None and self._sandbox.now() - worker.entry.at >= timeout:
+            worker.killed = True
+        self._note(worker, "is dead: its function's time is over" if worker.killed else "goes on")
+        self._turn_to(worker, worker.go_on)
+
+    def _before(self, worker: Worker) -> tuple[FaultKind, ...]:
+        """Decide which workers go on before a call and return how this one was held up.
+
+        A dead worker does not go on, nor does one that the schedule holds up. Raises :class:`Killed` in a dead one.
+        """
+        kinds: tuple[FaultKind, ...] = ()
+        while True:
+            if worker.killed:
+                raise Killed
+            calls = len(self.history.calls)
+            for held in list(self._held):
+                if held.until and calls >= held.until:
+                    self._let_go(held)
+            due = [choice for choice in self._holds if choice.at == len(self.history.calls) + 1]
+            if not due:
+                return kinds
+            kinds += (due[0].kind,)
+            self._holds.remove(due[0])
+            self._hold(worker, due[0])
+
+    # -- telling
+
+    def _tell(self, event: Event) -> None:
+        if self.faults.worker is None:
+            return
+        entry = self.faults.worker.entry
+        is_first = all(one.message is None for one in entry.events)  # later ones may be about the run taken over
+        entry.events.append(event)
+        if (message := event.message) is not None and is_first:
+            entry.stage, entry.hop = message.stage, message.hop
+            if message.hop == 1 and message.object_id:
+                self.history.requests.append((f"run#{message.flow}#{message.object_id}", message.request_id))
+
+    def _note(self, worker: Worker | None, text: str) -> None:
+        number = worker.entry.worker if worker is not None else None
+        self.history.notes.append(Note(self._sandbox.now(), len(self.history.calls), number, text))

@@ -1,0 +1,54 @@
+"""What is explored by import path: flows and plain handlers with the queues that they read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+from typing import Any
+
+from flowguard.errors import SettingsError
+from flowguard.flow import AnyFlow
+from flowguard.sim.loading import NoSuchFlow, load_flows
+from flowguard.testing.explorer.run.plain import Handler, PlainFunction
+
+
+def load_explored(
+    names: Sequence[str], queues: Sequence[str], *, visibility: int, timeout: int | None
+) -> list[AnyFlow | PlainFunction]:
+    """Load flows and plain handlers. ``queues`` are those of the handlers in the order of their names.
+
+    Raises :class:`flowguard.sim.loading.NoSuchFlow` for what is neither flow nor handler and SettingsError where
+    queues and handlers do not match in number.
+    """
+    left = list(queues)
+    found: list[AnyFlow | PlainFunction] = []
+    for name in dict.fromkeys(names):
+        one = _load(name)
+        if isinstance(one, type):
+            found.append(one)
+        elif left:
+            found.append(PlainFunction(left.pop(0), one, visibility=visibility, timeout=timeout))
+        else:
+            raise SettingsError("--queue", f"say which queue {name} reads; one for each handler, in their order")
+    if left:
+        raise SettingsError("--queue", f"no handler is left to read {', '.join(left)}")
+    return found
+
+
+def modules_of(explored: Iterable[AnyFlow | PlainFunction]) -> list[ModuleType]:
+    """Return the modules in which they were written, each once."""
+    found = (one.module if isinstance(one, PlainFunction) else sys.modules.get(one.__module__) for one in explored)
+    return [one for one in dict.fromkeys(found) if one is not None]
+
+
+def _load(name: str) -> AnyFlow | Handler:
+    try:
+        return load_flows([name])[0]
+    except NoSuchFlow:
+        module, _, attribute = name.partition(":")
+        found: Any = getattr(sys.modules.get(module), attribute, None) if attribute else None
+        if found is None or isinstance(found, type) or not callable(found):
+            raise
+        handler: Handler = found
+        return handler

@@ -1,0 +1,204 @@
+"""Messages on their way to functions: the records that SQS would deliver.
+
+They are built from what was sent.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from pydantic import BaseModel
+
+from flowguard.errors import SettingsError
+from flowguard.flow import AnyFlow
+from flowguard.ids import RequestId
+from flowguard.sim.account import ACCOUNT_ID, REGION
+from flowguard.sim.functions import queue_of, topics
+from flowguard.sim.recording import RecordedRecord, read_recording
+from flowguard.sim.sends import Posted
+from flowguard.sim.waiting_records import Delivery, Queues
+from flowguard.testing.lambda_events import sns_to_sqs_event, sqs_event
+from flowguard.wire.envelope import BadRecord, Envelope, Source, normalize
+
+Message: TypeAlias = BaseModel | Mapping[str, Any]
+"""The payload of a request, or a recorded event in any shape."""
+
+
+class Later(NamedTuple):
+    """A message that arrives so much later than the others, which all wait at the beginning.
+
+    Such are the order that is changed on the next day, or the answer that arrives when the run is over. A payload is
+    requested at its arrival; a recorded event was sent at the time that it says.
+    """
+
+    message: Message
+    by: timedelta
+
+
+Given: TypeAlias = Message | Later
+"""What starts an exploration, or comes while it goes on."""
+
+_DEDUPLICATED: Final = 300_000
+
+
+class Coming(NamedTuple):
+    """A record and how many ms after the beginning its queue has it."""
+
+    recorded: RecordedRecord
+    after: int
+
+
+def read_given(flows: Sequence[AnyFlow], given: Sequence[Given], now: int, queues: Sequence[str] = ()) -> list[Coming]:
+    """Read the records that start an exploration.
+
+    Payloads become requests ``request-1``, ``request-2`` …, each requested a second after the one before, or at its
+    arrival if that is later. ``queues`` are those of plain functions: where there are no flows, the first gets what
+    names no queue.
+
+    Raises :class:`flowguard.errors.EnvelopeError` for what cannot be read, SettingsError for a queue that nobody reads
+    and TypeError for a payload that starts none of the flows.
+    """
+    found: list[Coming] = []
+    for number, one in enumerate(given, 1):
+        message, after = (one.message, _ms(one)) if isinstance(one, Later) else (one, 0)
+        at = now + (after or (number - 1) * 1000)
+        if not flows and queues:
+            records = _in_queues(message, queues, at)
+        else:
+            records = _records(_request(flows, message, number, at) if isinstance(message, BaseModel) else message)
+        behind = topics(flows)
+        found += [Coming(one, after) for record in records for one in _fanned_out(record, behind)]
+    return found
+
+
+def _fanned_out(record: RecordedRecord, behind: Mapping[str, str]) -> list[RecordedRecord]:
+    """Copy what SNS hands to a function into each queue that subscribes to its topic.
+
+    This happens where stages read any such queue. It is the same message under the same id.
+    """
+    envelope = record.envelope
+    notification = envelope.notification if envelope.source is Source.SNS_LAMBDA else None
+    queues = [
+        queue
+        for queue, topic in behind.items()
+        if notification is not None and notification["TopicArn"].rpartition(":")[2] == topic
+    ]
+    if notification is None or not queues:
+        return [record]
+    found: list[RecordedRecord] = []
+    for queue in queues:
+        event = sns_to_sqs_event(
+            arn_of(queue), envelope.message, topic=notification["TopicArn"], attributes=envelope.attributes,
+            message_id=envelope.sns_message_id, published_at=record.sent_at or 0,
+        )  # fmt: skip
+        found += _records(event)
+    return found
+
+
+def _ms(later: Later) -> int:
+    by: object = later.by
+    if not isinstance(by, timedelta) or by <= timedelta(0):
+        raise SettingsError("messages", f"one is later by {by!r}; give a time: Later(message, timedelta(hours=1))")
+    return by // timedelta(milliseconds=1)
+
+
+def _records(event: Any) -> list[RecordedRecord]:
+    found = []
+    for record in read_recording(event):
+        if isinstance(record, BadRecord):
+            raise record.error
+        found.append(record)
+    return found
+
+
+def _in_queues(one: Message, queues: Sequence[str], now: int) -> list[RecordedRecord]:
+    found = [] if isinstance(one, BaseModel) else _records(one)
+    if all(record.envelope.source is Source.INVOCATION for record in found):
+        group = "group-1" if queues[0].endswith(".fifo") else None
+        payload = one if isinstance(one, BaseModel) else dict(one)
+        found = _records(sqs_event(arn_of(queues[0]), payload, sent_at=now, message_id=f"message-{now}", group=group))
+    for record in found:
+        if record.envelope.queue not in queues:
+            problem = f"no function reads the queue {record.envelope.queue}; there are {', '.join(queues)}"
+            raise SettingsError("messages", problem)
+    return found
+
+
+def _request(flows: Sequence[AnyFlow], payload: BaseModel, number: int, at: int) -> Any:
+    for flow in flows:
+        if isinstance(payload, flow.entry().payload):
+            message, _ = flow.request(payload, request_id=RequestId(f"request-{number}"), requested_at=at)
+            queue = arn_of(queue_of(flow, flow.entry()))
+            return sqs_event(
+                queue, message.body, attributes=message.attributes(), sent_at=at, group=_group(queue, message.object_id)
+            )
+    starts = ", ".join(f"{flow.name} with {flow.entry().payload.__name__}" for flow in flows)
+    raise TypeError(f"{type(payload).__name__} starts none of the flows: {starts}")
+
+
+def _group(queue: str, object_id: str) -> str | None:
+    return object_id if queue.endswith(".fifo") else None
+
+
+class Inbox:
+    """The queues of functions and what was sent to them. ``topics`` maps the name of a queue to that of its topic."""
+
+    def __init__(self, queues: Queues, functions: Mapping[str, object], topics: Mapping[str, str]) -> None:
+        self._queues = queues
+        self._functions = functions
+        self._topics = topics
+        self._taken: dict[tuple[str, str], int] = {}
+        self._published = 0
+
+    def receive(self, message: Posted, now: int) -> list[Delivery]:
+        """Enqueue a message once in each queue that it goes to.
+
+        A copy of what a FIFO queue has taken within 5 minutes goes to none.
+        """
+        service, _, name = message.to.partition(":")
+        if service == "sqs":
+            return (
+                [self._add(name, message, now)] if name in self._functions and self._is_new(name, message, now) else []
+            )
+        if service != "sns":
+            return []
+        self._published += 1
+        return [self._add(queue, message, now, topic) for queue, topic in self._topics.items() if topic == name]
+
+    def _is_new(self, queue: str, message: Posted, now: int) -> bool:
+        if not queue.endswith(".fifo") or message.copy_of is None:
+            return True
+        known = self._taken.get((queue, message.copy_of))
+        if known is not None and now - known < _DEDUPLICATED:
+            return False
+        self._taken[queue, message.copy_of] = now
+        return True
+
+    def _add(self, queue: str, message: Posted, now: int, topic: str | None = None) -> Delivery:
+        own = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{queue}/{self._queues.added}"))
+        arn = arn_of(queue)
+        if topic is not None:
+            event = sns_to_sqs_event(
+                arn, message.body, topic=f"arn:aws:sns:{REGION}:{ACCOUNT_ID}:{topic}", attributes=message.attributes,
+                message_id=str(uuid.uuid5(uuid.NAMESPACE_URL, f"sns/{topic}/{self._published}")), published_at=now,
+            )  # fmt: skip
+        else:
+            event = sqs_event(
+                arn, message.body, attributes=message.attributes, message_id=own, sent_at=now, group=message.group
+            )
+        raw = event["Records"][0]
+        return self._queues.add(_envelope(event), raw, queue, now + message.delay * 1000)
+
+
+def arn_of(queue: str) -> str:
+    return f"arn:aws:sqs:{REGION}:{ACCOUNT_ID}:{queue}"
+
+
+def _envelope(event: Any) -> Envelope:
+    (envelope,) = normalize(event)
+    if isinstance(envelope, BadRecord):
+        raise envelope.error
+    return envelope

@@ -1,0 +1,207 @@
+"""The hook at each call of a run. It counts the call, strikes where the schedule says so and notes the effects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NoReturn, TypeVar, cast
+
+from flowguard.sim.calls import ApiCall, Proceed, Response
+from flowguard.sim.provision import queue_name, tables_of
+from flowguard.sim.sends import Posted, posted
+from flowguard.sim.waiting_records import Queues
+from flowguard.testing.explorer.record.history import CallRecord, History, RefusedCall, Version
+from flowguard.testing.explorer.record.refusal import refusal_at
+from flowguard.testing.explorer.record.schedule import AT_CALLS, FOR_GOOD, Choice, FaultKind, Schedule
+from flowguard.testing.explorer.record.site import calling_site
+from flowguard.testing.explorer.run.fault_effects import LAST_RECEIVE, LOOKUPS, Killed, failure
+from flowguard.testing.explorer.run.inbox import Inbox
+from flowguard.testing.explorer.run.partial import refused, size, taken_in_part
+from flowguard.testing.explorer.run.sandbox import Sandbox
+from flowguard.testing.explorer.run.worker import Worker
+
+_WRITES: Final = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"})
+
+Answer = TypeVar("Answer")
+
+
+class FaultInjector:
+    """An interceptor. ``worker`` has the turn; ``before`` may hold it up and returns how it was held up.
+
+    ``effects`` counts, for what a worker is to do, the writes and sends that user code made by itself. ``scheduled``
+    are the messages of schedules that have not come due.
+    """
+
+    inbox: Inbox
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        schedule: Schedule,
+        history: History,
+        queues: Queues,
+        before: Callable[[Worker], tuple[FaultKind, ...]],
+    ) -> None:
+        self.history = history
+        self.worker: Worker | None = None
+        self.effects: Counter[tuple[str | None, str]] = Counter()
+        self._sandbox = sandbox
+        self._schedule = schedule
+        self._queues = queues
+        self._before = before
+        self._quiet = False
+        self.scheduled: list[Posted] = []
+
+    def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
+        worker = self.worker
+        if self._quiet or worker is None:
+            return proceed()
+        if call.operation in LOOKUPS:
+            self._refuse(call)
+            return self._quietly(proceed)
+        held = self._before(worker)
+        made = self._made(call, worker, held)
+        for choice in self._schedule.find(made.number, FOR_GOOD):
+            self._begin_to_refuse(made, call, choice)
+        self._refuse(call, made)
+        choices = self._schedule.find(made.number, AT_CALLS)
+        return (
+            self._struck(worker, made, call, proceed, choices[-1]) if choices else self._carry_out(made, call, proceed)
+        )
+
+    def go_on_undisturbed(self, history: History) -> None:
+        """Note what follows in another history. Nothing new goes wrong and what is refused for good stays so."""
+        self.history, self._schedule = history, Schedule()
+
+    def _begin_to_refuse(self, made: CallRecord, call: ApiCall, choice: Choice) -> None:
+        if (refusal := refusal_at(call, choice.more)) is not None:
+            made.fault = FaultKind.REFUSED
+            self.history.refusals.append(RefusedCall(made.number, refusal))
+
+    def _refuse(self, call: ApiCall, made: CallRecord | None = None) -> None:
+        """Raise the answer of the first refusal that the call meets."""
+        for one in self.history.refusals:
+            if one.refusal.concerns(call):
+                error = one.refusal.error(call)
+                if made is not None:
+                    made.fault, made.error = FaultKind.REFUSED, _code(error)
+                raise error
+
+    def _struck(self, worker: Worker, made: CallRecord, call: ApiCall, proceed: Proceed, choice: Choice) -> Response:
+        made.fault = choice.kind
+        match choice.kind:
+            case FaultKind.DIES_BEFORE:
+                self._kill(worker, choice)
+            case FaultKind.ERROR | FaultKind.THROTTLED:
+                made.error = "ServerError" if made.fault is FaultKind.ERROR else "Throttled"
+                raise failure(choice.kind, call)
+            case FaultKind.DIES_AFTER:
+                self._carry_out(made, call, proceed)
+                self._kill(worker, choice)
+            case FaultKind.UNANSWERED:
+                self._carry_out(made, call, proceed)
+                made.error = "TimedOut"
+                raise failure(choice.kind, call)
+            case FaultKind.LOST:
+                self._carry_out(made, call, proceed)
+                if choice.more and "ClientRequestToken" in call.params:
+                    cast("dict[str, Any]", call.params)["ClientRequestToken"] += "-2"
+            case FaultKind.PARTIAL if entries := refused(choice.more, made.entries):
+                made.refused = entries
+                return self._carry_out(made, call, lambda: taken_in_part(call, proceed, entries))
+            case _:
+                made.fault = None
+        return self._carry_out(made, call, proceed)
+
+    def _kill(self, worker: Worker, choice: Choice) -> NoReturn:
+        worker.killed = worker.entry.died = True
+        worker.entry.last = choice.more == LAST_RECEIVE
+        raise Killed
+
+    def _made(self, call: ApiCall, worker: Worker, held: tuple[FaultKind, ...]) -> CallRecord:
+        number = len(self.history.calls) + 1
+        made = CallRecord(
+            number,
+            self._sandbox.now(),
+            worker.entry.worker,
+            call.service,
+            call.operation,
+            _target(call),
+            calling_site(until="_work"),
+            held=held,
+            entries=size(call.operation, call.params),
+            key=str(call.params["Key"]) if call.service == "s3" and "Key" in call.params else "",
+        )
+        self.history.calls.append(made)
+        worker.entry.calls.append(number)
+        return made
+
+    def _carry_out(self, made: CallRecord, call: ApiCall, proceed: Proceed) -> Response:
+        try:
+            answer = self._postponed(call) or self._quietly(proceed)
+        except Exception as error:
+            made.error = _code(error)
+            raise
+        made.applied += 1
+        made.error = None
+        if made.site.is_users and not made.is_read and self.worker is not None:
+            self.effects[self.worker.work] += 1
+        self._quietly(lambda: self._note_effects(made, call, answer))
+        return answer
+
+    def _quietly(self, step: Callable[[], Answer]) -> Answer:
+        """Run a step whose calls are no calls of the run.
+
+        They are the explorer's own, or what it takes to supply a queue.
+        """
+        self._quiet = True
+        try:
+            with self._sandbox.randomness.aside():
+                return step()
+        finally:
+            self._quiet = False
+
+    def _postponed(self, call: ApiCall) -> Response | None:
+        """Answer ChangeMessageVisibility here. The records are here and not in the engine's queues."""
+        if call.operation != "ChangeMessageVisibility":
+            return None
+        held = self._queues.find(call.params["ReceiptHandle"])
+        if held is not None:
+            held.visible_at = self._sandbox.now() + call.params["VisibilityTimeout"] * 1000
+        return {"ResponseMetadata": {}}
+
+    def _note_effects(self, made: CallRecord, call: ApiCall, answer: Mapping[str, Any]) -> None:
+        history, now = self.history, self._sandbox.now()
+        if call.service == "dynamodb" and call.operation in _WRITES and not made.site.is_users:
+            for table, key in tables_of(call.params):
+                if table == self._sandbox.settings.table and key is not None:
+                    item = self._sandbox.item(key)
+                    history.versions.append(Version(key["pk"]["S"], made.number, made.worker, item))
+        for message in posted(
+            call.service, call.operation, call.params, answer, call=made.number, at=now, from_user=made.site.is_users
+        ):
+            history.posted.append(message)
+            if message.due is not None:
+                self.scheduled.append(message)
+                continue
+            history.senders.update((one.number, made.number) for one in self.inbox.receive(message, now))
+
+
+def _target(call: ApiCall) -> str:
+    match call.service:
+        case "dynamodb":
+            return ", ".join(dict.fromkeys(table for table, _ in tables_of(call.params)))
+        case "events" if call.operation == "PutEvents":
+            return ", ".join(dict.fromkeys(one.get("EventBusName", "default") for one in call.params["Entries"]))
+        case "sqs" if "QueueUrl" in call.params:
+            return queue_name(call.params)
+        case _:
+            target = call.params.get("Target")
+            own = {"Arn": target.get("Arn")} if isinstance(target, dict) else call.params
+            named = (own.get(name) for name in ("Arn", "TopicArn", "FunctionName", "Bucket", "Name"))
+            return next((str(name).rpartition(":")[2] for name in named if name), "")
+
+
+def _code(error: Exception) -> str:
+    answer: Any = getattr(error, "response", {})
+    return str(answer.get("Error", {}).get("Code") or type(error).__name__)

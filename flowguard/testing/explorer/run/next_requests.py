@@ -1,0 +1,71 @@
+"""A next request for each object that a schedule was about. It shows whether anything stands in its way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+from flowguard.flow import AnyFlow
+from flowguard.ids import ObjectId, RequestId
+from flowguard.sim.functions import queue_of
+from flowguard.sim.recording import RecordedRecord, read_recording
+from flowguard.testing import lambda_events
+from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.run.inbox import arn_of
+from flowguard.testing.explorer.run.sandbox import Sandbox
+from flowguard.wire.message import Message
+
+_A_WHILE: Final = timedelta(hours=1)
+
+
+class NextRequest(NamedTuple):
+    """A next request for an object. ``key`` is the run item's."""
+
+    key: str
+    request_id: str
+    recorded: RecordedRecord
+
+
+def moment_of_next(sandbox: Sandbox) -> int:
+    """Return when nobody holds an object any more, whatever its flow does on conflict."""
+    longest = max((flow.abandoned_after for flow in sandbox.flows), default=timedelta(0))
+    return sandbox.now() + (longest + _A_WHILE) // timedelta(milliseconds=1)
+
+
+def next_requests(history: History, sandbox: Sandbox) -> Iterator[NextRequest]:
+    """Yield a next request for each object with what its first request said, under an id and a time of its own."""
+    flows = {flow.name: flow for flow in sandbox.flows}
+    seen: set[tuple[str, str]] = set()
+    for one in history.deliveries:
+        before = next((event.message for event in one.events if event.message is not None), None)
+        if before is None or before.hop != 1 or not before.object_id or before.flow not in flows:
+            continue
+        flow, place = flows[before.flow], (before.flow, before.object_id)
+        if place in seen or one.envelope is None:
+            continue
+        seen.add(place)
+        message = _again(flow, before, f"next-{len(seen)}", sandbox.now())
+        queue = arn_of(one.queue or queue_of(flow, flow.entry()))
+        yield _request(message, queue, one.envelope.group_id)
+
+
+def _again(flow: AnyFlow, before: Message, own: str, now: int) -> Message:
+    """Return the message under a new request id. In a flow whose objects are its requests the object is new, too."""
+    object_id = before.object_id if isinstance(flow.object_id, str) else ObjectId(own)
+    fresh = before._replace(request_id=RequestId(own), object_id=object_id, requested_at=now, retry=0, redrive=0)
+    return fresh._replace(first_error=None, last_error=None, attempts=None)
+
+
+def _request(message: Message, queue: str, group: str | None) -> NextRequest:
+    event = lambda_events.sqs_event(
+        queue,
+        message.body,
+        attributes=message.attributes(),
+        message_id=message.request_id,
+        sent_at=message.requested_at,
+        group=group,
+    )
+    (recorded,) = read_recording(event)
+    assert isinstance(recorded, RecordedRecord)  # noqa: S101 - it was made here
+    return NextRequest(f"run#{message.flow}#{message.object_id}", message.request_id, recorded)

@@ -1,0 +1,58 @@
+"""Batches of which a service takes some entries and refuses the others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, cast
+
+from flowguard.sim.calls import ApiCall, Proceed, Response
+from flowguard.sim.sends import BATCHES
+
+ALL_BUT: Final = 10
+"""``p3-2`` refuses entry 2 and takes the others, ``p3-12`` takes entry 2 and refuses the others: a batch has at most
+ten."""
+
+
+def size(operation: str, params: Mapping[str, Any]) -> int:
+    """Count the entries that the call sends. 0 for what is no batch."""
+    return len(params[BATCHES[operation]]) if operation in BATCHES else 0
+
+
+def parts(count: int) -> list[int]:
+    """Return a choice for each entry alone and for all but each where that is another choice."""
+    single = list(range(1, count + 1))
+    return single + [ALL_BUT + entry for entry in single if count > 2]
+
+
+def refused(more: int, count: int) -> tuple[int, ...]:
+    """Return the entries from 1 that this choice refuses. Empty where the batch has no such entry."""
+    if not 0 < (entry := more if more <= ALL_BUT else more - ALL_BUT) <= count:
+        return ()
+    return (entry,) if more <= ALL_BUT else tuple(one for one in range(1, count + 1) if one != entry)
+
+
+def taken_in_part(call: ApiCall, proceed: Proceed, entries: Collection[int]) -> Response:
+    """Make the call without these entries and answer as a service that refused them."""
+    params, name = cast("dict[str, Any]", call.params), BATCHES[call.operation]
+    every = list(params[name])
+    params[name] = [one for number, one in enumerate(every, 1) if number not in entries]
+    try:
+        answer = proceed() if params[name] else {}
+    finally:
+        params[name] = every
+    if call.operation == "PutEvents":
+        return {**answer, **_events(answer.get("Entries", ()), len(every), entries)}
+    failed = [
+        {"Id": one["Id"], "SenderFault": False, "Code": "InternalError", "Message": "the service failed"}
+        for number, one in enumerate(every, 1)
+        if number in entries
+    ]
+    return {"Successful": [], **answer, "Failed": [*answer.get("Failed", ()), *failed]}
+
+
+def _events(taken: Sequence[Any], count: int, entries: Collection[int]) -> Response:
+    """Build the answer of EventBridge, which lists entries by position."""
+    left = list(taken)
+    no = {"ErrorCode": "InternalFailure", "ErrorMessage": "the service failed"}
+    answers = [no if number in entries else left.pop(0) for number in range(1, count + 1)]
+    return {"Entries": answers, "FailedEntryCount": sum("ErrorCode" in one for one in answers)}

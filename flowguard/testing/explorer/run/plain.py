@@ -1,0 +1,161 @@
+"""Lambda functions that know nothing of flowguard: any ``handler(event, context)`` with the queue that it reads.
+
+    explore(PlainFunction("orders", handler), [sqs_event("orders", {"order_id": "o1"})], tables={"totals": "day"})
+
+Each runs in execution environments, as Lambda has it::
+
+    record ── an idle environment, or else a cold start ──▶ handler(event, context) ──▶ idle again
+                       ▲ the module is loaded anew                    └── killed: the environment is gone
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import operator
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.util import module_from_spec
+from types import ModuleType
+from typing import Any, TypeAlias
+
+from flowguard.clock import Clock
+from flowguard.errors import SettingsError
+from flowguard.sim.functions import ServedFunction
+from flowguard.sim.reused_clients import SameClients
+from flowguard.testing.context import FakeContext
+
+Handler: TypeAlias = Callable[[Any, Any], Any]
+
+_SECOND = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PlainFunction:
+    """A handler with ``queue`` as the queue that it reads and ``topic`` as the topic in front of it. Both are names.
+
+    ``visibility`` is the queue's visibility timeout, ``timeout`` how long the function may run, in seconds: as long as
+    the visibility timeout, where nothing else is said. A worker that is held up for longer is dead.
+
+    ``partial`` says that its event source mapping has ``ReportBatchItemFailures``. Without it only an exception is a
+    failure.
+
+    What the handler's own module keeps (caches, objects of libraries) is new in each execution environment: the module
+    is loaded once more. Its boto3 clients are the same ones: they keep nothing. What other modules keep is shared, and
+    so is everything where the handler cannot be found in its module by its name, as a function within a function.
+    """
+
+    queue: str
+    handler: Handler
+    visibility: int = 30
+    timeout: int | None = None
+    partial: bool = True
+    topic: str | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.handler):
+            raise SettingsError(self.queue, f"{self.handler!r} is no handler; give a function of event and context")
+        if not 0 < (self.visibility if self.timeout is None else self.timeout) <= self.visibility:
+            given = f"a timeout of {self.timeout} s, a visibility timeout of {self.visibility} s"
+            raise SettingsError(self.queue, f"{given}: Lambda wants the first from 1 s, and no longer than the second")
+
+    @property
+    def name(self) -> str:
+        return self.queue
+
+    @property
+    def module(self) -> ModuleType | None:
+        """Return the module in which the handler was written."""
+        return sys.modules.get(getattr(self.handler, "__module__", ""))
+
+    def deployed(self, clock: Clock, clients: SameClients) -> ServedFunction:
+        """Return the function with no execution environment yet. The modules of all environments share the clients."""
+        timeout = self.timeout * _SECOND if self.timeout is not None and self.timeout < self.visibility else None
+        return ServedFunction(
+            self.queue, _Deployed(self, clock, clients), self.visibility * _SECOND, timeout, plain=True
+        )
+
+
+class _Deployed:
+    """The Lambda function that the event source mapping invokes."""
+
+    def __init__(self, function: PlainFunction, clock: Clock, clients: SameClients) -> None:
+        self._function = function
+        self._clock = clock
+        self._clients = clients
+        self._idle: list[Handler] = []
+        self._numbers = itertools.count(1)
+
+    def __call__(self, event: Any) -> Any:
+        """Return the records to be delivered again, each by its id. Raises what the handler does."""
+        records = [record["messageId"] for record in event["Records"]]
+        context = self._context()
+        handler = self._idle.pop() if self._idle else _cold(self._function.handler, self._clients)
+        try:
+            answer = handler(event, context)
+        except Exception:  # Python's runtime goes on after one; a killed environment is gone
+            self._idle.append(handler)
+            raise
+        self._idle.append(handler)
+        failed = _failed(answer, records) if self._function.partial else []
+        return {"batchItemFailures": [{"itemIdentifier": record} for record in failed]}
+
+    def _context(self) -> FakeContext:
+        seconds = self._function.timeout or self._function.visibility
+        return FakeContext(
+            self._function.queue,
+            timeout=timedelta(seconds=seconds),
+            clock=self._clock,
+            aws_request_id=f"00000000-0000-4000-8000-{next(self._numbers):012d}",
+        )
+
+
+def _failed(answer: Any, records: list[str]) -> list[str]:
+    """Return the records that an event source mapping takes to have failed.
+
+    Those are all records for an answer that names one which is not there, or none by its right name. An empty answer is
+    a success, and so is one with no list of failures.
+    """
+    answer = json.loads(json.dumps(answer))  # as the runtime sends it; what cannot be sent is a failure
+    failures = answer.get("batchItemFailures") if isinstance(answer, dict) else None
+    if not failures:
+        return []
+    try:
+        named = [failure["itemIdentifier"] for failure in failures]
+    except (TypeError, LookupError):
+        return records
+    return named if set(named) <= set(records) else records
+
+
+# -- execution environments --------------------------------------------------------------------------------------------
+
+
+def _cold(handler: Handler, clients: SameClients) -> Handler:
+    """Load the handler's module once more and return its handler.
+
+    Returns the same handler where that cannot be done.
+    """
+    module, path = sys.modules.get(getattr(handler, "__module__", "")), getattr(handler, "__qualname__", "")
+    spec = module.__spec__ if module is not None else None
+    if module is None or spec is None or spec.loader is None or module.__name__ == "__main__":
+        return handler
+    if _named(module, path) is not handler:
+        return handler
+    fresh = module_from_spec(spec)
+    sys.modules[module.__name__] = fresh  # dataclasses and models look their module up while it is loaded
+    try:
+        with clients.kept():
+            spec.loader.exec_module(fresh)
+    finally:
+        sys.modules[module.__name__] = module
+    found: Handler = _named(fresh, path)
+    return found
+
+
+def _named(module: ModuleType, path: str) -> Any:
+    try:
+        return operator.attrgetter(path)(module)
+    except AttributeError:
+        return None

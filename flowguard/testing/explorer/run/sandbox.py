@@ -1,0 +1,245 @@
+"""What all schedules of an exploration share.
+
+That is the engine with its tables and queues, the clients and the virtual time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import Any, Final, Self, cast
+
+from pydantic import ValidationError
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.services import aws_services, aws_store
+from flowguard.aws.writes import from_item
+from flowguard.clock import Clock
+from flowguard.errors import SettingsError
+from flowguard.events import Observer
+from flowguard.flow import AnyFlow
+from flowguard.ids import SeededIds
+from flowguard.protocol.outbox import Outbox
+from flowguard.protocol.run import RunItem
+from flowguard.settings import Settings
+from flowguard.sim.account import ACCOUNT_ID
+from flowguard.sim.calls import Interceptor, intercept
+from flowguard.sim.engine import Engine, EngineFor, Snapshots
+from flowguard.sim.final_state import plain
+from flowguard.sim.functions import Functions, topics
+from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.provision import AutoProvisioner
+from flowguard.sim.reused_clients import SameClients
+from flowguard.sim.virtual import VirtualTime
+from flowguard.sim.world import START
+from flowguard.testing.explorer.record.history import Items
+from flowguard.testing.explorer.run.beginning import GivenItems, keys_of, read_items
+from flowguard.testing.explorer.run.inbox import Given, read_given
+from flowguard.testing.explorer.run.plain import PlainFunction
+from flowguard.testing.explorer.run.seeded_random import SeededRandom, repeatable
+from flowguard.worker.ports import Services
+
+BUCKET: Final = "flowguard-texts"
+"""Where long texts go, if any do."""
+
+
+class Sandbox:
+    """A block whose ``fresh`` gives each schedule the same beginning: ``items`` in the user's tables and nothing else.
+
+    It is also a clock: that of the schedule which is running.
+    """
+
+    def __init__(
+        self,
+        explored: Iterable[AnyFlow | PlainFunction],
+        given: Sequence[Given],
+        tables: Mapping[str, str],
+        engine: EngineFor,
+        seed: int,
+        items: GivenItems | None = None,
+        offload_above: int | None = None,
+    ) -> None:
+        explored = tuple(explored)
+        flows = tuple(one for one in explored if not isinstance(one, PlainFunction))
+        self.flows = flows
+        self.plain = tuple(one for one in explored if isinstance(one, PlainFunction))
+        self.names = tuple(one.name for one in explored)
+        self.keys = keys_of(flows, self.plain, tables)
+        self._given = read_items(items if items is not None else {}, self.keys)
+        self.topics = {**topics(flows), **{one.queue: one.topic for one in self.plain if one.topic is not None}}
+        self.settings = _settings(offload_above)
+        self.coming = read_given(flows, given, START, [one.queue for one in self.plain])
+        sent = [one.recorded.sent_at for one in self.coming if not one.after]
+        self.start = min((at for at in sent if at is not None), default=START)
+        self.seed = seed
+        self.randomness = SeededRandom()
+        self.time = VirtualTime(self.start)
+        self._engine = _made(engine, self)
+        self._fast = self._engine if isinstance(self._engine, Snapshots) else None
+        self._exit = ExitStack()
+        self._same = SameClients()
+        self._snapshot: Any = None
+        self._known: set[str] = set()
+
+    def now(self) -> int:
+        return self.time.now()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            opened.enter_context(self._engine)
+            self._set_up()
+            self._exit = opened.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._exit.close()
+
+    def _set_up(self) -> None:
+        self._clients = Clients()
+        self.store = aws_store(self.settings, self._clients)
+        self.dynamodb = self._engine.client("dynamodb")
+        self.provisioner = AutoProvisioner(cast("EmbeddedAWS", self._engine), self.keys, self.settings.table)
+        self._engine.create_table(self.settings.table)
+        if self.settings.bucket is not None:
+            self._engine.client("s3").create_bucket(Bucket=self.settings.bucket)
+        for table in sorted(self.keys):
+            self.provisioner.table(table)
+        for queue in sorted(self.functions_for(self._services(lambda _: None)).by_queue):
+            self.provisioner.queue(queue)
+        for topic in sorted(set(self.topics.values())):
+            self._engine.create_topic(topic)
+        self._put_in()
+        if isinstance(self._engine, Snapshots):
+            self._snapshot = self._engine.snapshot()
+            self._known = set(self.provisioner.queues)
+
+    def _put_in(self) -> None:
+        for number, (table, item) in enumerate(self._given, 1):
+            try:
+                self.dynamodb.put_item(TableName=table, Item=item)
+            except Exception as error:  # boto3's, which is known at the edge alone
+                raise SettingsError("items", f"DynamoDB refuses number {number}, of {table}: {error}") from error
+
+    @contextmanager
+    def fresh(self, interceptor: Interceptor) -> Iterator[None]:
+        """Restore the beginning: given items in the tables and the time at its start.
+
+        This interceptor is then around each call.
+        """
+        self._take_back()
+        self.time = VirtualTime(self.start)
+        with self.time, repeatable(self.randomness), intercept(interceptor), intercept(self.provisioner):
+            yield
+
+    def _take_back(self) -> None:
+        if isinstance(self._engine, Snapshots):
+            self._go_back(self._engine)
+            return
+        for table in (self.settings.table, *self.provisioner.tables):
+            names = ("pk", "sk") if table == self.settings.table else self._key_of(table)
+            for item in self._scan(table):
+                self.dynamodb.delete_item(TableName=table, Key={name: item[name] for name in names})
+        scheduler = self._engine.client("scheduler")
+        for one in scheduler.list_schedules()["Schedules"]:
+            scheduler.delete_schedule(Name=one["Name"], GroupName=one["GroupName"])
+        self._put_in()
+
+    def _go_back(self, engine: Snapshots) -> None:
+        """Restore the beginning, which from now on has the queues that the last schedule was the first to use."""
+        engine.restore(self._snapshot)
+        new = set(self.provisioner.queues) - self._known
+        for queue in sorted(new):
+            self.provisioner.queues.pop(queue)
+            self.provisioner.queue(queue)
+        if new:
+            self._snapshot, self._known = engine.snapshot(), set(self.provisioner.queues)
+
+    def _key_of(self, table: str) -> tuple[str, ...]:
+        if table in self.keys:
+            return (self.keys[table],)
+        described = self.dynamodb.describe_table(TableName=table)["Table"]["KeySchema"]
+        return tuple(one["AttributeName"] for one in described)
+
+    def functions(self, observer: Observer) -> Functions:
+        """Return the functions of the flows with services of their own for each schedule."""
+        return self.functions_for(self._services(observer))
+
+    def functions_for(self, services: Services) -> Functions:
+        read = Counter(one.queue for one in self.plain)
+        if twice := [queue for queue, readers in read.items() if readers > 1]:
+            raise SettingsError("functions", f"two of them read the same queue, {twice[0]}; give each its own")
+        plain = {one.queue: one.deployed(self, self._same) for one in self.plain}
+        return Functions(self.flows, services, plain)
+
+    def _services(self, observer: Observer) -> Services:
+        return aws_services(
+            self.settings,
+            self._clients,
+            clock=self,
+            ids=SeededIds(self.seed),
+            observer=observer,
+            draw=random.Random(self.seed),  # noqa: S311 - repeatable on purpose
+        )
+
+    # -- what is there
+
+    def item(self, key: Mapping[str, Any]) -> RunItem | None:
+        """Return a run item by its low-level key with its long texts as they are now."""
+        if self._fast is not None:
+            found = [one for one in self._fast.items(self.settings.table) if key.items() <= one.items()]
+            return self._whole(found[0]) if found else None
+        answer = self.dynamodb.get_item(TableName=self.settings.table, Key=key, ConsistentRead=True)
+        return self._whole(answer["Item"]) if "Item" in answer else None
+
+    def _whole(self, found: Any) -> RunItem:
+        item = self.store.whole(found)
+        if item.outbox is None:
+            return item
+        return item._replace(outbox=Outbox(item.outbox.request_id, item.outbox.committed_at, item.outbox.sends))
+
+    def items(self) -> Items:
+        """Return the user's tables with each item's attributes and the items themselves in one order."""
+        return {
+            table: tuple(sorted((plain(from_item(raw)) for raw in self._scan(table)), key=_order))
+            for table in sorted(self.provisioner.tables)
+        }
+
+    def run_items(self) -> list[Any]:
+        """Return all items of flowguard's table in low-level form."""
+        return self._scan(self.settings.table)
+
+    def _scan(self, table: str) -> list[Any]:
+        if self._fast is not None:
+            return self._fast.items(table)
+        pages = self.dynamodb.get_paginator("scan").paginate(TableName=table)
+        return [item for page in pages for item in page["Items"]]
+
+
+def _settings(offload_above: int | None) -> Settings:
+    """Build the settings with a bucket only where something is to go there.
+
+    Raises SettingsError for an ``offload_above`` that is not valid.
+    """
+    said: dict[str, Any] = {"scheduler_role": f"arn:aws:iam::{ACCOUNT_ID}:role/scheduler"}
+    if offload_above is not None:
+        said |= {"bucket": BUCKET, "offload_above": offload_above}
+    try:
+        return Settings.model_validate(said)
+    except ValidationError as error:
+        raise SettingsError("offload_above", error.errors(include_url=False)[0]["msg"]) from None
+
+
+def _made(engine: EngineFor, clock: Clock) -> Engine:
+    made: object = engine(clock)
+    if not isinstance(made, Engine):
+        raise SettingsError("engine", f"{engine!r} makes {made!r}, which is no engine; give in_memory or on_moto")
+    return made
+
+
+def _order(item: Mapping[str, Any]) -> str:
+    return repr(sorted(item.items()))

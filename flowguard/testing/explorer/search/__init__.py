@@ -1,0 +1,1 @@
+"""The search: which schedules are run, in what order, and how a found one is made shorter."""

@@ -1,0 +1,176 @@
+"""The search for violations.
+
+It runs undisturbed orders first, then every single fault, then pairs, then random walks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from flowguard.testing.explorer.checks.equivalence import End, Free, end_of, nearest
+from flowguard.testing.explorer.checks.failures import failed_by_right
+from flowguard.testing.explorer.checks.invariants import Invariant, broken
+from flowguard.testing.explorer.checks.problem import Problem
+from flowguard.testing.explorer.checks.standing import Standing
+from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.schedule import RAISED, FaultKind, Schedule
+from flowguard.testing.explorer.report.diagnosis import Effects, diagnose, effects
+from flowguard.testing.explorer.report.findings import Report, Violation
+from flowguard.testing.explorer.report.lanes import lanes
+from flowguard.testing.explorer.report.lines import called, struck, timeline
+from flowguard.testing.explorer.run.driver import run
+from flowguard.testing.explorer.run.sandbox import Sandbox
+from flowguard.testing.explorer.search.next_schedules import SearchBudget, choices_in, follow_ups, planned, reorderings
+from flowguard.testing.explorer.search.shrink import shrunk
+
+__all__ = ["Search", "SearchBudget"]
+
+MOST_ORDERS: Final = 200
+Group = tuple[str, str, str]
+"""Problems that are one: the rule, what it is about, and the line to change."""
+
+
+class Search:
+    """A search that runs schedules and remembers of each no more than what it adds."""
+
+    def __init__(self, sandbox: Sandbox, invariants: Sequence[Invariant], free: Free) -> None:
+        self._sandbox = sandbox
+        self._invariants = tuple(invariants)
+        self._free = free
+        self._ends: dict[str, list[Problem]] = {}
+        self._distinct: set[str] = set()
+        self._references: dict[str, End] = {}
+        self._undisturbed: list[Effects] = []
+        self._coverage: dict[str, set[FaultKind]] = {}
+        self._found: dict[Group, Violation] = {}
+        self._schedules = 0
+        self._orders = 0
+
+    # -- one schedule
+
+    def references(self) -> History:
+        """Run every undisturbed order of deliveries up to a bound and record what the end may be.
+
+        Returns the first order's history.
+        """
+        first = self._run(Schedule())
+        ahead = [Schedule()]
+        while ahead and self._orders < MOST_ORDERS:
+            schedule = ahead.pop()
+            history = self._run(schedule) if schedule.choices else first
+            self._orders += 1
+            end = end_of(history, self._sandbox.keys, self._free)
+            self._references[end.digest] = end
+            self._undisturbed.append(effects(history))
+            ahead += [schedule.and_then(choice) for choice in reorderings(history)]
+        return first
+
+    def check(self, schedule: Schedule) -> tuple[History, dict[Group, Violation]]:
+        """Run a schedule and return its history with what is wrong after it."""
+        history = self._run(schedule)
+        found: dict[Group, Violation] = {}
+        for problem in self._problems(history):
+            likely = diagnose(history, self._undisturbed, problem)
+            group = (problem.rule, problem.where, str(likely.site))
+            if group in found:
+                found[group] = replace(found[group], problems=(*found[group].problems, problem))
+                continue
+            found[group] = Violation(schedule.id, (problem,), likely.site, likely.text, struck(history), ())
+        return history, found
+
+    def _run(self, schedule: Schedule) -> History:
+        self._schedules += 1
+        history = run(self._sandbox, schedule)
+        self._cover(history)
+        return history
+
+    def _cover(self, history: History) -> None:
+        of_record = {one.record: one.stage for one in history.deliveries if one.stage}
+        stages = {one.worker: of_record.get(one.record) for one in history.deliveries}
+        for made in history.calls:
+            met = self._coverage.setdefault(f"{stages[made.worker] or '?'}: {called(made)}", set())
+            met |= {*made.held, *([made.fault] if made.fault is not None else ())}
+
+    def _problems(self, history: History) -> list[Problem]:
+        found = list(broken(history, self._sandbox.flows, self._invariants))
+        end = end_of(history, self._sandbox.keys, self._free)
+        if end.digest not in self._ends:
+            self._ends[end.digest] = [] if end.digest in self._references else nearest(end, self._references.values())
+        differ = self._ends[end.digest]
+        if differ and Standing.of(history, self._sandbox.flows).ends_elsewhere(history):
+            return found
+        if differ and _may_fail(history) and (_has_failed(differ) or failed_by_right(history)):
+            return found
+        self._distinct.add(end.digest)
+        return found + differ
+
+    # -- all of them
+
+    def all(self, budget: SearchBudget) -> Report:
+        first = self.references()
+        seconds: list[Schedule] = []
+        for schedule, at_once in self._schedules_of(first, seconds, budget):
+            history = self._try(schedule)
+            if len(self._found) >= budget.most:
+                break
+            at_once += [schedule.and_then(choice) for choice in follow_ups(history, self._sandbox.flows)]
+            if len(schedule.choices) == 1 or (
+                len(schedule.choices) == 2 and schedule.choices[-1].kind is FaultKind.REDRIVEN
+            ):
+                seconds += [schedule.and_then(choice) for choice in choices_in(history, after=schedule.choices[-1])]
+        return self.report(first, pairs_left=max(0, len(seconds) - budget.bound))
+
+    def report(self, first: History, pairs_left: int = 0) -> Report:
+        """Return what has been found so far."""
+        return Report(
+            flows=self._sandbox.names,
+            schedules=self._schedules,
+            orders=self._orders,
+            ends=len(self._distinct),
+            pairs_left=pairs_left,
+            coverage={name: "".join(sorted(kinds)) for name, kinds in sorted(self._coverage.items())},
+            violations=tuple(self._found.values()),
+            undisturbed=lanes(first),
+        )
+
+    @staticmethod
+    def _schedules_of(
+        first: History, seconds: Sequence[Schedule], budget: SearchBudget
+    ) -> Iterator[tuple[Schedule, list[Schedule]]]:
+        """Yield each schedule with a list. What is put into the list is tried next.
+
+        ``seconds`` grows while the single faults are tried.
+        """
+        for schedule in planned(first, seconds, budget):
+            ahead = [schedule]
+            while ahead:
+                yield ahead.pop(0), ahead
+
+    def _try(self, schedule: Schedule) -> History:
+        history, found = self.check(schedule)
+        for group, violation in found.items():
+            known, times = self._found.get(group), 0
+            if known is not None:
+                times = known.times
+            if known is None or len(schedule.choices) < len(Schedule.parse(known.schedule).choices):
+                known = self._shortest(group, schedule, violation)
+            self._found[group] = replace(known, times=times + 1)
+        return history
+
+    def _shortest(self, group: Group, schedule: Schedule, violation: Violation) -> Violation:
+        shorter = shrunk(schedule, lambda one: group in self.check(one)[1])
+        history, found = self.check(shorter)
+        return replace(found.get(group, violation), timeline=timeline(history), lanes=lanes(history))
+
+
+def _has_failed(differ: Sequence[Problem]) -> bool:
+    """Answer whether a run failed that does not fail undisturbed."""
+    return any(problem.rule == "I14" for problem in differ)
+
+
+def _may_fail(history: History) -> bool:
+    """Answer whether a run may have failed by right: user code met an error or SQS gave a record up."""
+    told = any(made.fault in RAISED and made.site.is_users for made in history.calls)
+    return told or any(delivery.from_dlq for delivery in history.deliveries)

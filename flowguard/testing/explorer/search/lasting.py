@@ -1,0 +1,70 @@
+"""The refusals that never end and are tried.
+
+There is one for each kind of destination, table and text that a run meets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from flowguard.sim.sends import SENDING, Posted
+from flowguard.testing.explorer.record.history import CallRecord, History
+from flowguard.testing.explorer.record.refusal import can_be_denied
+from flowguard.testing.explorer.record.schedule import DENIED, Choice, FaultKind
+from flowguard.wire.message import FLOW_STAGE
+
+_What: TypeAlias = tuple[str, ...]
+"""What is refused, and in which role it is met."""
+
+
+def lasting(history: History) -> Iterator[Choice]:
+    """Yield each such refusal once at the first call of flowguard's own that meets it.
+
+    A call of user code that is refused is a stage that fails.
+    """
+    seen: set[_What] = set()
+    for made in history.calls:
+        if made.site.is_users:
+            continue
+        for what, more in _met(history, made):
+            if what not in seen:
+                seen.add(what)
+                yield Choice(made.number, FaultKind.REFUSED, more)
+
+
+def lasting_for_letters(history: History) -> Iterator[Choice]:
+    """Yield a refusal by the dead letters' own queue where another refusal led to the first of them."""
+    for one in history.posted:
+        if (one.is_letter or one.is_unsent) and one.call:
+            yield Choice(one.call, FaultKind.REFUSED)
+            return
+
+
+def _met(history: History, made: CallRecord) -> Iterator[tuple[_What, int]]:
+    """Yield what a call needs with what the choice says behind the hyphen."""
+    if made.service == "dynamodb":
+        run_table, *others = made.target.split(", ")
+        yield (made.service, run_table, str(made.site)), 0
+        yield from (((made.service, table), place) for place, table in enumerate(others, 1))
+    elif made.service == "s3" and made.operation == "PutObject":
+        yield (made.service, _stage(history, made), made.key.rpartition("-")[2]), 0
+    elif made.operation in SENDING:
+        for role in sorted({_role(one) for one in history.posted if one.call == made.number}):
+            yield (made.service, made.target, role), 0
+        if can_be_denied(made.service):
+            yield (made.service, "denied"), DENIED
+
+
+def _stage(history: History, made: CallRecord) -> str:
+    """Return the stage whose worker makes the call."""
+    return history.deliveries[made.worker - 1].stage or ""
+
+
+def _role(message: Posted) -> str:
+    """Return what a message is to its run."""
+    if message.is_letter or message.is_unsent:
+        return "dead letter"
+    if FLOW_STAGE not in message.attributes:
+        return "side message"
+    return "retry" if message.place.retry else "next hop" if message.place.hop > 1 else "start"

@@ -1,0 +1,146 @@
+"""The schedules to try next.
+
+They are every fault at every call and delivery of a history, pairs of faults and random walks.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from flowguard.flow import AnyFlow
+from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.redriven_letters import letters
+from flowguard.testing.explorer.record.schedule import (
+    AS_LATE_AS_CAN_BE,
+    DEATHS,
+    OF_DELIVERIES,
+    TWICE,
+    Choice,
+    FaultKind,
+    Schedule,
+)
+from flowguard.testing.explorer.run.expiry import MOST_LATE
+from flowguard.testing.explorer.run.fault_effects import LAST_RECEIVE, kinds_at, variants
+from flowguard.testing.explorer.search.lasting import lasting, lasting_for_letters
+
+TO_THE_END: Final = 999
+"""Calls that others make before a worker which is held up goes on: all there are."""
+
+INTERLEAVED: Final = (0, 1, 2, 3, 4, TO_THE_END)
+WALKED: Final = tuple(
+    kind for kind in FaultKind if kind not in {FaultKind.REORDERED, FaultKind.REDRIVEN, FaultKind.REFUSED}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchBudget:
+    """How many schedules are tried.
+
+    ``bound`` is how many schedules of two faults are tried and ``walks`` how many of more. After ``most`` different
+    violations the search ends. ``for_good`` says that refusals which never end are tried, too.
+    """
+
+    bound: int
+    walks: int
+    seed: int
+    most: int
+    for_good: bool = True
+
+
+def planned(first: History, seconds: Sequence[Schedule], budget: SearchBudget) -> Iterator[Schedule]:
+    """Yield all schedules in the order in which they are tried. ``seconds`` may grow during the single faults."""
+    yield Schedule()
+    yield from (Schedule((choice,)) for choice in choices_in(first))
+    yield from (Schedule((choice,)) for choice in lasting(first) if budget.for_good)
+    yield from _spread(seconds, budget.bound)
+    yield from _walks(first, budget)
+
+
+def reorderings(history: History) -> Iterator[Choice]:
+    last = max((choice.at for choice in history.schedule.choices), default=0)
+    for number, delivery in enumerate(history.deliveries, 1):
+        if number > last:
+            yield from (Choice(number, FaultKind.REORDERED, more) for more in range(1, delivery.others + 1))
+
+
+def choices_in(history: History, *, after: Choice | None = None) -> Iterator[Choice]:
+    """Yield every fault at every call and delivery that is later than ``after``.
+
+    A second fault has one variant.
+    """
+    firsts = {delivery.calls[0] for delivery in history.deliveries if delivery.calls}
+    from_dlq = {delivery.worker for delivery in history.deliveries if delivery.from_dlq}
+    for made in history.calls[_beyond(history, after) :]:
+        for kind in kinds_at(made, first=made.number in firsts):
+            found = variants(kind, made, from_dlq=made.worker in from_dlq, interleaved=INTERLEAVED)
+            yield from (Choice(made.number, kind, more) for more in (found if after is None else found[:1]))
+    if after is None:
+        for number in range(1, len(history.deliveries) + 1):
+            yield from (Choice(number, FaultKind.DUPLICATED, more) for more in (0, 1, AS_LATE_AS_CAN_BE))
+
+
+def _beyond(history: History, after: Choice | None) -> int:
+    if after is None or after.kind in OF_DELIVERIES:
+        return 0
+    return history.redriven[-1].after_call if after.kind is FaultKind.REDRIVEN and history.redriven else after.at
+
+
+def follow_ups(history: History, flows: Sequence[AnyFlow]) -> Iterator[Choice]:
+    """Yield what is always tried after a schedule, beyond the bound too.
+
+    Each dead letter is sent back. Where nothing else went wrong than that SQS gave a record up, it is also sent back
+    twice at once, and once more later. A copy of what arrived late arrives as late again. Where something is refused
+    for good the dead letters' queue refuses, too.
+    """
+    choices = history.schedule.choices
+    redrives = [choice for choice in choices if choice.kind is FaultKind.REDRIVEN]
+    is_plain = all(choice in redrives or _gives_up(choice) for choice in choices)
+    if not redrives:
+        for number, _ in enumerate(letters(history, flows), 1):
+            yield from (Choice(number, FaultKind.REDRIVEN, more) for more in ((0, TWICE) if is_plain else (0,)))
+    elif is_plain and len(redrives) == 1 and not redrives[0].more:
+        yield redrives[0]
+    if len(choices) == 1 and choices[0].kind is FaultKind.REFUSED:
+        yield from lasting_for_letters(history)
+    if len(choices) == 1 and choices[0].more == AS_LATE_AS_CAN_BE and choices[0].kind is FaultKind.DUPLICATED:
+        yield from (Choice(number, FaultKind.DUPLICATED, AS_LATE_AS_CAN_BE) for number in _after_the_copy(history))
+
+
+def _gives_up(choice: Choice) -> bool:
+    return choice.kind in DEATHS and choice.more == LAST_RECEIVE
+
+
+def _after_the_copy(history: History) -> list[int]:
+    """Return the deliveries since the late copy without the copy itself."""
+    copies = [place for place, one in enumerate(history.deliveries) if one.record in history.copies]
+    return list(range(copies[0] + 2, len(history.deliveries) + 1)) if copies else []
+
+
+def _spread(schedules: Sequence[Schedule], bound: int) -> Sequence[Schedule]:
+    """Select all schedules, or as many as the bound allows at even distances."""
+    if len(schedules) <= bound:
+        return schedules
+    return [schedules[place * len(schedules) // bound] for place in range(bound)]
+
+
+def _walks(first: History, budget: SearchBudget) -> Iterator[Schedule]:
+    draw = random.Random(budget.seed)  # noqa: S311 - repeatable on purpose
+    calls, deliveries = len(first.calls), len(first.deliveries)
+    for _ in range(budget.walks):
+        choices: list[Choice] = []
+        for _ in range(draw.randint(2, 5)):
+            kind = draw.choice(WALKED)
+            at = draw.randint(1, 2 * (deliveries if kind is FaultKind.DUPLICATED else calls))
+            choices.append(Choice(at, kind, draw.choice(_WALKED_VARIANTS.get(kind, (0,)))))
+        late = [one for one in choices if one.kind is FaultKind.DUPLICATED and one.more == AS_LATE_AS_CAN_BE]
+        yield Schedule(tuple(sorted(one for one in choices if one not in late[MOST_LATE:])))
+
+
+_WALKED_VARIANTS: Final = {
+    FaultKind.HELD_UP: INTERLEAVED,
+    FaultKind.DUPLICATED: (0, 1, AS_LATE_AS_CAN_BE),
+    FaultKind.PARTIAL: (1, 2),
+}

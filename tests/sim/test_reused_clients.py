@@ -1,0 +1,31 @@
+"""A client is made once, and only within the block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from flowguard.sim.reused_clients import SameClients
+
+
+def client(service: Any, **options: Any) -> Any:
+    return boto3.client(service, region_name="us-east-1", **options)
+
+
+def test_a_client_of_a_block_is_that_of_the_next() -> None:
+    same = SameClients()
+    with same.kept():
+        first, other = client("sqs"), client("sns")
+        assert client("sqs") is first
+    with same.kept():
+        assert client("sqs") is first
+        assert client("sns") is other
+        assert client("sqs", endpoint_url="http://127.0.0.1:1") is not first
+    assert client("sqs") is not first
+
+
+def test_what_cannot_be_compared_is_made_anew() -> None:
+    with SameClients().kept():
+        assert client("sqs", config=Config()) is not client("sqs", config=Config())

@@ -1,0 +1,44 @@
+"""Whose line it is that makes a call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowguard.testing.explorer.record.site import Site, calling_site
+
+LIBRARY = "/venv/lib/python3.11/site-packages/tool/store.py"
+BOTO = "/venv/lib/python3.11/site-packages/botocore/client.py"
+MINE = "/app/handler.py"
+
+
+def outermost(call: Any) -> Site:
+    found: Site = call()
+    return found
+
+
+def called_through(*files: str) -> Site:
+    """The site of a call whose frames are in these files, the outermost first."""
+    call: Any = None
+    for file in reversed(files):
+        source = "def ask():\n    return call()" if call else "def ask():\n    return calling_site(until='outermost')"
+        names: dict[str, Any] = {"call": call, "calling_site": calling_site}
+        exec(compile(source, file, "exec"), names)  # noqa: S102 - the files are not there
+        call = names["ask"]
+    return outermost(call)
+
+
+@pytest.mark.parametrize(
+    ("files", "site"),
+    [
+        ((MINE, BOTO), Site(MINE, 2, "ask")),
+        ((MINE, LIBRARY, BOTO), Site(MINE, 2, "ask", by_library=True)),
+        ((MINE, LIBRARY, MINE, BOTO), Site(MINE, 2, "ask")),
+        ((LIBRARY, BOTO), Site(LIBRARY, 2, "ask")),
+        ((BOTO,), Site("", 0, "flowguard")),
+    ],
+    ids=["my own", "a library's for me", "mine for a library", "all is installed", "nobody's"],
+)
+def test_a_call_is_the_innermost_line_that_is_not_installed(files: tuple[str, ...], site: Site) -> None:
+    assert called_through(*files) == site

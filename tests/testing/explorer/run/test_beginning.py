@@ -1,0 +1,114 @@
+"""Items that lie in the tables at the beginning: there in each schedule, and taken for given."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from flowguard.errors import SettingsError
+from flowguard.testing import sqs_event
+from flowguard.testing.explorer import EngineFor, PlainFunction, View, explore, in_memory, on_moto, replay
+from flowguard.testing.explorer.run.beginning import items_of, read_items
+from tests.testing.explorer import handlers, seeded
+
+ORDER = seeded.Order(order_id="o1", amount=3)
+TABLES = {"prices": "sku", "stock": "sku", "bills": "order_id"}
+ITEMS = {"prices": [{"sku": "tea", "price": 4.5}], "stock": [{"sku": "tea", "left": 10}, {"sku": "jam", "left": 1}]}
+SELL = seeded.flow_of(seeded.Sell)
+LEAKY = seeded.flow_of(seeded.SellByHand)
+
+
+def left(view: View) -> None:
+    """What is there in each schedule, and what it becomes, once."""
+    assert view.table("prices") == ({"sku": "tea", "price": Decimal("4.5")},)
+    assert view.item("stock", sku="jam") == {"sku": "jam", "left": 1}
+    tea, bill = view.item("stock", sku="tea"), view.item("bills", order_id="o1")
+    assert tea is not None
+    assert (tea["left"], bill and bill["total"]) in {(10, None), (7, Decimal("13.5"))}
+
+
+def test_they_are_there_again_in_each_schedule() -> None:
+    report = explore(SELL, [ORDER], tables=TABLES, items=ITEMS, invariants=[left], bound=0, walks=0)
+    assert report.ok, str(report)
+    assert report.schedules > 30
+
+
+@pytest.mark.parametrize("engine", [in_memory, on_moto])
+def test_what_a_schedule_makes_of_them_is_compared(engine: EngineFor) -> None:
+    trace = replay(LEAKY, [ORDER], "a3", tables=TABLES, items=ITEMS, engine=engine)
+    (found,) = trace.violations
+    assert [(one.where, one.text, one.expected, one.found) for one in found.problems] == [
+        ("stock", "sku tea: left", 7, 4)
+    ]
+    assert found.site is not None
+    assert found.site.line == seeded.guilty_line("SellByHand")
+    assert not any("PutItem" in line for line in trace.timeline), "what lies there is no call of anybody"
+
+
+def test_a_plain_function_finds_them_too() -> None:
+    event: Any = sqs_event("orders", {"order_id": "o1", "amount": 3})
+    function = PlainFunction("orders", handlers.add)
+    seen: list[Any] = []
+
+    def note(view: View) -> None:
+        seen.append(view.item("totals", day="monday"))
+
+    items = {"totals": [{"day": "monday", "amount": 10}]}
+    replay(function, [event], "none", items=items, invariants=[note])
+    assert seen == [{"day": "monday", "amount": 13}]
+
+
+def test_they_are_as_boto3_takes_them() -> None:
+    item = {"sku": "tea", "price": 4, "weight": Decimal("0.1"), "rate": 0.1, "kinds": {"a"}, "of": [{"b": None}, True]}
+    assert read_items({"prices": [item]}, TABLES) == [
+        (
+            "prices",
+            {
+                "sku": {"S": "tea"},
+                "price": {"N": "4"},
+                "weight": {"N": "0.1"},
+                "rate": {"N": "0.1"},
+                "kinds": {"SS": ["a"]},
+                "of": {"L": [{"M": {"b": {"NULL": True}}}, {"BOOL": True}]},
+            },
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("items", "problem"),
+    [
+        ([], "[] names no tables; list what lies in each table: items={"),
+        ({"prices": {"sku": "tea"}}, "prices has {'sku': 'tea'}; list what lies"),
+        ({"prices": "tea"}, "prices has 'tea'; list what lies"),
+        ({"prices": ["tea"]}, "item 1 of prices is 'tea'; list what lies"),
+        ({"others": []}, "the hash key of the table others is not known; say tables={\"others\": …}, or"),
+        ({"prices": [{"price": 4}]}, "item 1 of prices needs a 'sku', a text that is not empty: "),
+        ({"prices": [{"sku": 4}]}, "it has 4"),
+        ({"prices": [{"sku": ""}]}, "it has ''"),
+        ({"prices": [{"sku": "tea"}, {"sku": "tea"}]}, "item 2 of prices has the same sku 'tea' as item 1"),
+        ({"prices": [{"sku": "tea", "price": object}]}, "item 1 of prices has price=<class 'object'>, which "),
+        ({"prices": [{"sku": "tea", "price": float("nan")}]}, "has price=nan, which DynamoDB cannot hold: "),
+        ({"prices": [{"sku": "tea", "price": 10**40 + 1}]}, "has price=1000"),
+        ({"prices": [{"sku": "tea", "text": "x" * 500_000}]}, "DynamoDB refuses number 1, of prices: "),
+    ],
+)  # fmt: skip
+def test_what_no_table_can_hold_is_refused(items: Any, problem: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        explore(SELL, [ORDER], tables=TABLES, items=items, bound=0, walks=0)
+    assert raised.value.setting == "items"
+    assert problem in raised.value.problem
+
+
+def test_modules_say_them_and_the_same_item_once() -> None:
+    first, second, third = (ModuleType(name) for name in ("first", "second", "third"))
+    first.ITEMS = ITEMS  # type: ignore[attr-defined] # as a flow's module has it
+    second.ITEMS = {"prices": [*ITEMS["prices"], {"sku": "jam", "price": 3}]}  # type: ignore[attr-defined] # likewise
+    assert items_of([first, second, third]) == {**ITEMS, "prices": [*ITEMS["prices"], {"sku": "jam", "price": 3}]}
+    assert ITEMS["prices"] == [{"sku": "tea", "price": 4.5}]
+    third.ITEMS = {"prices": {"sku": "tea"}}  # type: ignore[attr-defined] # likewise
+    with pytest.raises(SettingsError, match="list what lies"):
+        items_of([third])
