@@ -48,7 +48,7 @@ class Charge:
 
 class Gateway(Protocol):
     def charge(self, charge: Charge) -> str:
-        """The authorization. Raises the errors above."""
+        """Return the id of the authorization. Raises the errors above."""
         ...
 
 
@@ -74,5 +74,5 @@ class RecordedGateway:
 
 
 def gateway_for(payment: PaymentRequested, attempt: int) -> Gateway:
-    """The gateway that charges this payment, at this attempt."""
+    """Return the gateway that charges this payment at this attempt."""
     return RecordedGateway(payment.gateway_script, attempt)
