@@ -35,7 +35,8 @@ class FlowClient:
     """Sends the requests that start flows.
 
     They go to the queue, topic or function that the flow's first stage reads from. ``signer`` is the functions' own
-    where messages are signed (``services.signer``).
+    where messages are signed (``services.signer``). ``clock`` and ``ids`` say when requests are made and how they are
+    named; a test hands in its own.
     """
 
     def __init__(

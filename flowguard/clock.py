@@ -26,7 +26,9 @@ class ManualClock:
         self._now = now
 
     def now(self) -> int:
+        """Return the time in ms since 1970."""
         return self._now
 
     def advance(self, *, seconds: float = 0, ms: int = 0) -> None:
+        """Move the clock by ``seconds`` and ``ms`` together."""
         self._now += int(seconds * 1000) + ms

@@ -20,6 +20,7 @@ class Queue:
 
     @property
     def fifo(self) -> bool:
+        """Return whether it is a FIFO queue."""
         return self.name.endswith(".fifo")
 
     def __str__(self) -> str:
@@ -34,6 +35,7 @@ class Topic:
 
     @property
     def fifo(self) -> bool:
+        """Return whether it is a FIFO topic."""
         return self.arn.endswith(".fifo")
 
     def __str__(self) -> str:

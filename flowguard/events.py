@@ -141,6 +141,7 @@ class Tally:
         self.events.append(event)
 
     def count(self, *events: EventType) -> int:
+        """Return how many events of these types there were."""
         return sum(event.type in events for event in self.events)
 
 

@@ -37,6 +37,7 @@ LONGEST_OBJECT_ID: Final = LONGEST_NAME
 class Flow:
     """Subclass it and list the stages; the first one is where requests enter.
 
+    ``name``          the flow's name; it travels in messages and names the queues that are not given
     ``object_id``     the field of the first stage's payload that names the business object (dots reach inside:
                       ``"cart.id"``), or ``PER_REQUEST``
     ``on_conflict``   SUPERSEDE (default) or IGNORE
@@ -153,9 +154,10 @@ class Flow:
     ) -> tuple[Message, Destination]:
         """Build the message that starts a run, with its destination. ``requested_at`` is ms since 1970.
 
-        ``object_id`` is for a payload that does not name its object. Raises :class:`RunFailed` for what the flow's
-        own functions would refuse: another object than the payload's, an id that cannot travel, and unless the message
-        will be ``signed``, a ``reply_to`` that the flow does not list.
+        ``request_id`` names the run. ``reply_to`` is notified of its end. ``object_id`` is for a payload that does not
+        name its object. Raises :class:`RunFailed` for what the flow's own functions would refuse: another object than
+        the payload's, an id that cannot travel, and unless the message will be ``signed``, a ``reply_to`` that the flow
+        does not list.
         """
         entry = cls.entry()
         if not isinstance(payload, entry.payload):

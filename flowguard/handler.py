@@ -35,7 +35,10 @@ class LambdaBudget:
 
 
 class LambdaHandler:
-    """Called by Lambda with an event and a context. Made by :func:`lambda_handler` or :func:`dlq_handler`."""
+    """Called by Lambda with an event and a context. Made by :func:`lambda_handler` or :func:`dlq_handler`.
+
+    ``from_dlq`` says that its records come from the dead-letter queue of SQS.
+    """
 
     def __init__(self, routes: Routes, services: Services | None = None, *, from_dlq: bool = False) -> None:
         self.routes = routes

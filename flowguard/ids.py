@@ -53,4 +53,5 @@ class SeededIds:
         self._random = random.Random(seed)  # noqa: S311 - repeatable on purpose, protects nothing
 
     def new(self) -> str:
+        """Return the next id of the sequence."""
         return f"{self._random.getrandbits(128):032x}"

@@ -31,6 +31,7 @@ class Fixed(NamedTuple):
     delay: float = 10
 
     def seconds(self, retry: int) -> float:
+        """Return the delay before retry number ``retry``."""
         return self.delay
 
 
@@ -41,6 +42,7 @@ class Linear(NamedTuple):
     step: float = 10
 
     def seconds(self, retry: int) -> float:
+        """Return the delay before retry number ``retry``."""
         return self.first + self.step * (retry - 1)
 
 
@@ -51,6 +53,7 @@ class Exponential(NamedTuple):
     factor: float = 3
 
     def seconds(self, retry: int) -> float:
+        """Return the delay before retry number ``retry``."""
         return float(self.first * self.factor ** (retry - 1))
 
 

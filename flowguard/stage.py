@@ -30,9 +30,10 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     name, a stage class, or several). ``inbox`` is where the stage's messages arrive, a queue's name or a destination;
     without one it is the flow's. ``timeout`` is how long one message may take: with less time left than that, an
     invocation begins no further message, and it is the lease where no Lambda says how long it has (else 30 s).
+    ``retry`` says when a failed message is tried again: a :class:`RetryPolicy`.
 
     What several stages share can be in a base class of yours: one without a name, which leaves a type open or says
-    ``abstract=True``. All but the name is inherited from it.
+    ``abstract=True``. All but the name is inherited from it. ``abstract`` itself is not.
     """
 
     name: ClassVar[str]

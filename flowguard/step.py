@@ -73,10 +73,12 @@ class Step(Generic[StateT]):
 
     @property
     def request_id(self) -> RequestId:
+        """Return the id of the run. It is the same in every hop, retry and redrive."""
         return self._message.request_id
 
     @property
     def object_id(self) -> ObjectId:
+        """Return the id of the business object that the run is for."""
         return self._message.object_id
 
     @property
@@ -86,6 +88,7 @@ class Step(Generic[StateT]):
 
     @property
     def hop(self) -> int:
+        """Return the number of this hop in its run. The first is 1."""
         return self._message.hop
 
     @property
@@ -115,8 +118,8 @@ class Step(Generic[StateT]):
     ) -> None:
         """Record an item to be written with the commit, or not at all.
 
-        ``condition`` is a DynamoDB condition expression with its ``#names`` and ``:values``; if it does not hold, the
-        whole commit is refused (:class:`flowguard.errors.ConditionFailed`).
+        ``condition`` is a DynamoDB condition expression with its ``names`` (``#…``) and ``values`` (``:…``); if it
+        does not hold, the whole commit is refused (:class:`flowguard.errors.ConditionFailed`).
         """
         row = item.model_dump(by_alias=True) if isinstance(item, BaseModel) else dict(item)
         self._write(Put(table, row, _condition(condition, names, values)))
@@ -133,7 +136,7 @@ class Step(Generic[StateT]):
     ) -> None:
         """Record an update expression. ``ADD total :n`` is applied exactly once, however often the stage runs.
 
-        ``names`` and ``values`` serve both the change and the condition.
+        ``names`` and ``values`` serve both the change and the ``condition``.
         """
         both = Condition(change, names or {}, values or {})
         self._write(Update(table, dict(key), both, Condition(condition) if condition else None))
@@ -147,7 +150,10 @@ class Step(Generic[StateT]):
         names: Mapping[str, str] | None = None,
         values: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record that the item under ``key`` is to be removed."""
+        """Record that the item under ``key`` is to be removed.
+
+        ``condition``, ``names`` and ``values`` are as in :meth:`put`.
+        """
         self._write(Delete(table, dict(key), _condition(condition, names, values)))
 
     def _write(self, write: Write) -> None:
@@ -169,7 +175,8 @@ class Step(Generic[StateT]):
         """Record a message that is sent after the commit. ``to`` is a queue (or its bare name), topic, function or bus.
 
         It carries an id of its own as ``uniquerequestid``, the same for every copy, so that the receiver can drop
-        copies. ``delay`` is in whole seconds, for queues. ``group`` is the message group, for FIFO.
+        copies. ``attributes`` are further message attributes. ``delay`` is in whole seconds, for queues. ``group`` is
+        the message group, for FIFO.
         """
         where = destination(to)
         if delay:
@@ -197,7 +204,7 @@ class Step(Generic[StateT]):
     ) -> None:
         """Record the request that starts another flow. Its request id is the same however often it is sent.
 
-        ``object_id`` is for a payload that does not name its object.
+        ``object_id`` is for a payload that does not name its object. ``reply_to`` is notified of that run's end.
         """
         message, inbox = flow.request(
             payload,

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 
 class EmbeddedAWS:
-    """A whole AWS for one block. Equal seeds and equal calls give equal ids: message ids, receipts, subscriptions.
+    """A whole AWS for one block. It is in the region ``region``.
 
-    There can be one at a time in a process, for moto keeps its state in the process. What AWS documents as too large
-    or malformed is refused as AWS refuses it; ``refusing`` makes destinations refuse for good:
-    ``aws.refusing.deny("sqs:emails")``.
+    An equal ``seed`` and equal calls give equal ids: message ids, receipts, subscriptions. There can be one at a time
+    in a process, for moto keeps its state in the process. What AWS documents as too large or malformed is refused as
+    AWS refuses it; ``refusing`` makes destinations refuse for good: ``aws.refusing.deny("sqs:emails")``.
     """
 
     _open = threading.Lock()
@@ -102,6 +102,7 @@ class EmbeddedAWS:
         return self.client("sqs").create_queue(QueueName=name, Attributes=given)["QueueUrl"]
 
     def queue_arn(self, queue_url: str) -> str:
+        """Return the ARN of the queue at this URL."""
         answer = self.client("sqs").get_queue_attributes(QueueUrl=queue_url, AttributeNames=["QueueArn"])
         return answer["Attributes"]["QueueArn"]
 

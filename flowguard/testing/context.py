@@ -8,7 +8,10 @@ from flowguard.clock import Clock, ManualClock
 
 
 class FakeContext:
-    """A context that has what Lambda's has. Its remaining time shrinks as the clock is advanced."""
+    """A context that has what Lambda's has. Its remaining time shrinks as ``clock`` is advanced.
+
+    ``timeout`` is how long the function may run. ``aws_request_id`` names the invocation.
+    """
 
     memory_limit_in_mb = "128"
     function_version = "$LATEST"
@@ -30,4 +33,5 @@ class FakeContext:
         self.log_stream_name = f"2026/01/01/[{self.function_version}]{aws_request_id.replace('-', '')}"
 
     def get_remaining_time_in_millis(self) -> int:
+        """Return the time that is left, ms. It is 0 once the time is over."""
         return max(0, self._ends_at - self._clock.now())

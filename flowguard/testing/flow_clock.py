@@ -23,7 +23,9 @@ class FlowClock(VirtualTime):
         return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=self.now())
 
     def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
-        """Move the clock forward. Raises ValueError for a time that is negative.
+        """Move the clock forward by ``days``, ``hours``, ``minutes`` and ``seconds`` together.
+
+        Raises ValueError for a time that is negative.
 
         What becomes due meanwhile is delivered by the next ``run()``, late as it then is.
         """

@@ -43,7 +43,8 @@ def sqs_event(
     """Make the event that a queue hands to its function.
 
     ``queue`` is a name or an ARN; ``sent_at`` is ms since 1970. A queue whose name ends in ``.fifo`` says a message
-    group, ``group``, as well.
+    group, ``group``, as well. ``attributes`` are message attributes. ``message_id`` is SQS's, made from the queue and
+    the payload by default. ``receive_count`` counts this delivery too.
     """
     body, arn = encode(payload), _arn("sqs", queue)
     own = message_id or _id(arn, body)
@@ -81,7 +82,11 @@ def sns_event(
     published_at: int = SENT_AT,
     subject: str | None = None,
 ) -> Event:
-    """Make the event that a topic hands to a function that subscribes to it. ``topic`` is a name or an ARN."""
+    """Make the event that a topic hands to a function that subscribes to it. ``topic`` is a name or an ARN.
+
+    ``published_at`` is ms since 1970. ``attributes`` are message attributes, ``subject`` is the notification's.
+    ``message_id`` is SNS's, made from the topic and the payload by default.
+    """
     arn = _arn("sns", topic)
     notification = {
         **_notification(arn, payload, attributes, message_id, published_at),
@@ -111,7 +116,8 @@ def sns_to_sqs_event(
 ) -> Event:
     """Make the event that a queue which subscribes to a topic hands to its function.
 
-    ``message_id`` is SNS's, the same in every queue. ``of_the_queue`` is what :func:`sqs_event` takes beside.
+    ``topic``, ``attributes``, ``published_at`` and ``subject`` are as in :func:`sns_event`. ``message_id`` is SNS's,
+    the same in every queue. ``of_the_queue`` is what :func:`sqs_event` takes beside.
     """
     arn = _arn("sns", topic)
     notification = {

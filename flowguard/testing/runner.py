@@ -69,9 +69,9 @@ class NoFlow(FlowguardError):
 class FlowRunner:
     """Runs flows in a test. Open it as a block, on an AWS and a clock that are open.
 
-    Queues, topics and tables are made when they are used. A flow that does not come to rest within ``most`` deliveries
-    is stopped. What a method cannot use it refuses with :class:`flowguard.errors.SettingsError`, and nothing has
-    changed.
+    Queues, topics and tables are made when they are used. Equal values of ``seed`` give equal ids and delays. A flow
+    that does not come to rest within ``most`` deliveries is stopped. What a method cannot use it refuses with
+    :class:`flowguard.errors.SettingsError`, and nothing has changed.
 
     ::
 
@@ -135,7 +135,10 @@ class FlowRunner:
         reply_to: Destination | str | None = None,
         attributes: Mapping[str, Attribute] | None = None,
     ) -> Started:
-        """Ask for a run, as :meth:`flowguard.FlowClient.start` does. The same ``request_id`` twice is one run."""
+        """Ask for a run, as :meth:`flowguard.FlowClient.start` does. The same ``request_id`` twice is one run.
+
+        ``object_id``, ``requested_at``, ``reply_to`` and ``attributes`` are those of that method.
+        """
         about: dict[str, Any] = {
             "object_id": object_id,
             "request_id": request_id,

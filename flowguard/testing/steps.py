@@ -30,11 +30,11 @@ def step_for(  # noqa: PLR0913 - everything but the stage has a default
     attributes: Mapping[str, Attribute] | None = None,
     clock: Clock | None = None,
 ) -> Step[StateT]:
-    """Build the step that the stage would get.
+    """Build the step that the stage would get in the run ``request_id`` of ``object_id``.
 
-    It has the state of a run that has just begun unless one is given. What the stage asks for is in the step's
-    ``writes``, ``sends`` and ``state``. ``requested_at`` has a time zone; it is the clock's time by default, and the
-    clock is one that stands still. ``attributes`` are those the flow carries.
+    It is attempt ``retry`` + 1 of hop ``hop``. It has the state of a run that has just begun unless one is given. What
+    the stage asks for is in the step's ``writes``, ``sends`` and ``state``. ``requested_at`` has a time zone; it is the
+    time of ``clock`` by default, and that is one that stands still. ``attributes`` are those the flow carries.
     """
     clock = ManualClock() if clock is None else clock
     message = Message(

@@ -49,8 +49,8 @@ class Snapshot:
 class MemoryAWS(EmbeddedAWS):
     """An :class:`EmbeddedAWS` without moto. It is faster by orders of magnitude, and has only what is built here.
 
-    Delays, visibility and retention go by ``clock``. Equal seeds, clocks and calls give equal ids and answers. What is
-    not there raises :class:`NotInMemory`; nothing goes over the network in any case.
+    Delays, visibility and retention go by ``clock``. An equal ``seed``, ``region``, clock and calls give equal ids and
+    answers. What is not there raises :class:`NotInMemory`; nothing goes over the network in any case.
     """
 
     def __init__(self, clock: Clock | None = None, *, seed: int = 0, region: str = REGION) -> None:
@@ -123,6 +123,7 @@ class MemoryAWS(EmbeddedAWS):
     # -- time travel
 
     def snapshot(self) -> Snapshot:
+        """Return everything as it is at this moment."""
         with self._lock:
             states = {name: service.state() for name, service in self._services.items()}
             return Snapshot(states, self._around.ids_drawn)

@@ -68,9 +68,11 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     ``TABLES`` goes without saying. ``items`` lie in them at the beginning of each schedule:
     ``{"prices": [{"sku": "tea", "price": 4}]}``. ``free`` says what may differ from the undisturbed end:
     ``{"orders": ["updated_at"]}``. Texts above ``offload_above`` bytes, as in :class:`flowguard.Settings`, go to S3;
-    none where it is not given. Without ``for_good`` no refusal that never ends is tried.
+    none where it is not given. Without ``for_good`` no refusal that never ends is tried. ``invariants`` are rules of
+    yours, called with the :class:`View` of each end. ``engine`` is :func:`in_memory` or :func:`on_moto`.
 
-    Equal arguments give equal reports. The search ends at ``most`` different violations. One at a time in a process.
+    Equal arguments give equal reports; another ``seed`` tries other schedules of more than two faults. The search ends
+    at ``most`` different violations. One at a time in a process.
     """
     sandbox = Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above)
     began = time.perf_counter()
@@ -94,7 +96,8 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
 ) -> Trace:
     """Run exactly one schedule by its id. Returns its time line as text and as data, and the violations after it.
 
-    Raises :class:`NoSuchSchedule`. Everything else is as for :func:`explore`.
+    Raises :class:`NoSuchSchedule`. ``tables``, ``items``, ``invariants``, ``free``, ``seed``, ``engine`` and
+    ``offload_above`` are as for :func:`explore`.
     """
     wanted = Schedule.parse(schedule)
     with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above) as sandbox:

@@ -31,6 +31,7 @@ class Violation:
 
     @property
     def rule(self) -> str:
+        """Return the name of the broken promise or invariant."""
         return self.problems[0].rule
 
 
@@ -54,6 +55,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
+        """Return whether nothing was found."""
         return not self.violations
 
     @property
@@ -69,6 +71,7 @@ class Report:
         return "\n".join(map(one_line, [*lines, *self.summary()]))
 
     def summary(self) -> list[str]:
+        """Return what was tried, as lines."""
         faults = sum(map(len, self.coverage.values()))
         left = f", {self.pairs_left} pairs beyond the bound" if self.pairs_left else ""
         return [
@@ -78,6 +81,7 @@ class Report:
         ]
 
     def as_json(self) -> dict[str, Any]:
+        """Return the report as ``flowguard explore --json`` prints it."""
         return {
             "flows": list(self.flows),
             "schedules": self.schedules,
@@ -102,6 +106,7 @@ class Trace:
 
     @property
     def ok(self) -> bool:
+        """Return whether nothing was found."""
         return not self.violations
 
     def __str__(self) -> str:

@@ -63,6 +63,7 @@ class PlainFunction:
 
     @property
     def name(self) -> str:
+        """Return the name of its queue, by which reports call it."""
         return self.queue
 
     @property
