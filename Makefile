@@ -14,6 +14,8 @@ ELASTICMQ := .engines/elasticmq/ready
 MINISTACK := .engines/ministack/ready
 ENGINES := $(DYNAMODB_LOCAL) $(ELASTICMQ) $(MINISTACK)
 
+unexport PYTHONDONTWRITEBYTECODE # each of the many processes would compile everything anew
+
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 

@@ -1,11 +1,13 @@
-"""What tests of several modules share: the engines."""
+"""What tests of several modules share: the engines, and botocore's tables."""
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
+import botocore.session
 import pytest
 
 from flowguard.sim.moto import EmbeddedAWS
@@ -13,6 +15,14 @@ from tests.engines.dynamodb_local import dynamodb_local
 from tests.engines.elasticmq import elasticmq
 from tests.engines.ministack import ministack
 from tests.engines.process import EngineMissing
+
+
+@pytest.fixture(scope="session", autouse=True)
+def service_models() -> Iterator[None]:
+    """Share what botocore reads of a service among all sessions: to parse it is most of what a new client costs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.session, "create_loader", functools.cache(botocore.session.create_loader))
+        yield
 
 
 @pytest.fixture

@@ -17,8 +17,10 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Claim
 from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
-from tests.aws.engines import on_moto
+from tests.aws.engines import on_memory
 from tests.aws.states import Meeting, meetings
+
+MEETINGS = tuple(meetings())
 
 
 def answer(store: DynamoDBStore, clients: Clients, meeting: Meeting) -> Verdict:
@@ -47,7 +49,7 @@ def decided(meeting: Meeting) -> Verdict:
 def test_the_database_and_the_decision_agree_in_every_small_state(clients: Clients) -> None:
     store = aws_store(Settings(), clients)
     seen: Counter[Verdict] = Counter()
-    for meeting in meetings():
+    for meeting in MEETINGS:
         expected = decided(meeting)
         assert answer(store, clients, meeting) is expected, meeting.says
         seen[expected] += 1
@@ -55,7 +57,7 @@ def test_the_database_and_the_decision_agree_in_every_small_state(clients: Clien
 
 
 def test_a_granted_claim_leaves_the_item_that_the_decision_foresees() -> None:
-    for meeting in meetings():
+    for meeting in MEETINGS:
         if decided(meeting) is Verdict.CLAIMED:
             before = read_item(meeting.item) if meeting.item else None
             after = taken(before, meeting.request)
@@ -103,14 +105,14 @@ MUTANTS = {
 
 
 @pytest.fixture(scope="module")
-def moto() -> Iterator[Clients]:
-    with on_moto() as clients:
+def memory() -> Iterator[Clients]:
+    with on_memory() as clients:
         yield clients
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_without_one_part_of_the_condition_some_state_is_answered_wrongly(
-    mutant: str, moto: Clients, monkeypatch: pytest.MonkeyPatch
+    mutant: str, memory: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part, instead = MUTANTS[mutant]
     first = {policy: text.replace(part, instead) for policy, text in expressions.FIRST_HOP.items()}
@@ -118,8 +120,8 @@ def test_without_one_part_of_the_condition_some_state_is_answered_wrongly(
     assert first != expressions.FIRST_HOP or later != expressions.LATER_HOP, "the mutant changes the expression"
     monkeypatch.setattr(expressions, "FIRST_HOP", first)
     monkeypatch.setattr(expressions, "LATER_HOP", later)
-    store = aws_store(Settings(), moto)
-    assert any(_claimed(store, moto, each) is not (decided(each) is Verdict.CLAIMED) for each in meetings())
+    store = aws_store(Settings(), memory)
+    assert any(_claimed(store, memory, each) is not (decided(each) is Verdict.CLAIMED) for each in MEETINGS)
 
 
 def _claimed(store: DynamoDBStore, clients: Clients, meeting: Meeting) -> bool:
