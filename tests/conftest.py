@@ -1,11 +1,14 @@
-"""What tests of several modules share: the engines, and botocore's tables."""
+"""What tests of several modules share: the engines, botocore's tables, and the reasons of those that take long."""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator
+import resource
+import time
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
+from typing import Final
 
 import botocore.session
 import pytest
@@ -59,3 +62,45 @@ def _or_skip(engine: AbstractContextManager[str]) -> Iterator[str]:
         if os.environ.get("CI"):
             raise
         pytest.skip(str(missing))
+
+
+# -- how long a test may take ------------------------------------------------------------------------------------------
+
+REASONED: Final = ("proof", "slow")
+"""The marks of a test that may take long; each gives the reason."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    about = "fail a test that takes more CPU than this and is marked neither as a proof nor as slow"
+    parser.addoption("--cpu-limit", type=float, metavar="SECONDS", help=about)
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Refuse a mark without its reason."""
+    bare = {item.nodeid for item in items for mark in _reasons(item) if not any(mark.args)}
+    if bare:
+        raise pytest.UsageError(f"say why it takes so long, as in slow('all characters'): {', '.join(sorted(bare))}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Judge the CPU of the test's own process and its children, which a loaded machine does not lengthen."""
+    began = _cpu_seconds()
+    outcome = yield
+    limit, spent = item.config.getoption("--cpu-limit"), _cpu_seconds() - began
+    if limit is not None and spent > limit and not _reasons(item):
+        pytest.fail(
+            f"took {spent:.1f} s of CPU, more than {limit:g} s: make it quicker, or give the reason with "
+            "@pytest.mark.slow('…'), or with @pytest.mark.proof('…') if `make prove` is to run it",
+            pytrace=False,
+        )
+    return outcome
+
+
+def _reasons(item: pytest.Item) -> list[pytest.Mark]:
+    return [mark for name in REASONED for mark in item.iter_markers(name)]
+
+
+def _cpu_seconds() -> float:
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime

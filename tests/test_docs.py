@@ -25,6 +25,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import click
 import pytest
@@ -38,7 +39,19 @@ PAGES = sorted(page for pattern in WHERE for page in ROOT.glob(pattern))
 RUN = {"python", "console"}
 NORUN = "norun"
 LONGEST = 120  # seconds for one command
-page_by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+PROOFS = {
+    "docs/comparison.md": "the same business in three forms under every fault",
+    "docs/prove-your-flow.md": "every command explores a flow",
+    "docs/replay.md": "each command is a process with moto in it",
+}
+"""Pages that `make prove` runs, and why that takes so long."""
+
+
+def page_name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+page_by_page = pytest.mark.parametrize("page", PAGES, ids=page_name)
 
 
 # -- reading a page ---------------------------------------------------------------------------------------------------
@@ -178,7 +191,12 @@ def expect(place: Block, shown: str, printed: str) -> None:
 # -- the pages --------------------------------------------------------------------------------------------------------
 
 
-@page_by_page
+def as_it_is_run(page: Path) -> Any:
+    reason = PROOFS.get(page_name(page))
+    return pytest.param(page, marks=pytest.mark.proof(reason) if reason else ())
+
+
+@pytest.mark.parametrize("page", map(as_it_is_run, PAGES), ids=page_name)
 def test_every_block_runs_and_prints_what_is_shown(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType(f"page_{page.stem.replace('-', '_')}")
     monkeypatch.setitem(sys.modules, module.__name__, module)  # pydantic looks types up there
@@ -234,6 +252,10 @@ def test_a_block_that_is_not_run_says_why(page: Path) -> None:
         if block.language in RUN:
             assert set(block.options) <= {NORUN}, f"{block}: {block.options} means nothing here"
             assert block.is_run or block.comment, f"{block}: give the reason in a comment just above: <!-- … -->"
+
+
+def test_every_page_that_is_left_to_the_proofs_exists() -> None:
+    assert set(PROOFS) <= set(map(page_name, PAGES))
 
 
 # -- nothing is left out ----------------------------------------------------------------------------------------------

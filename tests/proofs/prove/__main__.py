@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import sys
-import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from tests.arguments import count
@@ -22,6 +21,7 @@ from tests.proofs.prove.judge import Effort
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
 from tests.proofs.prove.owed import OWED
+from tests.proofs.prove.parts import Parts
 from tests.proofs.prove.report import Figures, case_lines, lines
 from tests.proofs.prove.witnesses import Witnesses
 
@@ -34,18 +34,21 @@ LONG = Effort(bound=300, walks=200, most=300, until=5_000)
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = _arguments()
     given = parser.parse_args(arguments)
-    began = time.perf_counter()
     mutants = Mutants()
     chosen = [one for one in mutants.all if given.only in f"{one.place} {one.name}"]
     if not chosen:
         parser.error(f"--only {given.only!r}: none of the {len(mutants.all):,} mutants has that in its place or name")
     hunt = Hunt(mutants, CASES, given.jobs, LONG if given.long else SHORT)
-    hunt.watch()
+    parts = Parts()
+    with parts.timed("flows"):
+        hunt.watch()
     if not given.json:
         _say(line for case, truth in zip(hunt.cases, hunt.truths, strict=True) for line in case_lines(case, truth))
-    hunt.run(chosen, _limits(chosen, 10 if given.long else 1))
+    with parts.timed("mutants explored"):
+        hunt.run(chosen, _limits(chosen, 10 if given.long else 1))
     witnesses = Witnesses(mutants, given.jobs)
-    witnesses.ask([one for one in chosen if one.number not in hunt.kills and one.name not in HARMLESS])
+    with parts.timed("mutants tested"):
+        witnesses.ask([one for one in chosen if one.number not in hunt.kills and one.name not in HARMLESS])
     found = lines(hunt, witnesses, chosen, HARMLESS)
     if not given.json:
         _say(["", *(str(line) for line in found if not (given.brief and line.fate.is_good)), ""])
@@ -54,13 +57,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hunt.truths,
         found,
         sum(hunt.tried.values()),
-        {} if given.only or given.alone else {one.name: others.run(one, long=given.long) for one in others.ALL},
+        {} if given.only or given.alone else _others(parts, given.long),
         [] if given.only else _stale(mutants.all),
         witnesses.failing,
-        time.perf_counter() - began,
+        parts.seconds,
     )
     sys.stdout.write(json.dumps(figures.as_json(), default=str) + "\n" if given.json else f"{figures}\n")
     return 0 if figures.is_good else 1
+
+
+def _others(parts: Parts, long: bool) -> dict[str, others.Outcome]:
+    found = {one.name: others.run(one, long=long) for one in others.ALL}
+    parts.seconds.update({name: outcome.seconds for name, outcome in found.items()})
+    return found
 
 
 def _limits(mutants: Sequence[Mutant], times: int) -> Mapping[int, int]:
@@ -84,11 +93,9 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--long", action="store_true", help="pairs of faults and random walks, long races and soak")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.add_argument("--jobs", type=count, default=len(os.sched_getaffinity(0)), help="processes; one a core")
-    parser.add_argument(
-        "--only", default="", metavar="TEXT", help="mutants whose place or name has it; no races, no soak"
-    )
+    parser.add_argument("--only", default="", metavar="TEXT", help="mutants whose place or name has it; nothing else")
     parser.add_argument("--brief", action="store_true", help="of the mutants only those that nothing notices")
-    parser.add_argument("--alone", action="store_true", help="without races and soak")
+    parser.add_argument("--alone", action="store_true", help="without tests, races and soak")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""The other proofs that end in figures: races of processes on a real engine, and the soak. Each is its own command."""
+"""The other proofs: the tests that take long, races of processes on a real engine, and the soak. Each is a command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Other:
 
 RACES: Final = Other("races", "tests.proofs.races", (), ("--claims", "50000"), "counts", "ok")
 SOAK: Final = Other("soak", "tests.proofs.soak", ("--messages", "500"), ("--messages", "20000"), "figures", "holds")
-ALL: Final = (RACES, SOAK)
+TESTS: Final = Other("tests", "tests.proofs.suite", (), (), "figures", "ok")
+ALL: Final = (TESTS, RACES, SOAK)
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,10 @@ class Outcome:
 
 
 def run(other: Other, *, long: bool) -> Outcome:
-    """In a process of its own. One that prints no JSON does not hold, and what it said is why."""
+    """Run it in a process of its own. One that prints no JSON does not hold, and what it said is why.
+
+    What one that does not hold has written to stderr is passed on.
+    """
     arguments = [*(other.long if long else other.short), "--json"]
     began = time.perf_counter()
     done = subprocess.run([sys.executable, "-m", other.module, *arguments], capture_output=True, text=True, check=False)
@@ -54,4 +58,6 @@ def run(other: Other, *, long: bool) -> Outcome:
     checks = said["checks"]
     broken = tuple(check["name"] for check in checks if not check.get("ok", check.get("holds")))
     holds = bool(said[other.holds]) and not broken and done.returncode == 0
+    if not holds:
+        sys.stderr.write(done.stderr)
     return Outcome(command, holds, said[other.figures], len(checks), broken, seconds)

@@ -88,7 +88,7 @@ def _line(hunt: Hunt, witnesses: Witnesses, mutant: Mutant, reason: str | None) 
 
 @dataclass(frozen=True)
 class Figures:
-    """The last lines."""
+    """The last lines. ``seconds`` are by part."""
 
     cases: Sequence[Case]
     truths: Sequence[Truth]
@@ -97,7 +97,7 @@ class Figures:
     others: dict[str, Outcome]
     stale: Sequence[str]
     failing: Sequence[str]
-    seconds: float
+    seconds: Mapping[str, float]
 
     @property
     def violations(self) -> int:
@@ -136,7 +136,8 @@ class Figures:
             yield _figure("stale", f"no mutant is named {name!r} any more: take it off the tables")
         for test in self.failing:
             yield _figure("tests", f"{test} fails on the whole flowguard too: what it notices means nothing")
-        yield _figure("seconds", f"{self.seconds:.0f}")
+        parts = ", ".join(f"{part} {seconds:.0f}" for part, seconds in self.seconds.items())
+        yield _figure("seconds", f"{sum(self.seconds.values()):.0f}: {parts}")
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -155,7 +156,7 @@ class Figures:
             "others": {name: vars(one) for name, one in self.others.items()},
             "stale": list(self.stale),
             "failing": list(self.failing),
-            "seconds": round(self.seconds, 1),
+            "seconds": {part: round(seconds, 1) for part, seconds in self.seconds.items()},
         }
 
 

@@ -1,0 +1,62 @@
+"""``python -m tests.proofs.suite``: the tests that `make test` leaves out, since they take too long for each change.
+
+They are marked with ``@pytest.mark.proof("why it takes so long")``. ``--json`` prints what became of each as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+TESTS: Final = Path(__file__).parents[1]
+SELECTION: Final = "proof"
+"""What `make test` has a ``not`` before."""
+
+
+class Outcomes:
+    """A plugin of pytest that notes how each test ended. A test may fail more than once: in itself, and afterwards."""
+
+    def __init__(self) -> None:
+        self.by_test: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" or not report.passed:
+            self.by_test[report.nodeid] = max(report.outcome, self.by_test.get(report.nodeid, ""), key=_WORST.index)
+
+
+_WORST: Final = ("", "passed", "skipped", "failed")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.proofs.suite", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print how each test ended as JSON")
+    given = parser.parse_args(arguments)
+    outcomes = Outcomes()
+    with contextlib.redirect_stdout(sys.stderr) if given.json else contextlib.nullcontext():
+        code = pytest.main(
+            [str(TESTS), "-q", "-m", SELECTION, "-n", "auto", "--dist=worksteal"],
+            plugins=[outcomes],
+        )
+    if given.json:
+        sys.stdout.write(json.dumps(_as_json(outcomes, code)) + "\n")
+    return int(code)
+
+
+def _as_json(outcomes: Outcomes, code: int) -> dict[str, Any]:
+    return {
+        "ok": code == 0,
+        "figures": Counter(outcomes.by_test.values()),
+        "checks": [{"name": test, "ok": outcome != "failed"} for test, outcome in sorted(outcomes.by_test.items())],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

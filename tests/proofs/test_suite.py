@@ -1,0 +1,125 @@
+"""What takes too long for each change is run by `make prove`: nothing is left out, and what takes long says why."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.proofs import suite
+from tests.proofs.prove import others
+
+pytest_plugins = ("pytester",)
+ROOT = Path(__file__).parents[2]
+
+COLLECTS = """
+import contextlib, json, sys, pytest
+
+class Collected:
+    def pytest_collection_finish(self, session):
+        self.tests = [item.nodeid for item in session.items]
+
+found = {}
+for selection in ("", "proof", "not proof"):
+    plugin = Collected()
+    with contextlib.redirect_stdout(sys.stderr):
+        pytest.main(["-q", "--collect-only", "-n", "0", "-p", "no:cacheprovider", "-m", selection], plugins=[plugin])
+    found[selection] = plugin.tests
+print(json.dumps(found))
+"""
+
+
+def test_what_make_test_leaves_out_make_prove_runs_and_ci_runs_both() -> None:
+    [recipe] = re.findall(r"^\t.*-m pytest .*$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert re.findall(r'-m "(.*?)"', recipe) == [f"not {suite.SELECTION}"]
+    assert suite.__name__ in {one.module for one in others.ALL}
+    assert re.search(r"^make prove PROVE=--brief$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert re.search(r"<!-- test command -->\n```sh\nmake test\n```", (ROOT / "README.md").read_text())
+
+
+@pytest.mark.proof("collects all tests three times")
+def test_each_test_is_in_one_of_the_two_selections_and_in_no_more() -> None:
+    done = subprocess.run([sys.executable, "-c", COLLECTS], cwd=ROOT, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    everything, proofs, rest = (found[selection] for selection in ("", "proof", "not proof"))
+    assert sorted(everything) == sorted(proofs + rest)
+    assert len(everything) == len(set(everything))
+    assert proofs
+    assert len(proofs) < len(rest)
+
+
+# -- a test that takes long says why -----------------------------------------------------------------------------------
+
+BUSY = """
+import time
+import pytest
+
+def test_busy():
+    began = time.process_time()
+    while time.process_time() < began + 0.05:
+        pass
+"""
+
+
+@pytest.fixture
+def session(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A project with this one's rules for tests that take long."""
+    hooks = "pytest_addoption, pytest_collection_modifyitems, pytest_runtest_call"
+    pytester.makeconftest(f"from tests.conftest import {hooks}")
+    pytester.makeini("[pytest]\nmarkers =\n    proof(reason): for the proofs\n    slow(reason): takes long\n")
+    return pytester
+
+
+def marked(mark: str) -> str:
+    return BUSY.replace("def test", f"@pytest.mark.{mark}\ndef test")
+
+
+def test_a_test_that_takes_more_cpu_than_the_limit_fails_and_is_told_the_cure(session: pytest.Pytester) -> None:
+    session.makepyfile(BUSY)
+    ended = session.runpytest_inprocess("-p", "no:cacheprovider", "--cpu-limit=0.01")
+    ended.assert_outcomes(failed=1)
+    ended.stdout.fnmatch_lines(["*took 0.? s of CPU, more than 0.01 s: make it quicker, or give the reason with*"])
+
+
+@pytest.mark.parametrize("mark", ["slow('burns CPU')", "proof('burns CPU')"])
+def test_a_test_with_its_reason_may_take_longer(session: pytest.Pytester, mark: str) -> None:
+    session.makepyfile(marked(mark))
+    session.runpytest_inprocess("-p", "no:cacheprovider", "--cpu-limit=0.01").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("options", [[], ["--cpu-limit=1000"]])
+def test_no_test_is_judged_unasked_or_below_the_limit(session: pytest.Pytester, options: list[str]) -> None:
+    session.makepyfile(BUSY)
+    session.runpytest_inprocess("-p", "no:cacheprovider", *options).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("mark", ["slow", "slow('')", "proof", "proof()"])
+def test_a_mark_without_its_reason_is_refused(session: pytest.Pytester, mark: str) -> None:
+    session.makepyfile(marked(mark))
+    ended = session.runpytest_inprocess("-p", "no:cacheprovider")
+    assert ended.ret == pytest.ExitCode.USAGE_ERROR
+    ended.stderr.fnmatch_lines(["*say why it takes so long, as in slow('all characters'):*::test_busy"])
+
+
+# -- what became of each test ------------------------------------------------------------------------------------------
+
+
+def test_how_each_test_ended_is_told_its_worst_ending_last() -> None:
+    outcomes = suite.Outcomes()
+    for test, when, outcome in [
+        ("a", "setup", "passed"),
+        ("a", "call", "passed"),
+        ("a", "teardown", "failed"),
+        ("b", "setup", "skipped"),
+        ("c", "setup", "passed"),
+        ("c", "call", "passed"),
+        ("c", "teardown", "passed"),
+        ("d", "setup", "failed"),
+    ]:
+        report = pytest.TestReport(test, ("", 0, ""), {}, outcome, None, when)  # type: ignore[arg-type]  # literals
+        outcomes.pytest_runtest_logreport(report)
+    assert outcomes.by_test == {"a": "failed", "b": "skipped", "c": "passed", "d": "failed"}
