@@ -1,4 +1,4 @@
-"""A two-stage flow on the embedded engine, driven message by message: what the runtime's tests stand on."""
+"""A two-stage flow on an engine of the process, driven message by message: what the runtime's tests stand on."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from pydantic import BaseModel
 
-from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services, aws_store
 from flowguard.clock import ManualClock
 from flowguard.events import EventType, Tally
@@ -23,11 +23,13 @@ from flowguard.retry import Fixed, RetryPolicy
 from flowguard.settings import Settings
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.calls import Recorder, intercept
+from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.message import Message
+from tests.aws.engines import clients_of, kept
 
 START = 1_800_000_000_000
 
@@ -83,6 +85,9 @@ class CloseOrder(Stage[Priced, OrderState], name="close-order", inbox="close-ord
 class Orders(Flow, name="orders", object_id="order_id", complete_to="completed", dead_letters="dead"):
     stages = (PriceOrder, CloseOrder)
 
+
+ENGINES = (MemoryAWS, pytest.param(EmbeddedAWS, marks=pytest.mark.proof("once more on moto, which is slow")))
+"""For fixtures that are a scene: the memory for each change, and for the proofs an engine that others have made."""
 
 QUEUES = ("price-order", "close-order", "emails", "completed", "dead")
 
@@ -148,7 +153,7 @@ class Scene:
         return self.tally.count(event)
 
     def item(self, object_id: str = "o1") -> RunItem | None:
-        return aws_store(Settings(), Clients()).read("orders", object_id)
+        return aws_store(Settings(), clients_of(self.aws)).read("orders", object_id)
 
     def priced(self) -> int:
         """How often the business effect of the first stage was applied."""
@@ -175,9 +180,9 @@ def record(message: Message, place: int = 0) -> dict[str, Any]:
 
 
 @contextmanager
-def scene(*targets: Any, settings: Settings | None = None, engine: type[EmbeddedAWS] = EmbeddedAWS) -> Iterator[Scene]:
+def scene(*targets: Any, settings: Settings | None = None, engine: type[EmbeddedAWS] = MemoryAWS) -> Iterator[Scene]:
     """An empty AWS with the flow's queues and tables, and one function that serves the targets."""
-    with engine() as aws:
+    with engine() as aws, kept(aws):
         aws.create_table("flowguard")
         aws.client("dynamodb").create_table(
             TableName="orders",
@@ -189,7 +194,7 @@ def scene(*targets: Any, settings: Settings | None = None, engine: type[Embedded
             aws.create_queue(queue)
         clock, tally = ManualClock(START), Tally()
         services = aws_services(
-            settings or Settings(), Clients(), clock=clock, ids=SeededIds(), observer=tally, draw=random.Random(0)
+            settings or Settings(), clients_of(aws), clock=clock, ids=SeededIds(), observer=tally, draw=random.Random(0)
         )
         fresh = Script()
         SCRIPT.pricing, SCRIPT.closing, SCRIPT.handled = fresh.pricing, fresh.closing, fresh.handled

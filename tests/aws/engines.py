@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import uuid
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import boto3
 
@@ -38,12 +38,13 @@ def in_process(engine: str) -> Iterator[Clients]:
 @contextmanager
 def empty(engine: str) -> Iterator[EmbeddedAWS]:
     """An AWS of the process with nothing in it."""
-    if engine == "moto":
-        with EmbeddedAWS() as aws:
-            yield aws
-    else:
-        with MemoryAWS() as aws, _same_clients.kept():
-            yield aws
+    with EmbeddedAWS() if engine == "moto" else MemoryAWS() as aws, kept(aws):
+        yield aws
+
+
+def kept(aws: EmbeddedAWS) -> AbstractContextManager[None]:
+    """Reuse the clients of the AWS in memory for the block; those of moto are made anew."""
+    return _same_clients.kept() if isinstance(aws, MemoryAWS) else nullcontext()
 
 
 def clients_of(aws: EmbeddedAWS) -> Clients:

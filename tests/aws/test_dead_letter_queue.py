@@ -27,12 +27,12 @@ from flowguard.step import Step
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.message import Message
 from flowguard.worker.redrive import Fate
-from tests.scene import START, Order, Orders, OrderState, Scene, record, scene
+from tests.scene import ENGINES, START, Order, Orders, OrderState, Scene, record, scene
 
 
-@pytest.fixture
-def at() -> Iterator[Scene]:
-    with scene() as found:
+@pytest.fixture(params=ENGINES)
+def at(request: pytest.FixtureRequest) -> Iterator[Scene]:
+    with scene(engine=request.param) as found:
         yield found
 
 

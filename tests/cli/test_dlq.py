@@ -18,16 +18,16 @@ from flowguard.errors import Reject
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
 from flowguard.wire.attributes import Attribute, attributes_to
-from tests.scene import OrderState, Scene, scene
+from tests.scene import ENGINES, OrderState, Scene, scene
 
 TARIFF = "no such tariff"
 NONE: dict[str, list[str]] = {}
 
 
-@pytest.fixture
-def at() -> Iterator[Scene]:
+@pytest.fixture(params=ENGINES)
+def at(request: pytest.FixtureRequest) -> Iterator[Scene]:
     """Three letters of three objects."""
-    with scene() as found:
+    with scene(engine=request.param) as found:
         found.script.pricing = reject
         found.deliver(*(found.order(f"o{i}", request_id=f"run-{i}") for i in range(1, 4)))
         found.script.pricing = lambda step: None

@@ -34,7 +34,7 @@ from flowguard.worker.dead_letters import Letter
 from flowguard.worker.plan import dead_letter, retried
 from flowguard.worker.routing import Arrival, Routes
 from flowguard.worker.trust import Trust
-from tests.scene import START, Order, Orders, Scene, record, scene
+from tests.scene import ENGINES, START, Order, Orders, Scene, record, scene
 
 SECRET = "secret-" + "x" * 32
 ATTACKERS = "arn:aws:sqs:eu-west-1:999999999999:theirs"
@@ -387,9 +387,9 @@ SIGNED_KINDS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.fixture
-def at() -> Iterator[Scene]:
-    with scene() as found:
+@pytest.fixture(params=ENGINES)
+def at(request: pytest.FixtureRequest) -> Iterator[Scene]:
+    with scene(engine=request.param) as found:
         yield found
 
 

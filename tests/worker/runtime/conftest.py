@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.scene import Scene, scene
+from tests.scene import ENGINES, Scene, scene
 
 
-@pytest.fixture
-def at() -> Iterator[Scene]:
-    with scene() as found:
+@pytest.fixture(params=ENGINES)
+def at(request: pytest.FixtureRequest) -> Iterator[Scene]:
+    with scene(engine=request.param) as found:
         yield found
