@@ -196,7 +196,7 @@ def as_it_is_run(page: Path) -> Any:
     return pytest.param(page, marks=pytest.mark.proof(reason) if reason else ())
 
 
-@pytest.mark.parametrize("page", map(as_it_is_run, PAGES), ids=page_name)
+@pytest.mark.parametrize("page", [as_it_is_run(page) for page in PAGES], ids=page_name)
 def test_every_block_runs_and_prints_what_is_shown(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType(f"page_{page.stem.replace('-', '_')}")
     monkeypatch.setitem(sys.modules, module.__name__, module)  # pydantic looks types up there

@@ -7,11 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from flowguard import Done, Flow, Outcome, Stage, Step, lambda_handler
 from flowguard.events import EventType, Tally
 from tests.engines.polling import comes_true
 from tests.proofs.soak.mapping import Mapping
 from tests.proofs.soak.sandbox import Sandbox
+
+pytestmark = pytest.mark.proof("waits for leases and for fifty copies")
 
 COPIES = 50
 LEASE = timedelta(seconds=4)

@@ -7,12 +7,16 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from flowguard import PER_REQUEST, Done, Fixed, Flow, Outcome, RetryPolicy, Stage, Step, lambda_handler
 from flowguard.events import EventType, Tally
 from flowguard.protocol.run import Status
 from tests.engines.polling import comes_true
 from tests.proofs.soak.mapping import Mapping
 from tests.proofs.soak.sandbox import Sandbox
+
+pytestmark = pytest.mark.proof("waits for a queue that delivers again")
 
 HANDLED: list[tuple[str, int]] = []
 DEADLY = -1

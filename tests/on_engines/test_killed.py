@@ -18,6 +18,8 @@ from tests.proofs.soak.mapping import Mapping
 from tests.proofs.soak.sandbox import Sandbox
 from tests.proofs.soak.workers import Workers, workers_on
 
+pytestmark = pytest.mark.proof("waits until SQS gives up")
+
 MIB = 1 << 20
 
 

@@ -21,6 +21,8 @@ from tests.engines.polling import comes_true
 from tests.proofs.soak.mapping import Mapping, Record
 from tests.proofs.soak.sandbox import Sandbox
 
+pytestmark = pytest.mark.proof("starts MiniStack and waits for its scheduler")
+
 WAIT = timedelta(minutes=20)
 ROLE = "arn:aws:iam::123456789012:role/scheduler"
 SENT: dict[str, Any] = {

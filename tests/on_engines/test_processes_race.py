@@ -1,4 +1,4 @@
-"""A short race of processes in every test run; the long one is ``make races``. About ten seconds of CPU."""
+"""A short race of processes; the long one is ``make races``. About ten seconds of CPU."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from tests.proofs.races.reconcile import Check, reconcile
 from tests.proofs.races.run import Outcome, run
 from tests.proofs.races.worker import Race
 from tests.proofs.soak.journal import Line
+
+pytestmark = pytest.mark.proof("sixteen processes race")
 
 
 def race(url: str, folder: Path, claims: int, odds: Odds, mutant: str | None = None) -> Outcome:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from flowguard import Done, Fixed, Flow, Outcome, RetryPolicy, Stage, Step, lambda_handler
 from flowguard.events import Tally
 from flowguard.protocol.run import Status
 from flowguard.wire.envelope import Envelope, normalize
 from tests.proofs.soak.mapping import Mapping, Record
 from tests.proofs.soak.sandbox import Sandbox
+
+pytestmark = pytest.mark.proof("waits for a delayed message")
 
 SENT: dict[str, Any] = {
     "uniquerequestid": {"DataType": "String", "StringValue": "request-again"},

@@ -1,4 +1,4 @@
-"""A short soak in every test run, and that each of its sums would notice. The long one is ``make soak``."""
+"""A short soak, and that each of its sums would notice. The long one is ``make soak``."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from tests.proofs.soak.outcome import Outcome
 from tests.proofs.soak.reconcile import reconcile
 from tests.proofs.soak.run import requests, soak
 from tests.proofs.soak.sandbox import Sandbox
+
+pytestmark = pytest.mark.proof("workers are killed for a minute")
 
 Value = TypeVar("Value")
 Spoil = Callable[[Outcome], Outcome]
