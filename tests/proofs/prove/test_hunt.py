@@ -44,7 +44,7 @@ def test_a_guard_is_missed_and_an_ornament_is_not(mutants: Mutants) -> None:
     assert f"{ending.place}  worker.ending.acked: Ending(ack=True) → left out" in str(found[ending.name])
     (line,) = case_lines(cases[0], hunt.truths[0])
     assert "0 violations" in line
-    figures = Figures(cases, hunt.truths, list(found.values()), sum(hunt.tried.values()), {}, [], [], 1.0)
+    figures = Figures(cases, hunt.truths, list(found.values()), sum(hunt.tried.values()), {}, [], [], {"all": 1.0})
     assert figures.is_good
     assert "2 killed by the explorer, 1 by tests, 0 named as harmless, 0 owed, 0 neither, of 3" in str(figures)
 
