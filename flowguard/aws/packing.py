@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ParamValidationError
 
 from flowguard.aws.faults import error_code, is_final
 from flowguard.errors import SettingsError, TextGone
@@ -48,7 +48,7 @@ class Packing:
         refuses for good leaves the text in the item, which may then be too large.
         """
         data = text.encode()
-        small = data if len(data) <= SHORT else zlib.compress(data, 6)
+        small = _compressed(data)
         long = len(small) > self._offload_above
         if long and self._bucket is not None and key is not None and self._offload(self._bucket, key, data):
             pointer = {"bucket": {"S": self._bucket}, "key": {"S": key}, **(beside or {})}
@@ -59,14 +59,15 @@ class Packing:
 
     def size_of(self, text: str) -> int:
         """Return how many bytes of the item the text takes, stored now or before. Stores nothing."""
-        small = len(zlib.compress(text.encode(), 6))
-        return 1_024 if self._bucket is not None and small > self._offload_above else small
+        data = text.encode()
+        small = len(_compressed(data))
+        return 1_024 if self._bucket is not None and small > self._offload_above else min(small, len(data))
 
     def _offload(self, bucket: str, key: str, data: bytes) -> bool:
         try:
             body = zlib.compress(data, 6)  # a short text too: what is outside is always compressed
             self._s3().put_object(Bucket=bucket, Key=key, Body=body, ContentType="application/zlib")
-        except ClientError as error:
+        except (ClientError, ParamValidationError) as error:
             if not is_final(error):
                 raise
             return False
@@ -95,3 +96,7 @@ class Packing:
             if not is_final(error):
                 raise
             raise TextGone(bucket, key, error_code(error)) from error
+
+
+def _compressed(data: bytes) -> bytes:
+    return data if len(data) <= SHORT else zlib.compress(data, 6)
