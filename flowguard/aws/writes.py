@@ -154,7 +154,7 @@ def _storable(value: Any, level: int = 1) -> Any:
         case list() | tuple():
             return [_storable(one, level + 1) for one in value]
         case set() | frozenset():
-            return {_storable(one, level + 1) for one in value}
+            return {_storable(one) for one in value}  # of texts, numbers or bytes: it has no levels below it
         case _:
             return value
 

@@ -1,13 +1,13 @@
-"""A transaction that only met another one is tried again at once, a few times; every other answer is taken as it is."""
+"""Errors that pass and errors that are final. A transaction that only met another one is tried again, a few times."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
 
-from flowguard.aws.faults import PAUSES, is_passing, patiently
+from flowguard.aws.faults import PAUSES, is_final, is_final_code, is_passing, patiently
 
 
 def error(code: str, *reasons: str) -> ClientError:
@@ -40,6 +40,45 @@ def error(code: str, *reasons: str) -> ClientError:
 )
 def test_what_passes_by_itself(failure: ClientError, passing: bool) -> None:
     assert is_passing(failure) is passing
+
+
+def answered(status: int, code: str = "InvalidParameterValue") -> ClientError:
+    response: Any = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(response, "SendMessageBatch")
+
+
+@pytest.mark.parametrize(
+    ("failure", "final"),
+    [
+        (answered(400), True),
+        (answered(499), True),
+        (answered(399), False),
+        (answered(500), False),
+        (answered(400, "ThrottlingException"), False),
+        (error("AccessDenied"), False),
+        (ParamValidationError(report="a name is empty"), True),
+        (EndpointConnectionError(endpoint_url="https://nowhere"), False),
+        (TypeError("a mistake"), False),
+    ],
+)
+def test_what_is_final(failure: Exception, final: bool) -> None:
+    assert is_final(failure) is final
+
+
+@pytest.mark.parametrize(
+    ("code", "final"),
+    [
+        ("AccessDenied", True),
+        ("AWS.SimpleQueueService.NonExistentQueue", True),
+        ("SlowDown", False),
+        ("ExpiredToken", False),
+        ("TransactionConflictException", False),
+        ("KMS.ThrottlingException", False),
+        ("RequestThrottled", False),
+    ],
+)
+def test_a_code_that_says_nothing_of_what_was_asked_for_is_not_final(code: str, final: bool) -> None:
+    assert is_final_code(code) is final
 
 
 class Calls:

@@ -77,12 +77,6 @@ def _passes(attributes: Mapping[str, Attribute]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("delay", [-1, 1.5, True, float("nan")])
-def test_a_delay_that_is_no_number_of_seconds_is_refused(delay: Any) -> None:
-    with pytest.raises(RunFailed, match="has a delay of"):
-        Send(Kind.SIDE, Queue("q"), "{}", "own", delay=delay).checked()
-
-
 @pytest.mark.parametrize("name", [name for name in hostile.HUGE if "compresses" not in name])
 def test_a_huge_body_is_taken_to_the_byte(name: str) -> None:
     send = Send(Kind.SIDE, Queue("q"), hostile.HUGE[name], "own")

@@ -86,6 +86,18 @@ def test_messages_that_fill_a_batch_to_the_byte_go_together(sender: AWSSender, f
     assert sent == sizes
 
 
+def test_a_message_larger_than_any_batch_is_a_batch_by_itself(sender: AWSSender) -> None:
+    """An outbox that was stored before a limit became smaller may hold one."""
+    to, body = Topic("arn:aws:sns:us-east-1:123456789012:told"), "x" * (LARGEST[Topic] + 1)
+
+    def accept(call: ApiCall, proceed: Proceed) -> Response:
+        return {}
+
+    with intercept(Recorder()) as calls, intercept(accept):
+        assert sender.send(sends(to, [body, "x", body])) == {}
+    assert batches(calls) == [1, 1, 1]
+
+
 @pytest.mark.parametrize("how", ["name", "url", "arn"])
 def test_a_queue_may_be_given_by_name_url_or_arn(aws: EmbeddedAWS, sender: AWSSender, how: str) -> None:
     url = aws.create_queue("emails")
@@ -270,9 +282,50 @@ def test_a_service_that_is_down_refuses_the_whole_batch(sender: AWSSender, to: D
         assert call.operation == operation
         raise ClientError({"Error": {"Code": "ServiceUnavailable", "Message": "down"}}, operation)
 
-    with intercept(down):
+    with intercept(Recorder()) as calls, intercept(down):
         failures = sender.send(sends(to, ["x", "y"]))
     assert set(failures) == {0, 1}
+    assert not any(refusal.final for refusal in failures.values())
+    assert batches(calls) in ([2], []), "it is not asked for each message by itself"
+
+
+def test_a_batch_that_is_refused_for_good_is_sent_one_by_one(sender: AWSSender) -> None:
+    """A single message may have spoilt it for all."""
+
+    def spoilt(call: ApiCall, proceed: Proceed) -> Response:
+        if "y" in {entry["Message"] for entry in call.params["PublishBatchRequestEntries"]}:
+            response: Any = {"Error": {"Code": "InvalidParameter"}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+            raise ClientError(response, call.operation)
+        return {}
+
+    with intercept(Recorder()) as calls, intercept(spoilt):
+        failures = sender.send(sends(Topic("arn:aws:sns:us-east-1:123456789012:told"), ["x", "y", "z"]))
+    assert {place: refusal.final for place, refusal in failures.items()} == {1: True}
+    assert batches(calls) == [3, 1, 1, 1]
+
+
+def test_a_destination_that_no_request_can_name_is_refused_for_good(sender: AWSSender) -> None:
+    def written(call: ApiCall, proceed: Proceed) -> Response:
+        """As botocore writes the name into the text of its request; the AWS in memory reads no text."""
+        return {"TopicArn": call.params["TopicArn"].encode()}
+
+    with intercept(written):
+        failures = sender.send(sends(Topic("arn:aws:sns:us-east-1:123456789012:\ud800"), ["x"]))
+    assert failures == {0: Refusal("its destination has half a surrogate pair", final=True)}
+
+
+@pytest.mark.parametrize(
+    ("code", "fault", "final"),
+    [("InvalidMessageContents", True, True), ("RequestThrottled", True, False), ("InternalError", False, False)],
+)
+def test_a_refused_entry_is_final_where_it_is_its_senders_fault_and_no_throttling(
+    sender: AWSSender, code: str, fault: bool, final: bool
+) -> None:
+    def refused(call: ApiCall, proceed: Proceed) -> Response:
+        return {"Failed": [{"Id": "0", "Code": code, "Message": "no", "SenderFault": fault}]}
+
+    with intercept(refused):
+        assert sender.send(sends(Queue("https://emails"), ["x"])) == {0: Refusal(f"{code}: no", final)}
 
 
 def test_one_refused_invocation_leaves_the_others_sent(sender: AWSSender) -> None:

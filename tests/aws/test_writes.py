@@ -164,3 +164,30 @@ def test_half_a_surrogate_pair_is_refused_by_where_it_stands(value: Any, where: 
 @pytest.mark.parametrize("text", ["", "\0", "\x1b", "é", "\uffff", "\U0001f600", "\ud7ff\ue000"])
 def test_every_other_text_is_stored_as_it_is(text: str) -> None:
     assert to_item({"at": text}) == {"at": {"S": text}}
+
+
+@pytest.mark.parametrize("table", ["", None, 5, b"carts"])
+def test_a_table_that_is_empty_or_no_text_is_refused(table: Any) -> None:
+    with pytest.raises(WriteInvalid, match=r"^a recorded write cannot be stored: its table is empty, or no text$"):
+        write_action(Put(table, {"id": "c1"}))
+
+
+def nested(levels: int, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:
+    """``levels`` lists, or dicts, one in the other."""
+    found: Any = kind()
+    for _ in range(levels - 1):
+        found = [found] if kind is list else {"a": found}
+    return found
+
+
+@pytest.mark.parametrize("kind", [list, dict])
+def test_what_has_64_levels_is_stored_and_one_more_is_refused(kind: type[list[Any]] | type[dict[str, Any]]) -> None:
+    assert to_item({"at": nested(64, kind)})["at"]
+    with pytest.raises(RecursionError, match="more than 64 levels deep"):
+        to_item({"at": nested(65, kind)})
+
+
+def test_a_set_is_stored_as_its_values_are() -> None:
+    assert sorted(to_item({"at": {0.1, 2}})["at"]["NS"]) == ["0.1", "2"]
+    with pytest.raises(TypeError, match="'at' is a set that DynamoDB cannot hold"):
+        to_item({"at": {"a\ud800"}})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from flowguard.destinations import Queue, Topic
+from flowguard.destinations import Bus, Queue, Topic
 from flowguard.errors import RunFailed
 from flowguard.flow import Flow
 from flowguard.ids import ObjectId, RequestId
@@ -293,3 +293,38 @@ def test_a_dead_letter_says_in_its_body_what_no_attribute_carries() -> None:
     inside = json.loads(letter.body)["MessageAttributes"]
     assert json.loads(inside[PLACE]["Value"])["redrive"] == 1
     assert inside["flowstage"]["Value"].endswith("/\0")
+
+
+def test_a_dead_letter_and_a_retry_go_beside_the_very_body_that_came() -> None:
+    received = envelope(sns_to_sqs_event("carts", Cart(cart_id="c-1")))
+    for send in (dead_letter(PriceCart, MESSAGE, ERROR, received), retried(MESSAGE.again(ERROR), received, 0)):
+        assert send.body == received.received["body"]
+        assert REQUEST_ID in send.attributes
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {f"a{n}": Attribute.string("x") for n in range(9)},
+        {"a": Attribute.string("\0")},
+    ],
+    ids=["too many", "with a character that SQS refuses"],
+)
+def test_attributes_that_no_queue_takes_go_into_the_body_and_flowguards_beside_it(more: dict[str, Attribute]) -> None:
+    """Attributes that an earlier retry brought beside a notification are repeated beside it, as far as they can be."""
+    first = envelope(sns_to_sqs_event("carts", Cart(cart_id="c-1")))
+    [record] = sqs_event("carts", first.received["body"], attributes=more)["Records"]
+    letter = dead_letter(PriceCart, MESSAGE, ERROR, envelope({"Records": [record]}))
+    assert {REQUEST_ID, PLACE} <= letter.attributes.keys()
+    assert not more.keys() & letter.attributes.keys()
+    assert more.keys() <= json.loads(letter.body)["MessageAttributes"].keys()
+    assert more.items() <= again(letter).attributes.items()
+
+
+def test_a_reply_that_no_service_takes_does_not_keep_its_run_from_ending() -> None:
+    carried = {"tenant": Attribute.string("\0")}
+    commit = planner(ToldCart, reply_to="events:shop|ended|default", carried=carried).failed(ERROR, RECEIVED)
+    asked, dead = sends(commit)
+    assert (asked.to, dead.kind) == (Bus("default", "shop", "ended"), Kind.DEAD)
+    assert commit.error is not None
+    assert "and nobody is told: a message to sns:" in str(commit.error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import types
 from typing import Any
@@ -10,10 +11,11 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 from flowguard.clock import ManualClock
-from flowguard.destinations import Topic
+from flowguard.destinations import Queue, Topic
 from flowguard.errors import EnvelopeError, SettingsError, Untrusted
 from flowguard.flow import PER_REQUEST, Flow
 from flowguard.outcome import Done, Outcome
+from flowguard.protocol.outbox import Kind
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import invocation, sns_event, sns_to_sqs_event, sqs_event
@@ -21,6 +23,7 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT
 from flowguard.worker.routing import Arrival, Routes, Unroutable
+from flowguard.worker.unsent import Unsent
 
 START = ManualClock().now()
 MINUTE = 60_000
@@ -223,6 +226,13 @@ def test_the_flow_carries_the_attributes_it_names_and_no_other() -> None:
     assert arrival.message.carried == {"tenant": Attribute.string("shop-1")}
 
 
+def test_a_carried_attribute_that_no_queue_takes_is_refused_by_name() -> None:
+    """Only a direct invocation brings one, and nothing that the flow sends could carry it."""
+    event = sqs_event("carts", CART, attributes={"tenant": "\0"}, message_id="m-1")
+    with pytest.raises(EnvelopeError, match=r"m-1: attributes: the message has the character .* in the attribute 'ten"):
+        arrive(event)
+
+
 def test_an_attempt_says_its_number() -> None:
     error = '"error":["OSError","gone",5]'
     message = arrive(addressed("price-cart/price", f'{{"retry":3,"redrive":1,{error},"reply_to":"sqs:me"}}')).message
@@ -327,6 +337,12 @@ def test_what_the_queues_clock_has_seen_is_not_from_the_future() -> None:
     assert since(event, now=START) == START + 60 * MINUTE, "it is the function's clock that is slow"
 
 
+@pytest.mark.parametrize(("sent_at", "now"), [(START + 60 * MINUTE, START), (START, START + 60 * MINUTE)])
+def test_so_it_is_with_the_time_of_a_topic(sent_at: int, now: int) -> None:
+    event = sns_to_sqs_event("carts", CART, published_at=START + 60 * MINUTE, sent_at=sent_at)
+    assert since(event, now=now) == START + 60 * MINUTE
+
+
 def test_a_time_may_have_fifteen_digits() -> None:
     assert since(sqs_event("carts", CART, attributes={REQUESTED_AT: f"{START:015}"})) == START
 
@@ -337,6 +353,25 @@ def test_what_is_no_time_is_told_by_its_field(value: str) -> None:
     with pytest.raises(EnvelopeError) as caught:
         since(event)
     assert str(caught.value).startswith(f"m-1: attributes.requestedat: {value[:40]!r} is not whole milliseconds since")
+
+
+@pytest.mark.parametrize(
+    ("value", "legal"),
+    [(999_999_999, True), (1_000_000_000, False), (99_999_999_999, False), (100_000_000_000, True)],
+)
+def test_a_time_in_seconds_is_not_taken_for_one_in_milliseconds(value: int, legal: bool) -> None:
+    event = sqs_event("carts", CART, attributes={REQUESTED_AT: value}, message_id="m-1")
+    if legal:
+        assert since(event) == value
+        return
+    with pytest.raises(EnvelopeError, match=f"m-1: attributes.requestedat: {value} looks like seconds"):
+        since(event)
+
+
+def test_a_message_that_could_not_be_sent_is_for_no_stage() -> None:
+    parked = Unsent(Kind.SIDE, Queue("emails"), "r-1.2.0", {}).as_json()
+    with pytest.raises(EnvelopeError, match=r"attributes.flowguard: .* none for a stage: use 'flowguard dlq redrive'"):
+        arrive(addressed("price-cart/price", json.dumps({"object": "c-1", "unsent": parked})))
 
 
 def test_a_place_that_cannot_be_read_is_told_by_its_field() -> None:
