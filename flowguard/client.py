@@ -70,14 +70,15 @@ class FlowClient:
         """Ask for a run of the flow.
 
         ``request_id`` and ``requested_at`` (ms) are new and now, unless a caller repeats a request of its own: the
-        same id twice is one run. ``object_id`` is for a payload that does not name its object. ``reply_to`` is
-        notified when the run ends. ``to`` sends elsewhere than to the first stage's inbox: to a topic, or a function.
-        ``attributes`` go along beside flowguard's own four. Raises :class:`SendFailed` where the service did not take
-        it, and :class:`flowguard.errors.RunFailed` for what the flow would refuse; then nothing was started.
+        same id twice is one run. A flow with a ``request_id`` rule reads the id from the payload where none is given.
+        ``object_id`` is for a payload that does not name its object. ``reply_to`` is notified when the run ends. ``to``
+        sends elsewhere than to the first stage's inbox: to a topic, or a function. ``attributes`` go along beside
+        flowguard's own four. Raises :class:`SendFailed` where the service did not take it, and
+        :class:`flowguard.errors.RunFailed` for what the flow would refuse; then nothing was started.
         """
         message, inbox = flow.request(
             payload,
-            request_id=RequestId(self._ids.new() if request_id is None else request_id),
+            request_id=self._new_id if request_id is None else RequestId(request_id),
             requested_at=self._clock.now() if requested_at is None else requested_at,
             object_id=object_id,
             reply_to=None if reply_to is None else destination(reply_to),
@@ -94,3 +95,6 @@ class FlowClient:
         if refusals := self._sender.send([send]):
             raise SendFailed({str(send.to): refusal.why for refusal in refusals.values()})
         return Started(message.request_id, message.requested_at, message.object_id)
+
+    def _new_id(self) -> RequestId:
+        return RequestId(self._ids.new())

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from enum import Enum
-from typing import Any, ClassVar, Final, Literal, get_origin
-from uuid import UUID
-
-from pydantic import BaseModel
+from typing import Any, ClassVar, Final, Literal
 
 from flowguard.destinations import Destination, Queue, Topic, destination
 from flowguard.errors import DefinitionError, RunFailed, shown
 from flowguard.ids import LONGEST_NAME, ObjectId, RequestId, id_problem
-from flowguard.payloads import Payload, encode
+from flowguard.naming import RequestIdRule, path_problems, read_request_id, rule_problems, text_at
+from flowguard.payloads import Payload, decode, encode
 from flowguard.protocol.conflict import OnConflict
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage, Stage, is_good_name
@@ -40,6 +38,8 @@ class Flow:
     ``name``          the flow's name; it travels in messages and names the queues that are not given
     ``object_id``     the field of the first stage's payload that names the business object (dots reach inside:
                       ``"cart.id"``), or ``PER_REQUEST``
+    ``request_id``    names the requests that come without an id of their own: a field of the first stage's payload, a
+                      tuple of fields, or a function that takes the payload and returns text. The same id is one run
     ``on_conflict``   SUPERSEDE (default) or IGNORE
     ``entries``       names of further stages where requests may enter; a first hop at any other is refused
     ``version``       of the flow's messages; ``accepts`` are older ones that its stages can still read
@@ -60,6 +60,7 @@ class Flow:
 
     name: ClassVar[str]
     object_id: ClassVar[str | Literal[_PerRequest.PER_REQUEST]]
+    request_id: ClassVar[RequestIdRule | None]
     on_conflict: ClassVar[OnConflict]
     entries: ClassVar[tuple[str, ...]]
     version: ClassVar[int]
@@ -79,6 +80,7 @@ class Flow:
         *,
         name: str = "",
         object_id: str | Literal[_PerRequest.PER_REQUEST] = "",
+        request_id: RequestIdRule | None = None,
         on_conflict: OnConflict = OnConflict.SUPERSEDE,
         entries: tuple[str, ...] = (),
         version: int = 1,
@@ -94,7 +96,7 @@ class Flow:
         long_delays: bool = False,
     ) -> None:
         super().__init_subclass__()
-        cls.name, cls.object_id, cls.on_conflict = name, object_id, on_conflict
+        cls.name, cls.object_id, cls.request_id, cls.on_conflict = name, object_id, request_id, on_conflict
         cls.version, cls.accepts = version, frozenset({version, *accepts})
         cls.inbox = Queue(name) if inbox is None else destination(inbox)
         cls.dead_letters = Queue(f"{name}-dead-letters") if dead_letters is None else destination(dead_letters)
@@ -132,21 +134,19 @@ class Flow:
         """Read the run's object id from the first stage's payload. Raises :class:`RunFailed` where it is not there."""
         if not isinstance(cls.object_id, str):
             return ObjectId(request_id)
-        value: Any = payload
-        for part in cls.object_id.split("."):
-            value = value.get(part) if isinstance(value, dict) else getattr(value, part, None)
-        if isinstance(value, bool) or not isinstance(value, str | int | UUID) or value == "":
+        found = text_at(payload, cls.object_id)
+        if found is None:
             raise RunFailed(f"the payload has no usable {cls.object_id!r} to name the object by")
-        if problem := id_problem(str(value)):
+        if problem := id_problem(found):
             raise RunFailed(f"the payload's {cls.object_id!r} {problem}")
-        return ObjectId(str(value))
+        return ObjectId(found)
 
     @classmethod
     def request(
         cls,
         payload: Payload,
         *,
-        request_id: RequestId,
+        request_id: RequestId | Callable[[], RequestId],
         requested_at: int,
         object_id: str | None = None,
         reply_to: Destination | None = None,
@@ -154,10 +154,10 @@ class Flow:
     ) -> tuple[Message, Destination]:
         """Build the message that starts a run, with its destination. ``requested_at`` is ms since 1970.
 
-        ``request_id`` names the run. ``reply_to`` is notified of its end. ``object_id`` is for a payload that does not
-        name its object. Raises :class:`RunFailed` for what the flow's own functions would refuse: another object than
-        the payload's, an id that cannot travel, and unless the message will be ``signed``, a ``reply_to`` that the flow
-        does not list.
+        ``request_id`` is the caller's own, or draws one: then the flow's ``request_id`` rule comes before it.
+        ``reply_to`` is notified of the run's end. ``object_id`` is for a payload that does not name its object. Raises
+        :class:`RunFailed` for what the flow's own functions would refuse: another object than the payload's, an id that
+        cannot travel, and unless the message will be ``signed``, a ``reply_to`` that the flow does not list.
         """
         entry = cls.entry()
         if not isinstance(payload, entry.payload):
@@ -165,21 +165,30 @@ class Flow:
                 f"{cls.name} starts with {entry.name!r}, which takes {entry.payload.__name__}, "
                 f"not {type(payload).__name__}"
             )
-        if problem := "is empty" if not request_id else id_problem(request_id):
-            raise RunFailed(f"the request id {shown(request_id)} {problem}")
+        body = encode(payload)
+        own = cls._own_id(body, request_id) if callable(request_id) else request_id
+        if problem := "is empty" if not own else id_problem(own):
+            raise RunFailed(f"the request id {shown(own)} {problem}")
         if reply_to is not None and not signed and cls.reply_to is not None and reply_to not in cls.reply_to:
             raise RunFailed(f"{cls.name} tells nobody at {shown(str(reply_to))}; add it to the flow's reply_to=(…)")
         message = Message(
             flow=cls.name,
             stage=entry.name,
             version=cls.version,
-            object_id=cls._object(payload, request_id, object_id),
-            request_id=request_id,
+            object_id=cls._object(payload, own, object_id),
+            request_id=own,
             requested_at=requested_at,
-            body=encode(payload),
+            body=body,
             reply_to=None if reply_to is None else str(reply_to),
         )
         return message, cls.inbox_of(entry)
+
+    @classmethod
+    def _own_id(cls, body: str, draw: Callable[[], RequestId]) -> RequestId:
+        """Return the id that the flow's functions would read from the message's text, or draw one."""
+        if cls.request_id is None:
+            return draw()
+        return read_request_id(cls.request_id, decode(cls.entry().payload, body, what="the payload"))
 
     @classmethod
     def _object(cls, payload: Any, request_id: RequestId, given: str | None) -> ObjectId:
@@ -266,6 +275,7 @@ def _stage_problems(flow: AnyFlow) -> list[str]:
         *_state_problems(stages),
         *_delay_problems(flow, stages),
         *_object_problems(flow, stages[0]),
+        *rule_problems(flow.request_id, stages[0].name, stages[0].payload),
     ]
 
 
@@ -352,19 +362,4 @@ def _object_problems(flow: AnyFlow, entry: AnyStage) -> list[str]:
     kind: Any = entry.payload
     if kind is str:
         return [f"{entry.name!r} takes text, which has no {flow.object_id!r}; use object_id=PER_REQUEST"]
-    for part in flow.object_id.split("."):
-        if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
-            return []  # inside a dict nothing is known before there is a message
-        if part not in kind.model_fields:
-            return [
-                f"object_id is {flow.object_id!r}, but {kind.__name__} has no {part!r}; it has "
-                f"{', '.join(kind.model_fields)}"
-            ]
-        kind = kind.model_fields[part].annotation
-    kind = get_origin(kind) or kind
-    if isinstance(kind, type) and issubclass(kind, _NO_NAMES):
-        return [f"object_id is {flow.object_id!r}, which is a {kind.__name__}; an object is named by text, int or UUID"]
-    return []
-
-
-_NO_NAMES = (BaseModel, dict, list, tuple, set, frozenset, bool, float, bytes)
+    return path_problems("object_id", flow.object_id, kind, "an object")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Generic, Protocol, cast
 
@@ -41,7 +41,7 @@ class Startable(Protocol):
         self,
         payload: Payload,
         *,
-        request_id: RequestId,
+        request_id: RequestId | Callable[[], RequestId],
         requested_at: int,
         object_id: str | None = None,
         reply_to: Destination | None = None,
@@ -204,11 +204,12 @@ class Step(Generic[StateT]):
     ) -> None:
         """Record the request that starts another flow. Its request id is the same however often it is sent.
 
-        ``object_id`` is for a payload that does not name its object. ``reply_to`` is notified of that run's end.
+        A flow with a ``request_id`` rule reads that id from the payload. ``object_id`` is for a payload that does not
+        name its object. ``reply_to`` is notified of that run's end.
         """
         message, inbox = flow.request(
             payload,
-            request_id=self._next_id(),
+            request_id=self._next_id,
             requested_at=self._committed_at,
             object_id=object_id,
             reply_to=None if reply_to is None else destination(reply_to),

@@ -9,8 +9,9 @@ import pytest
 from flowguard.client import FlowClient, Started
 from flowguard.clock import ManualClock
 from flowguard.destinations import Function, Queue, Topic
-from flowguard.errors import SendFailed
+from flowguard.errors import RunFailed, SendFailed
 from flowguard.events import EventType
+from flowguard.flow import Flow
 from flowguard.ids import SeededIds
 from flowguard.wire.attributes import Attribute
 from flowguard.worker.ports import Refusal
@@ -107,3 +108,25 @@ def test_a_payload_of_another_type_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(TypeError, match="takes Order, not dict"):
         FlowClient(sent).start(Orders, {"order_id": "o1"})
     assert sent.sends == []
+
+
+class KeyedOrders(Flow, name="orders", object_id="order_id", request_id="order_id"):
+    stages = Orders.stages
+
+
+@pytest.mark.parametrize(("given", "found"), [(None, "o1"), ("mine", "mine")])
+def test_a_flow_that_names_its_requests_does_so_where_the_caller_gives_no_id(given: str | None, found: str) -> None:
+    with scene() as at:
+        started = client(at).start(KeyedOrders, Order(order_id="o1"), request_id=given)
+        [message] = at.sent("price-order")
+        assert started.request_id == message["MessageAttributes"]["uniquerequestid"]["StringValue"] == found
+
+
+def test_a_request_that_its_flow_cannot_name_is_not_sent() -> None:
+    class Noted(Flow, name="orders", object_id="order_id", request_id="note"):
+        stages = Orders.stages
+
+    with scene() as at:
+        with pytest.raises(RunFailed, match="the payload has no usable 'note' to name the request by"):
+            client(at).start(Noted, Order(order_id="o1"))
+        assert at.sent("price-order") == []

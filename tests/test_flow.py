@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_serializer
 
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.errors import DefinitionError, RunFailed
@@ -299,6 +299,66 @@ def test_the_object_of_a_payload(object_id: Any, cart: Cart, found: str) -> None
 def test_a_payload_without_a_usable_object_cannot_be_run(object_id: str, cart: Cart) -> None:
     with pytest.raises(RunFailed, match="the payload"):
         define(object_id=object_id).object_of(cart, RequestId("r-1"))
+
+
+# -- what names a request ---------------------------------------------------------------------------------------------
+
+
+def test_a_flow_names_its_requests_by_the_field_it_says() -> None:
+    assert define().request_id is None
+    assert define(request_id=("cart_id", "number")).request_id == ("cart_id", "number")
+
+
+def test_a_wrong_rule_for_the_request_id_is_reported_with_the_other_mistakes() -> None:
+    found = problems(request_id="id", object_id="order_id")
+    assert [problem.partition(",")[0] for problem in found] == ["object_id is 'order_id'", "request_id is 'id'"]
+    assert problems(request_id=()) == (
+        "request_id is (); write a field ('order.id'), a tuple of fields, or a function of the payload",
+    )
+
+
+def draw() -> RequestId:
+    return RequestId("drawn")
+
+
+@pytest.mark.parametrize(
+    ("rule", "given", "found"),
+    [
+        (None, draw, "drawn"),
+        ("cart_id", draw, "c-1"),
+        ("cart_id", RequestId("own"), "own"),
+        (("cart_id", "number"), draw, '["c-1","3"]'),
+        (lambda cart: f"{type(cart).__name__}-{cart.cart_id}", draw, "Cart-c-1"),
+    ],
+)
+def test_a_request_that_is_given_no_id_is_named_by_the_rule(rule: Any, given: Any, found: str) -> None:
+    message, _ = define(request_id=rule).request(Cart(cart_id="c-1", number=3), request_id=given, requested_at=1)
+    assert message.request_id == found
+
+
+def test_the_rule_reads_what_the_stage_will_read() -> None:
+    class Own(Cart):
+        cart_id: str = "in Python alone"
+
+        @field_serializer("cart_id")
+        def sent(self, cart_id: str) -> str:
+            return "on the wire"
+
+    flow = define(object_id="number", request_id=lambda cart: f"{type(cart).__name__} {cart.cart_id}")
+    message, _ = flow.request(Own(), request_id=draw, requested_at=1)
+    assert message.request_id == "Cart on the wire"
+
+
+def test_a_request_that_its_rule_cannot_name_is_refused() -> None:
+    flow = define(request_id="customer.id")
+    with pytest.raises(RunFailed, match=r"the payload has no usable 'customer.id' to name the request by"):
+        flow.request(Cart(cart_id="c-1"), request_id=draw, requested_at=1)
+
+
+def test_the_object_of_each_request_is_named_by_the_rule_too() -> None:
+    flow = define(object_id=PER_REQUEST, request_id="cart_id")
+    message, _ = flow.request(Cart(cart_id="c-1"), request_id=draw, requested_at=1)
+    assert (message.object_id, message.request_id) == ("c-1", "c-1")
 
 
 # -- requests ---------------------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ LAYERS = (
     {
         "payloads",
         "failure",
+        "naming",
         "outcome",
         "wire.home",
         "wire.message",

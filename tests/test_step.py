@@ -222,6 +222,16 @@ def test_a_started_flow_gets_a_request_of_its_own() -> None:
     assert send.attributes[PLACE].value == '{"version":1,"hop":1,"object":"c-2","reply_to":"sqs:told"}'
 
 
+def test_a_started_flow_that_names_its_requests_by_their_payload_does_so(step: Step[CartState]) -> None:
+    class KeyedCart(Flow, name="price-cart", object_id="cart_id", request_id="cart_id"):
+        stages = (Price,)
+
+    step.start(KeyedCart, Cart(cart_id="c-2"))
+    (send,) = step.sends
+    assert send.attributes[REQUEST_ID].value == "c-2"
+    assert send.id != "c-2", "the message has an id of its own, by which a FIFO queue knows copies of it"
+
+
 def test_a_started_flow_may_be_given_its_object_and_no_other_than_its_payloads(step: Step[CartState]) -> None:
     step.start(PriceCart, Cart(cart_id="c-2"), object_id="c-2")
     assert '"object":"c-2"' in step.sends[0].attributes[PLACE].value

@@ -125,9 +125,9 @@ class Redriver:
             Kind.SIDE,
             Queue(self._home(letter)),
             body,
-            f"{m.request_id}.{m.hop}.{m.redrive}.redrive",
+            f"{m.request_id or letter.message_id}.{m.hop}.{m.redrive}.redrive",
             attributes,
-            group=letter.group_id or m.object_id or m.request_id,
+            group=letter.group_id or m.object_id or m.request_id or letter.message_id,
         ).checked()
 
     def _unsent(self, letter: Letter, unsent: Unsent) -> Send:

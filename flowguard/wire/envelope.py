@@ -78,6 +78,11 @@ class Envelope(NamedTuple):
         return self._by_sns["MessageId"] if self._by_sns else None
 
     @property
+    def own_id(self) -> str:
+        """Return the message's id where no attribute names its request: SNS's before that of the record."""
+        return self.sns_message_id or self.message_id
+
+    @property
     def topic_arn(self) -> str | None:
         return self._by_sns["TopicArn"] if self._by_sns else None
 

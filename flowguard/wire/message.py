@@ -27,6 +27,9 @@ PLACE = "flowguard"
 SIGNATURE = "sig"
 """The key of the place that says who sent it: see ``flowguard.wire.signing``."""
 
+WEAK = "weak"
+"""The key of the place that says where its request id is from: see :attr:`Place.is_weak`."""
+
 OWN_ATTRIBUTES = frozenset({REQUEST_ID, REQUESTED_AT, FLOW_STAGE, PLACE})
 MOST_CARRIED = 10 - len(OWN_ATTRIBUTES)
 """SQS allows ten attributes a message."""
@@ -161,7 +164,11 @@ class Message(NamedTuple):
         return {**self.own_attributes(), **self.carried}
 
     def own_attributes(self, signature: str | None = None) -> dict[str, Attribute]:
-        """Return the four attributes of the module's table, in its order."""
+        """Return the four attributes of the module's table, in its order.
+
+        A dead letter whose request could not be named has no id, so that its flow's rule is asked again when it comes
+        back.
+        """
         place: dict[str, Any] = {"version": self.version, "hop": self.hop}
         if self.object_id:
             place["object"] = self.object_id
@@ -179,8 +186,9 @@ class Message(NamedTuple):
             place["attempts"] = self.attempts
         if signature is not None:
             place[SIGNATURE] = signature
+        named = {REQUEST_ID: Attribute.string(self.request_id)} if self.request_id else {}
         return {
-            REQUEST_ID: Attribute.string(self.request_id),
+            **named,
             REQUESTED_AT: Attribute.number(self.requested_at),
             FLOW_STAGE: Attribute.string(f"{self.flow}/{self.stage}"),
             PLACE: Attribute.string(json.dumps(place, separators=(",", ":"))),
@@ -202,6 +210,8 @@ class Place(NamedTuple):
     is_unsent: bool = False
     """The message is a dead letter of something that could not be sent (see ``unsent``)."""
     signature: str | None = None
+    is_weak: bool = False
+    """The request id beside it is a service's: a tool wrote it down, and the flow's own rule counts before it."""
 
     @classmethod
     def parse(cls, text: str) -> Place:
@@ -230,6 +240,7 @@ class Place(NamedTuple):
             attempts=_whole(found, "attempts", None, 1),
             is_unsent="unsent" in found,
             signature=_signature(found),
+            is_weak=found.get(WEAK) is True,
         )
 
 

@@ -142,10 +142,10 @@ class KeySigner:
         return self._keys
 
 
-def statement(message: Message, *, version: int | None, object_id: str) -> str:
+def statement(message: Message, *, version: int | None, object_id: str, request_id: str | None = None) -> str:
     """Return what a signature covers, unambiguous and in ASCII.
 
-    ``version`` and ``object_id`` are as the attribute says them.
+    ``version``, ``object_id`` and ``request_id`` are as the attributes say them; without the last, the message's own.
     """
     body = hashlib.sha256(message.body.encode("utf-8", "surrogatepass")).hexdigest()
     said = (
@@ -154,7 +154,7 @@ def statement(message: Message, *, version: int | None, object_id: str) -> str:
         message.stage,
         version,
         object_id,
-        message.request_id,
+        message.request_id if request_id is None else request_id,
         message.requested_at,
         message.hop,
         message.retry,

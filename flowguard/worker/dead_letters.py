@@ -19,7 +19,17 @@ from flowguard.ids import ObjectId, RequestId
 from flowguard.printable import LONGEST_PART, bounded
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, Source, normalize_record, resend
-from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, SIGNATURE, ErrorNote, Message, Place
+from flowguard.wire.message import (
+    FLOW_STAGE,
+    PLACE,
+    REQUEST_ID,
+    REQUESTED_AT,
+    SIGNATURE,
+    WEAK,
+    ErrorNote,
+    Message,
+    Place,
+)
 from flowguard.wire.notification import UNKNOWN_QUEUE, arn_service, is_ours
 from flowguard.wire.records import open_record
 from flowguard.wire.signing import UNSIGNED, Signer, is_claim, statement
@@ -157,10 +167,12 @@ class Letter:
             return resend(self.envelope, {})
         place = {name: value for name, value in json.loads(text).items() if name not in ("retry", "to", SIGNATURE)}
         place["redrive"] = m.redrive
+        if self.flow is None and not self._said_id:
+            place[WEAK] = True  # a flow that names its requests by their payload asks its rule
         if signer.is_on:
-            place[SIGNATURE] = signer.sign(_statement(m, Place.parse(text)))
+            place[SIGNATURE] = signer.sign(_statement(m, Place.parse(text), m.request_id))
         extras = {
-            REQUEST_ID: Attribute.string(m.request_id),
+            **({REQUEST_ID: Attribute.string(m.request_id)} if m.request_id else {}),
             REQUESTED_AT: Attribute.number(m.requested_at),
             PLACE: Attribute.string(json.dumps(place, separators=(",", ":"))),
         }
@@ -173,13 +185,18 @@ class Letter:
         said = self.envelope.attributes.get(PLACE) if self.envelope is not None else None
         return said.value if said is not None else "{}"
 
+    @property
+    def _said_id(self) -> str:
+        said = self.envelope.attributes.get(REQUEST_ID) if self.envelope is not None else None
+        return said.value if said is not None else ""
+
     def check_unsent(self, unsent: Unsent, signer: Signer) -> None:
         """Raise ValueError where messages are signed and flowguard did not park the letter as it lies there."""
         if self.message is None or not signer.is_required:
             return
         place = Place.parse(self._place_text)
         parked = self.message._replace(body=unsent.covered(self.text))
-        if problem := signer.problem(_statement(parked, place), place.signature):
+        if problem := signer.problem(_statement(parked, place, self._said_id), place.signature):
             raise ValueError(f"{problem}, so anybody may have written it; send it by hand, or drop it")
 
     def _check_signature(self, place: Place, signer: Signer) -> None:
@@ -194,7 +211,7 @@ class Letter:
             raise ValueError("it names no flow, so it cannot be signed; give --flow-class")
         if place.signature is None and not is_claim(self.message):
             return
-        if problem := signer.problem(_statement(self.message, place), place.signature):
+        if problem := signer.problem(_statement(self.message, place, self._said_id), place.signature):
             raise ValueError(f"{problem}; its stage would refuse it, too")
 
     def facts(self, now: int) -> dict[str, Any]:
@@ -218,9 +235,9 @@ class Letter:
         }
 
 
-def _statement(message: Message, place: Place) -> str:
+def _statement(message: Message, place: Place, request_id: str) -> str:
     """Return what the letter's attributes say, whatever was read from its payload."""
-    return statement(message, version=place.version, object_id=place.object_id or "")
+    return statement(message, version=place.version, object_id=place.object_id or "", request_id=request_id)
 
 
 def _place(message: Message | None) -> dict[str, Any]:
@@ -244,7 +261,7 @@ def _message(envelope: Envelope) -> Message:
         stage=stage,
         version=place.version or 1,
         object_id=place.object_id or ObjectId(""),
-        request_id=RequestId(read.get(REQUEST_ID) or envelope.sns_message_id or envelope.message_id),
+        request_id=RequestId(read.get(REQUEST_ID) or envelope.own_id),
         requested_at=int(at) if at is not None else envelope.published_at or envelope.sent_at or 0,
         body=envelope.message,
         hop=place.hop,

@@ -11,6 +11,7 @@ from typing import NamedTuple, Never
 from flowguard.destinations import Destination, Queue, parse_destination
 from flowguard.errors import Reject, RunFailed
 from flowguard.flow import AnyFlow
+from flowguard.ids import RequestId
 from flowguard.outcome import Done, Next, Outcome
 from flowguard.payloads import encode, encode_json
 from flowguard.printable import bounded
@@ -174,13 +175,14 @@ def dead_letter(
     It is the original, untouched, with what is needed to send it again as it is: the next redrive, retry 0, the error.
     """
     body, attributes = _resent(envelope, signed_attributes(message.redriven(error), signer))
+    named = message if message.request_id else message._replace(request_id=RequestId(envelope.own_id))
     return Send(
         Kind.DEAD,
         flow.dead_letters,
         body,
-        f"{message.hop_id}.dead",
+        f"{named.hop_id}.dead",
         attributes,
-        group=message.object_id or message.request_id,
+        group=named.object_id or named.request_id,
     ).checked()
 
 

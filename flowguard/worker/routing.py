@@ -10,6 +10,7 @@ from flowguard.destinations import Queue
 from flowguard.errors import EnvelopeError, FlowguardError, RunFailed, SettingsError, shown
 from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import ObjectId, RequestId, id_problem
+from flowguard.naming import RequestIdRule, read_request_id
 from flowguard.payloads import decode
 from flowguard.protocol.outbox import attributes_problem
 from flowguard.stage import AnyStage
@@ -53,6 +54,19 @@ class Arrival(NamedTuple):
     weak_id: bool = False
 
 
+class _Named(NamedTuple):
+    """The request that a message is for.
+
+    Its id is empty where the flow's ``request_id`` rule finds none: ``problem`` says why. ``payload`` is decoded where
+    the rule was asked.
+    """
+
+    request_id: RequestId
+    is_weak: bool = False
+    payload: Any = None
+    problem: RunFailed | None = None
+
+
 class Routes:
     """The flows and stages that one function serves."""
 
@@ -94,14 +108,14 @@ class Routes:
         """
         flow, stage_name = self._address(envelope)
         place = self._place(envelope)
-        request_id, weak_id = self._request_id(envelope)
+        named = self._named(envelope, flow, stage_name, place)
         requested_at = self._requested_at(envelope, now)
         message = Message(
             flow=flow.name,
             stage=stage_name,
             version=flow.version if place.version is None else place.version,
-            object_id=place.object_id or ObjectId(""),
-            request_id=request_id,
+            object_id=(None if named.problem else place.object_id) or ObjectId(""),
+            request_id=named.request_id,
             requested_at=requested_at,
             body=envelope.message,
             hop=place.hop,
@@ -111,28 +125,33 @@ class Routes:
             first_error=place.first_error if place.retry else None,
             carried=self._carried(envelope, flow),
         )
-        payload = None if trust is None else trust.judge(envelope, flow, message, place)
-        return self._arrival(envelope, flow, message, weak_id, payload)
+        judged = None if trust is None else trust.judge(envelope, flow, message, place)
+        named = named if judged is None else named._replace(payload=judged)
+        return self._arrival(envelope, flow, message, named)
 
-    def _arrival(self, envelope: Envelope, flow: AnyFlow, message: Message, weak_id: bool, payload: Any) -> Arrival:
+    def _arrival(self, envelope: Envelope, flow: AnyFlow, message: Message, named: _Named) -> Arrival:
         """Settle the message's object and stage.
 
-        A message that can never work keeps its place, so that its run can be ended.
+        A message that can never work keeps its place, so that its run can be ended. One whose request has no id has no
+        run: it names no object, and nothing is claimed.
         """
+        payload = named.payload
         stage: AnyStage | None = None
         problem: RunFailed | None = None
         try:
             if message.version not in flow.accepts:
                 raise RunFailed(f"{flow.name} does not read version {message.version}, only {sorted(flow.accepts)}")
             stage = flow.stage(message.stage)
+            if named.problem is not None:
+                raise named.problem
             if not message.object_id:
-                payload = decode(stage.payload, message.body, what=f"the payload of {stage.name}")
+                payload = payload if payload is not None else _decoded(stage, message.body)
                 message = message.for_object(flow.object_of(payload, message.request_id))
         except RunFailed as error:
             problem = error
         if stage is not None and stage.name not in self._stages[flow.name]:
             raise Unroutable(f"{flow.name}/{stage.name} is not served here; {self._served()} is")
-        return Arrival(envelope, flow, stage, message, payload, problem, weak_id)
+        return Arrival(envelope, flow, stage, message, payload, problem, named.is_weak)
 
     def _address(self, envelope: Envelope) -> tuple[AnyFlow, str]:
         named = envelope.attributes.get(FLOW_STAGE)
@@ -186,21 +205,20 @@ class Routes:
         return place
 
     @staticmethod
-    def _request_id(envelope: Envelope) -> tuple[RequestId, bool]:
-        """Return the request id, and whether it is weak.
+    def _named(envelope: Envelope, flow: AnyFlow, stage: str, place: Place) -> _Named:
+        """Name the request.
 
-        The attribute survives a redrive; the SNS id is the same for every copy; the SQS id is the last resort, and
-        weak.
+        The attribute survives a redrive, and counts before the flow's rule, which is for requests at the first stage.
+        The SNS id is the same for every copy; the SQS id is the last resort, and weak.
         """
-        if (given := envelope.attributes.get(REQUEST_ID)) is not None:
-            if not given.value:
-                raise EnvelopeError(envelope.message_id, f"attributes.{REQUEST_ID}", "is empty")
-            if problem := id_problem(given.value):
-                raise EnvelopeError(envelope.message_id, f"attributes.{REQUEST_ID}", problem)
-            return RequestId(given.value), False
-        if envelope.sns_message_id is not None:
-            return RequestId(envelope.sns_message_id), False
-        return RequestId(envelope.message_id), envelope.queue_arn is not None
+        rule = flow.request_id if place.hop == 1 and stage == flow.entry().name else None
+        given = envelope.attributes.get(REQUEST_ID)
+        if given is not None and not (rule is not None and place.is_weak):
+            return _Named(_checked_id(given.value, envelope))
+        if rule is not None:
+            return _named_by(rule, flow.entry(), envelope)
+        is_weak = envelope.sns_message_id is None and envelope.queue_arn is not None
+        return _Named(RequestId(envelope.own_id), is_weak)
 
     @staticmethod
     def _requested_at(envelope: Envelope, now: int) -> int:
@@ -215,6 +233,25 @@ class Routes:
         if (published_at := envelope.published_at) is not None:
             return _plausible(str(published_at), "body.Timestamp", envelope, max(arrived, now))
         return _plausible(str(arrived), "attributes.SentTimestamp", envelope, now)
+
+
+def _checked_id(text: str, envelope: Envelope) -> RequestId:
+    if problem := "is empty" if not text else id_problem(text):
+        raise EnvelopeError(envelope.message_id, f"attributes.{REQUEST_ID}", problem)
+    return RequestId(text)
+
+
+def _named_by(rule: RequestIdRule, stage: AnyStage, envelope: Envelope) -> _Named:
+    """Name the request by its flow's rule. A payload in which the rule finds nothing can never work."""
+    try:
+        payload = _decoded(stage, envelope.message)
+        return _Named(read_request_id(rule, payload), payload=payload)
+    except RunFailed as problem:
+        return _Named(RequestId(""), problem=problem)
+
+
+def _decoded(stage: AnyStage, body: str) -> Any:
+    return decode(stage.payload, body, what=f"the payload of {stage.name}")
 
 
 def _plausible(text: str, field: str, envelope: Envelope, latest: int) -> int:

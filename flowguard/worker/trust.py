@@ -13,7 +13,7 @@ from flowguard.payloads import decode
 from flowguard.stage import AnyStage
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.home import Home, is_local
-from flowguard.wire.message import FLOW_STAGE, PLACE, Message, Place
+from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Message, Place
 from flowguard.wire.signing import UNSIGNED, Signer, is_claim, statement
 
 
@@ -43,7 +43,9 @@ class Trust(NamedTuple):
         required = self.signer.is_required
         if place.signature is None and not (required and is_claim(message)):
             return False
-        said = statement(message, version=place.version, object_id=message.object_id)
+        given = envelope.attributes.get(REQUEST_ID)
+        own = "" if given is None else given.value
+        said = statement(message, version=place.version, object_id=place.object_id or "", request_id=own)
         problem = self.signer.problem(said, place.signature)
         if problem is not None and required:
             why = f"{problem}, and messages with a hop, retry, redrive or reply_to of their own need one"

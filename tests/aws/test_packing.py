@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from flowguard.aws.clients import Clients
 from flowguard.aws.packing import SHORT, Packing
 from flowguard.errors import SettingsError, TextGone
-from flowguard.local.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from tests.aws.engines import on_memory
 
 

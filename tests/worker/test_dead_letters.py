@@ -269,8 +269,39 @@ def test_what_had_no_request_id_keeps_the_one_it_was_handled_under() -> None:
     letter = Letter.read(received("{}", {"a": Attribute.string("b")}), now=START)
     _, attributes = letter.resent()
     assert (attributes["uniquerequestid"].value, attributes["requestedat"].value) == ("m-1", str(START))
-    assert json.loads(attributes["flowguard"].value) == {"redrive": 1}
+    assert json.loads(attributes["flowguard"].value) == {"redrive": 1, "weak": True}
     assert "flowstage" not in attributes
+
+
+class KeyedOrders(Flow, name="orders", object_id="order_id", request_id="order_id", dead_letters="dead"):
+    stages = Orders.stages
+
+
+@pytest.mark.parametrize("flow", [None, KeyedOrders])
+def test_what_its_flow_names_by_the_payload_comes_back_under_that_name(flow: type[Flow] | None) -> None:
+    """Without the class the tool cannot know the rule. The stage does, and asks it."""
+    letter = Letter.read(received('{"order_id":"o1"}', {}), now=START, flow=flow)
+    body, attributes = letter.resent()
+    back = Routes([KeyedOrders]).resolve(normalize_record(received(body, attributes)), START)
+    assert (back.message.request_id, back.message.redrive) == ("o1", 1)
+    assert ("weak" in attributes["flowguard"].value) is (flow is None)
+
+
+@pytest.mark.parametrize("flow", [None, KeyedOrders])
+def test_a_letter_that_has_no_id_comes_back_without_one(flow: type[Flow] | None) -> None:
+    nameless = message(request_id=RequestId(""), object_id=ObjectId(""), body="{}")
+    record = {**received("{}", {}), "EventSourceARN": STAGE_QUEUE}
+    send = dead_letter(KeyedOrders, nameless, ERROR, normalize_record(record), KEYS)
+    letter = Letter.read(received(send.body, dict(send.attributes)), now=START, flow=flow)
+    assert (letter.kind, letter.facts(START)["request_id"]) == ("parked", None if flow else "m-1")
+    _, attributes = letter.resent(KEYS)
+    assert "uniquerequestid" not in attributes
+
+
+def test_a_raw_record_that_its_rule_cannot_name_comes_back_without_an_id() -> None:
+    letter = Letter.read(received("{}", {}), now=START, flow=KeyedOrders)
+    _, attributes = letter.resent()
+    assert ("uniquerequestid" in attributes, json.loads(attributes["flowguard"].value)) == (False, {"redrive": 1})
 
 
 def test_a_notification_of_sns_keeps_its_own_id_and_body() -> None:

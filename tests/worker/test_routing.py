@@ -295,6 +295,102 @@ def test_a_request_id_that_could_not_travel_on_is_refused(request_id: str, told:
     assert arrive(sqs_event("carts", CART, attributes={REQUEST_ID: "x" * 1_024})).message.request_id
 
 
+# -- the flow's own rule for the request id ---------------------------------------------------------------------------
+
+
+class KeyedCart(
+    Flow, name="price-cart", object_id=PER_REQUEST, request_id="cart_id", accepts=(1,), entries=("confirm",)
+):
+    stages = (Price, Confirm)
+
+
+KEYED = Routes([KeyedCart])
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        sqs_event("carts", CART),
+        sns_to_sqs_event("carts", CART),
+        sns_event("told", CART),
+        invocation(CART),
+        sqs_event("carts", CART, attributes={PLACE: '{"retry":2}', FLOW_STAGE: "price-cart/price"}),
+        sqs_event("carts", CART, attributes={PLACE: '{"redrive":1,"weak":true}', REQUEST_ID: "m-1"}),
+    ],
+)
+def test_a_rule_names_the_request_whoever_sent_it(event: Any) -> None:
+    arrival = arrive(event, routes=KEYED)
+    assert (arrival.message.request_id, arrival.message.object_id, arrival.weak_id) == ("c-1", "c-1", False)
+    assert (arrival.payload, arrival.problem) == (CART, None)
+
+
+@pytest.mark.parametrize("event", [with_id(sqs_event), with_id(sns_to_sqs_event), with_id(sns_event)])
+def test_the_senders_own_id_counts_before_the_rule(event: Any) -> None:
+    assert arrive(event, routes=KEYED).message.request_id == "r-1"
+
+
+def test_a_payload_is_not_read_where_the_sender_names_its_request() -> None:
+    event = sqs_event("carts", "no json", attributes={REQUEST_ID: "r-1", PLACE: '{"object":"r-1"}'})
+    assert arrive(event, routes=KEYED).problem is None
+
+
+@pytest.mark.parametrize(("stage", "place"), [("price", '{"hop":2}'), ("confirm", '{"hop":1}')])
+def test_a_rule_is_for_requests_at_the_first_stage(stage: str, place: str) -> None:
+    attributes = {FLOW_STAGE: f"price-cart/{stage}", PLACE: place}
+    arrival = arrive(sqs_event("carts", CART, attributes=attributes, message_id="m-1"), routes=KEYED)
+    assert (arrival.message.request_id, arrival.weak_id) == ("m-1", True)
+
+
+@pytest.mark.parametrize("stage", ["price", "confirm"])
+def test_a_weak_id_counts_where_no_rule_names_the_request(stage: str) -> None:
+    hop = 1 if stage == "price" else 2
+    attributes = {FLOW_STAGE: f"price-cart/{stage}", PLACE: f'{{"weak":true,"hop":{hop}}}', REQUEST_ID: "m-1"}
+    routes = ROUTES if stage == "price" else KEYED
+    assert arrive(sqs_event("carts", CART, attributes=attributes), routes=routes).message.request_id == "m-1"
+
+
+@pytest.mark.parametrize("place", ["{}", '{"object":"c-9"}', '{"object":"c-9","retry":1}'])
+@pytest.mark.parametrize(
+    ("payload", "told"),
+    [
+        ("no json", "the payload of price is no Cart: the whole: Invalid JSON"),
+        ({}, "the payload of price is no Cart: cart_id: Field required"),
+        ({"cart_id": ""}, "the payload has no usable 'cart_id' to name the request by"),
+        ({"cart_id": "a\0"}, "the payload's 'cart_id', which names the request, has the character U+0000"),
+        (
+            {"cart_id": "x" * 1_025},
+            "the payload's 'cart_id', which names the request, has 1,025 bytes of at most 1,024",
+        ),
+    ],
+)
+def test_a_request_that_its_rule_cannot_name_has_no_id_no_object_and_says_why(
+    payload: Any, told: str, place: str
+) -> None:
+    event = sqs_event("carts", payload, attributes={PLACE: place, FLOW_STAGE: "price-cart/price"}, message_id="m-1")
+    arrival = arrive(event, routes=KEYED)
+    assert told in str(arrival.problem)
+    assert (arrival.message.request_id, arrival.message.object_id, arrival.weak_id) == ("", "", False)
+
+
+def test_a_version_that_is_not_read_is_the_first_thing_wrong() -> None:
+    event = sqs_event("carts", {}, attributes={PLACE: '{"version":9}', FLOW_STAGE: "price-cart/price"})
+    arrival = arrive(event, routes=KEYED)
+    assert (str(arrival.problem), arrival.message.object_id) == ("price-cart does not read version 9, only [1]", "")
+
+
+def test_another_object_than_the_one_of_the_named_request_is_not_believed() -> None:
+    event = sqs_event("carts", CART, attributes={PLACE: '{"object":"c-9"}', FLOW_STAGE: "price-cart/price"})
+    with pytest.raises(Untrusted, match="it names the object 'c-9', and that is not the request id"):
+        arrive(event, routes=KEYED)
+
+
+def test_a_request_that_has_no_id_may_not_have_its_end_reported_elsewhere() -> None:
+    place = '{"reply_to":"sqs:arn:aws:sqs:us-east-1:999999999999:elsewhere"}'
+    event = sqs_event("carts", {}, attributes={PLACE: place, FLOW_STAGE: "price-cart/price"})
+    with pytest.raises(Untrusted, match="reply_to"):
+        arrive(event, routes=KEYED)
+
+
 # -- requested_at, first found ----------------------------------------------------------------------------------------
 
 

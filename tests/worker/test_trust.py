@@ -318,6 +318,27 @@ def test_a_signed_word_may_go_anywhere() -> None:
         assert judged(event_of(message.body, signed_attributes(message, trust.signer)), trust).message == message
 
 
+def test_a_dead_letter_that_its_rule_could_not_name_is_signed_without_an_id() -> None:
+    """What the rule reads when it comes back is not what was signed."""
+
+    class Noted(Flow, name="carts", object_id=PER_REQUEST, request_id=lambda cart: cart.cart_id):
+        stages = (Price, Confirm)
+
+    nameless = Message("carts", "price", 1, ObjectId(""), RequestId(""), START, '{"cart_id":"c-1"}')
+    [found] = normalize(sqs_event("carts", nameless.body))
+    assert isinstance(found, Envelope)
+    letter = dead_letter(Noted, nameless, ErrorNote("RunFailed", "no id", START), found, signer())
+    back = sqs_event("carts", letter.body, attributes=letter.attributes)
+    [again] = normalize(back)
+    assert isinstance(again, Envelope)
+    arrival = Routes([Noted]).resolve(again, START, Trust(signer()))
+    assert (arrival.message.request_id, arrival.message.redrive, arrival.problem) == ("c-1", 1, None)
+    [forged] = normalize(sqs_event("carts", letter.body, attributes={**letter.attributes, REQUEST_ID: "c-1"}))
+    assert isinstance(forged, Envelope)
+    with pytest.raises(Untrusted, match="its signature is of another message"):
+        Routes([Noted]).resolve(forged, START, Trust(signer()))
+
+
 def test_a_signature_does_not_open_a_stage_or_change_an_object() -> None:
     trust = Trust(signer())
     for changes, field in (({"stage": "confirm"}, FLOW_STAGE), ({"object_id": "victim"}, "flowguard.object")):

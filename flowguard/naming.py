@@ -1,0 +1,131 @@
+"""Names read from payloads: of the business object, and of the request.
+
+A path is one or more names of fields with dots between them: ``"order.id"``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterable
+from hashlib import sha256
+from typing import Any, Final, get_origin
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from flowguard.errors import RunFailed, shown
+from flowguard.ids import RequestId, id_problem
+
+RequestIdRule = str | tuple[str, ...] | Callable[[Any], str]
+"""How a flow names its requests: by a path, by several paths together, or by a function of the payload."""
+
+_NO_NAMES: Final = (BaseModel, dict, list, tuple, set, frozenset, bool, float, bytes)
+
+
+def text_at(payload: Any, path: str) -> str | None:
+    """Return the text, number or UUID at the path as text. None where there is none."""
+    value = payload
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else getattr(value, part, None)
+    if isinstance(value, bool) or not isinstance(value, str | int | UUID):
+        return None
+    try:
+        return str(value) or None
+    except ValueError:  # a number of thousands of digits
+        return None
+
+
+def read_request_id(rule: RequestIdRule, payload: Any) -> RequestId:
+    """Return the request id that the rule reads from the payload. The same payload has the same.
+
+    Raises :class:`RunFailed`, which names the path and quotes nothing of the payload, where there is no usable one.
+    """
+    if isinstance(rule, str):
+        return RequestId(_name_at(payload, rule))
+    if isinstance(rule, tuple):
+        return RequestId(_combined(_name_at(payload, path) for path in rule))
+    return RequestId(_answer(rule, payload))
+
+
+def _name_at(payload: Any, path: str) -> str:
+    found = text_at(payload, path)
+    if found is None:
+        raise RunFailed(f"the payload has no usable {path!r} to name the request by: text, a whole number or a UUID")
+    if problem := id_problem(found):
+        raise RunFailed(f"the payload's {path!r}, which names the request, {problem}")
+    return found
+
+
+def _combined(names: Iterable[str]) -> str:
+    """Return one text for several. Other texts, or the same ones divided otherwise, have another.
+
+    It is a JSON array, or the digest of one that is too long for an id.
+    """
+    text = json.dumps(list(names), ensure_ascii=False, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest() if id_problem(text) else text
+
+
+def _answer(rule: Callable[[Any], str], payload: Any) -> str:
+    try:
+        found: object = rule(payload)
+    except Exception as error:  # any error of the flow's own function; its text may quote the payload
+        raise RunFailed(f"the flow's request_id function raised {type(error).__name__}") from None
+    if not isinstance(found, str):
+        raise RunFailed(f"the flow's request_id function returned {type(found).__name__}, and an id is text")
+    if problem := "is empty" if not found else id_problem(found):
+        raise RunFailed(f"the request id that the flow's request_id function returned {problem}")
+    return found
+
+
+# -- mistakes of a definition ----------------------------------------------------------------------------------------
+
+
+def path_problems(option: str, path: str, kind: Any, what: str) -> list[str]:
+    """List what is wrong with a path into payloads of this kind. ``what`` is the thing that it names."""
+    if not all(path.split(".")):
+        return [f"{option} is {shown(path)}; write the names of fields with a dot between two: 'order.id'"]
+    for part in path.split("."):
+        if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+            return []  # inside a dict nothing is known before there is a message
+        if part not in kind.model_fields:
+            fields = ", ".join(kind.model_fields)
+            return [f"{option} is {path!r}, but {kind.__name__} has no {part!r}; it has {fields}"]
+        kind = kind.model_fields[part].annotation
+    kind = get_origin(kind) or kind
+    if isinstance(kind, type) and issubclass(kind, _NO_NAMES):
+        return [f"{option} is {path!r}, which is a {kind.__name__}; {what} is named by text, int or UUID"]
+    return []
+
+
+def rule_problems(rule: object, stage: str, kind: Any) -> list[str]:
+    """List what is wrong with a ``request_id`` option. ``kind`` is what the flow's first stage takes."""
+    if rule is None:
+        return []
+    if isinstance(rule, str):
+        return _paths_problems((rule,), stage, kind)
+    if isinstance(rule, tuple) and rule and all(isinstance(path, str) for path in rule):
+        return _paths_problems(rule, stage, kind)
+    if callable(rule):
+        return _function_problems(rule)
+    given = shown(rule)
+    return [f"request_id is {given}; write a field ('order.id'), a tuple of fields, or a function of the payload"]
+
+
+def _paths_problems(paths: tuple[str, ...], stage: str, kind: Any) -> list[str]:
+    if kind is str:
+        return [f"{stage!r} takes text, which has no {paths[0]!r}; give request_id a function of the text"]
+    twice = [f"request_id names {path!r} twice" for path in dict.fromkeys(paths) if paths.count(path) > 1]
+    return [*twice, *(problem for path in paths for problem in path_problems("request_id", path, kind, "a request"))]
+
+
+def _function_problems(rule: Callable[..., object]) -> list[str]:
+    if inspect.iscoroutinefunction(rule):
+        return ["request_id is an async function; write a plain one, which takes the payload and returns text"]
+    try:
+        inspect.signature(rule).bind(None)
+    except TypeError as wrong:
+        return [f"request_id cannot be called with the payload alone: {wrong}"]
+    except ValueError:  # a built-in that says nothing of its arguments
+        return []
+    return []
