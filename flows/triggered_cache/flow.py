@@ -86,7 +86,17 @@ class PublishEntry(Stage[EntryBuilt, CacheState], name="publish", inbox="cache-t
         return Done(published)
 
 
-class TriggeredCache(Flow, name="triggered-cache", object_id="cache_key", on_conflict=SUPERSEDE, complete_to=COMPLETED):
-    """Collect, build, publish. A newer reset takes the entry over; whatever the old run still writes is refused."""
+class TriggeredCache(
+    Flow,
+    name="triggered-cache",
+    object_id="cache_key",
+    request_id=("cache_key", "revision"),
+    on_conflict=SUPERSEDE,
+    complete_to=COMPLETED,
+):
+    """Collect, build, publish. A newer reset takes the entry over; whatever the old run still writes is refused.
+
+    A reset of one revision is one request, however many messages ask for it.
+    """
 
     stages = (CollectParts, BuildEntry, PublishEntry)

@@ -176,6 +176,15 @@ def test_a_change_published_to_a_topic_and_a_direct_invocation_enter_too(world: 
     assert (entry(world, "page/pots")["revision"], entry(world, "page/cups")["revision"]) == (7, 3)
 
 
+def test_one_revision_is_one_request_though_its_sender_repeats_it_under_no_id(world: World) -> None:
+    world.deliver("triggered_cache/09-without-attributes.json")
+    world.work()
+    world.deliver("triggered_cache/10-sent-again.json")
+    world.work()
+    assert (world.count(EventType.CLAIMED), world.count(EventType.DONE), world.count(EventType.WEAK_ID)) == (3, 1, 0)
+    assert entry(world, "page/kettles")["request_id"] == '["page/kettles","2"]'
+
+
 def test_what_cannot_be_built_ends_in_the_dead_letters_and_the_subscribers_learn_of_it(world: World) -> None:
     world.deliver("triggered_cache/07-nothing-to-show.json")
     world.deliver("triggered_cache/08-bad-payload.json")
