@@ -11,10 +11,11 @@ from typing import Any, Final
 import click
 
 from flowguard.cli.printing import say, say_json
+from flowguard.cli.progress import Progress
 from flowguard.cli.recordings import Unreadable, read_files
 from flowguard.errors import DefinitionError, EnvelopeError, SettingsError
 from flowguard.sim.loading import NoSuchFlow
-from flowguard.testing.explorer import BOUND, WALKS, Explored, Invariant, NoSuchSchedule, replay
+from flowguard.testing.explorer import BOUND, WALKS, Explored, Invariant, NoSuchSchedule, UnmetSchedule, replay
 from flowguard.testing.explorer import explore as explored
 from flowguard.testing.explorer.checks.invariants import is_invariant
 from flowguard.testing.explorer.report.findings import violation_as_json
@@ -24,6 +25,9 @@ from flowguard.testing.explorer.run.explored import load_explored, modules_of
 
 FOUND: Final = 1
 UNUSABLE: Final = 2
+MISTAKES: Final = (NoSuchFlow, NoSuchSchedule, UnmetSchedule, DefinitionError, SettingsError, EnvelopeError)
+INTERRUPTED: Final = 130
+"""As a shell says it of a command that was ended by Ctrl-C."""
 
 
 @click.command()
@@ -41,6 +45,12 @@ UNUSABLE: Final = 2
 )
 @click.option("--free", metavar="TABLE.ATTRIBUTE", multiple=True, help="May differ at the end; repeat it.")
 @click.option(
+    "--failing",
+    metavar="OBJECT",
+    multiple=True,
+    help="Its run is expected to fail (or a plain handler, by its queue); repeat it.",
+)
+@click.option(
     "--bound", metavar="N", type=click.IntRange(0), default=BOUND, help=f"Pairs of faults; {BOUND} by default."
 )
 @click.option("--walks", metavar="N", type=click.IntRange(0), default=WALKS, help=f"Random walks; {WALKS} by default.")
@@ -56,6 +66,7 @@ def explore(  # noqa: PLR0913 - the options of a command
     tables: tuple[str, ...],
     queues: tuple[str, ...],
     free: tuple[str, ...],
+    failing: tuple[str, ...],
     *,
     visibility: int,
     timeout: int | None,
@@ -74,7 +85,11 @@ def explore(  # noqa: PLR0913 - the options of a command
     what lies in them at the beginning, in FREE what may differ from the undisturbed end; its functions under @invariant
     are checked after each schedule.
 
-    The exit code is 0 where nothing was found, 1 where something was, 2 where something cannot be used.
+    A run that fails though nothing goes wrong is found, too, unless --failing names its object. Ctrl-C ends the search,
+    and shows what was found until then.
+
+    The exit code is 0 where nothing was found, 1 where something was, 2 where something cannot be used, 130 where the
+    search was interrupted and had found nothing.
     """
     try:
         found = load_explored(flows, queues, visibility=visibility, timeout=timeout)
@@ -89,16 +104,25 @@ def explore(  # noqa: PLR0913 - the options of a command
         _write(html, "")  # before the minutes that an exploration may take
         if schedule is not None:
             sys.exit(_one(found, messages, schedule, about, as_json=as_json, html=html))
-        report = explored(found, messages, bound=bound, walks=walks, **about)
+        with Progress() as progress:
+            report = explored(found, messages, bound=bound, walks=walks, failing=failing, progress=progress, **about)
         _write(html, page(report) if html else "")
-    except (NoSuchFlow, NoSuchSchedule, DefinitionError, SettingsError, EnvelopeError, TypeError) as error:
+    except (
+        NoSuchFlow,
+        NoSuchSchedule,
+        UnmetSchedule,
+        DefinitionError,
+        SettingsError,
+        EnvelopeError,
+        TypeError,
+    ) as error:
         say(str(error), err=True)
         sys.exit(UNUSABLE)
     if as_json:
         say_json(json.dumps(report.as_json(), ensure_ascii=False))
     else:
         say(str(report))
-    sys.exit(0 if report.ok else FOUND)
+    sys.exit(FOUND if not report.ok else 0 if report.is_complete else INTERRUPTED)
 
 
 def _one(

@@ -81,6 +81,7 @@ _HOME = {
     "Trace": "testing.explorer",
     "Violation": "testing.explorer",
     "NoSuchSchedule": "testing.explorer",
+    "UnmetSchedule": "testing.explorer",
     "in_memory": "testing.explorer",
     "on_moto": "testing.explorer",
     # the marker

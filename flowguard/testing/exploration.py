@@ -86,6 +86,8 @@ def _wrong_numbers(arguments: Mapping[str, Any]) -> Iterator[str]:
     above = arguments.get("offload_above")
     if above is not None and (isinstance(above, bool) or not isinstance(above, int)):
         yield f"offload_above is {above!r}; give a number of bytes, as in Settings"
+    if not callable(progress := arguments.get("progress", print)):
+        yield f"progress is {progress!r}; give a function of two numbers, schedules and violations"
     if not isinstance(for_good := arguments.get("for_good", True), bool):
         yield f"for_good is {for_good!r}; give True or False"
 
@@ -107,6 +109,8 @@ def _wrong_kinds(arguments: Mapping[str, Any]) -> Iterator[str]:
         yield f'items is {items!r}; list what lies in each table: items={{"prices": [{{"sku": "tea", "price": 4}}]}}'
     if free is not None and not _maps_names(free, lambda listed: _is_list(listed) and all(map(_is_name, listed))):
         yield f'free is {free!r}; list what may differ of each table: free={{"orders": ["updated_at"]}}'
+    if not _is_list(failing := arguments.get("failing", ())) or not all(map(_is_name, failing)):
+        yield f'failing is {failing!r}; list the objects whose runs are expected to fail: failing=["o1"]'
     if invariants is not None and not (_is_list(invariants) and all(map(callable, invariants))):
         yield f"invariants is {invariants!r}; give functions of a view: invariants=[nothing_is_counted_twice]"
 

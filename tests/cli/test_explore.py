@@ -74,7 +74,8 @@ def explore(*arguments: str) -> Result:
 
 def test_a_flow_that_holds_ends_with_0() -> None:
     result = explore("flows.validate_cart.flow:ValidateCart", "--messages", CART, "--bound", "5", "--walks", "5")
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.exit_code == 0
+    assert all(line.startswith("exploring: ") for line in result.stderr.splitlines()), "progress, on a slow machine"
     assert "0 violations" in result.stdout.splitlines()[-1]
 
 

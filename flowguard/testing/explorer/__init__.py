@@ -23,6 +23,8 @@ from flowguard.testing.explorer.checks.invariants import Invariant as Invariant
 from flowguard.testing.explorer.checks.invariants import invariant as invariant
 from flowguard.testing.explorer.record.schedule import NoSuchSchedule as NoSuchSchedule
 from flowguard.testing.explorer.record.schedule import Schedule as Schedule
+from flowguard.testing.explorer.record.unmet import UnmetSchedule as UnmetSchedule
+from flowguard.testing.explorer.record.unmet import check_met
 from flowguard.testing.explorer.record.view import View as View
 from flowguard.testing.explorer.report.findings import Report as Report
 from flowguard.testing.explorer.report.findings import Trace as Trace
@@ -34,7 +36,7 @@ from flowguard.testing.explorer.run.inbox import Given
 from flowguard.testing.explorer.run.inbox import Later as Later
 from flowguard.testing.explorer.run.plain import PlainFunction as PlainFunction
 from flowguard.testing.explorer.run.sandbox import Sandbox
-from flowguard.testing.explorer.search.hunt import Search, SearchBudget
+from flowguard.testing.explorer.search.hunt import Progress, Search, SearchBudget, unheard
 
 Explored: TypeAlias = AnyFlow | PlainFunction
 
@@ -58,6 +60,8 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     engine: EngineFor = in_memory,
     offload_above: int | None = None,
     for_good: bool = True,
+    failing: Sequence[str] = (),
+    progress: Progress = unheard,
 ) -> Report:
     """Run every single fault at every AWS call. Then run ``bound`` schedules of two faults and ``walks`` of more.
 
@@ -69,7 +73,9 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     ``{"prices": [{"sku": "tea", "price": 4}]}``. ``free`` says what may differ from the undisturbed end:
     ``{"orders": ["updated_at"]}``. Texts above ``offload_above`` bytes, as in :class:`flowguard.Settings`, go to S3;
     none where it is not given. Without ``for_good`` no refusal that never ends is tried. ``invariants`` are rules of
-    yours, called with the :class:`View` of each end. ``engine`` is :func:`in_memory` or :func:`on_moto`.
+    yours, called with the :class:`View` of each end. A run that fails though nothing goes wrong is a violation, unless
+    ``failing`` names its object (or the queue of a plain function). ``progress`` is called after each schedule with the
+    numbers of schedules and of violations until then. ``engine`` is :func:`in_memory` or :func:`on_moto`.
 
     Equal arguments give equal reports; another ``seed`` tries other schedules of more than two faults. The search ends
     at ``most`` different violations. One at a time in a process.
@@ -77,7 +83,9 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     sandbox = Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above)
     began = time.perf_counter()
     with sandbox:
-        report = Search(sandbox, invariants, free or {}).all(SearchBudget(bound, walks, seed, most, for_good))
+        report = Search(sandbox, invariants, free or {}, failing, progress).all(
+            SearchBudget(bound, walks, seed, most, for_good)
+        )
     return replace(report, seconds=time.perf_counter() - began)
 
 
@@ -96,7 +104,8 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
 ) -> Trace:
     """Run exactly one schedule by its id. Returns its time line as text and as data, and the violations after it.
 
-    Raises :class:`NoSuchSchedule`. ``tables``, ``items``, ``invariants``, ``free``, ``seed``, ``engine`` and
+    Raises :class:`NoSuchSchedule`, and :class:`UnmetSchedule` for one that names a call, delivery or dead letter that
+    there is not. ``tables``, ``items``, ``invariants``, ``free``, ``seed``, ``engine`` and
     ``offload_above`` are as for :func:`explore`.
     """
     wanted = Schedule.parse(schedule)
@@ -104,6 +113,7 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
         search = Search(sandbox, invariants, free or {})
         search.references()
         history, found = search.check(wanted)
+        check_met(history)
         return Trace(sandbox.names, wanted.id, timeline(history), lanes(history), tuple(found.values()))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from flowguard.protocol.run import Status
 from flowguard.sim.sends import SENDING
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, UNDISTURBED, Problem
 from flowguard.testing.explorer.record.history import CallRecord, History
@@ -46,6 +47,8 @@ def diagnose(history: History, undisturbed: Iterable[Effects], problem: Problem)
 
     ``undisturbed`` holds the effects of the runs in which nothing went wrong.
     """
+    if problem.rule == UNDISTURBED:
+        return Diagnosis(None, _of_undisturbed(problem))
     most: Effects = Counter()
     least: Effects | None = None
     for one in undisturbed:
@@ -85,9 +88,16 @@ def diagnose(history: History, undisturbed: Iterable[Effects], problem: Problem)
     return Diagnosis(None, _in_general(problem.rule, ours=ours))
 
 
+def _of_undisturbed(problem: Problem) -> str:
+    if problem.expected == Status.FAILED.value:
+        return f"leave {problem.where} out of failing: its run works"
+    return (
+        "make it work first, or give it what it needs (items, tables): till then every end is alike; "
+        "or say that it is expected, with its object: failing=[…], --failing …"
+    )
+
+
 def _in_general(rule: str, *, ours: bool) -> str:
-    if rule == UNDISTURBED:
-        return "make it work first, or give it what it needs (items, tables): till then every end is alike"
     if ours:
         return "flowguard itself promises this: please report it, with the schedule's id and the flow"
     return "no call of boto3 in your code was repeated: look at what the stages record, and at the order"

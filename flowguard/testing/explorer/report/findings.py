@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from flowguard.printable import one_line
+from flowguard.printable import bounded, one_line
 from flowguard.testing.explorer.checks.problem import Problem
+from flowguard.testing.explorer.checks.undisturbed import UndisturbedEnd
 from flowguard.testing.explorer.record.site import Site
 from flowguard.testing.explorer.report.lanes import Lanes
+
+_MOST_ENDS: Final = 5
+_LONGEST_END: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class Report:
 
     ``coverage`` maps each call, as it is shown, to the letters of the faults that it met. ``pairs_left`` is how many
     schedules of two faults were beyond the bound; ``ends`` counts the different states at the end.
+    ``undisturbed_ends`` are what the run came to in which nothing went wrong, ``undisturbed`` is that run as a picture.
+    ``is_complete`` is false where the search was interrupted.
     """
 
     flows: tuple[str, ...]
@@ -51,6 +57,8 @@ class Report:
     coverage: Mapping[str, str]
     violations: tuple[Violation, ...]
     undisturbed: Lanes | None = None
+    undisturbed_ends: tuple[UndisturbedEnd, ...] = ()
+    is_complete: bool = True
     seconds: float = field(compare=False, default=0.0)
 
     @property
@@ -74,7 +82,10 @@ class Report:
         """Return what was tried, as lines."""
         faults = sum(map(len, self.coverage.values()))
         left = f", {self.pairs_left} pairs beyond the bound" if self.pairs_left else ""
+        stopped = [] if self.is_complete else ["interrupted: what follows is what was found until then"]
         return [
+            *stopped,
+            *_undisturbed(self.undisturbed_ends),
             f"{', '.join(self.flows)}: {self.schedules} schedules, {len(self.coverage)} calls met {faults} faults, "
             f"{self.ends} different ends, {self.orders} undisturbed orders{left}",
             f"{_many(len(self.violations), 'violation')}, {self.rate:.0f} schedules a second",
@@ -90,6 +101,8 @@ class Report:
             "pairs_left": self.pairs_left,
             "coverage": dict(self.coverage),
             "violations": [violation_as_json(violation) for violation in self.violations],
+            "undisturbed": [end._asdict() for end in self.undisturbed_ends],
+            "complete": self.is_complete,
             "seconds": round(self.seconds, 3),
         }
 
@@ -127,6 +140,13 @@ def show(violation: Violation, title: str = "violation") -> list[str]:
     if violation.site is not None:
         lines += [f"  the line          {violation.site}: {violation.site.text}"]
     return [*lines, f"  likely cure       {violation.cure}"]
+
+
+def _undisturbed(ends: Sequence[UndisturbedEnd]) -> list[str]:
+    """Return the ends as lines: the failed ones first, and no more than fit a glance."""
+    shown = sorted(ends, key=lambda end: not end.has_failed)
+    rest = [f"undisturbed: and {len(shown) - _MOST_ENDS} more"] if len(shown) > _MOST_ENDS else []
+    return [*(f"undisturbed: {bounded(str(end), _LONGEST_END)}" for end in shown[:_MOST_ENDS]), *rest]
 
 
 def _many(count: int, what: str) -> str:

@@ -5,15 +5,17 @@ It runs undisturbed orders first, then every single fault, then pairs, then rand
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from flowguard.testing.explorer.checks.equivalence import End, Free, end_of, nearest
 from flowguard.testing.explorer.checks.failures import failed_by_right
+from flowguard.testing.explorer.checks.free import check_free
 from flowguard.testing.explorer.checks.invariants import Invariant, broken
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.checks.standing import Standing
+from flowguard.testing.explorer.checks.undisturbed import undisturbed_ends, unexpected
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import RAISED, FaultKind, Schedule
 from flowguard.testing.explorer.report.diagnosis import Effects, diagnose, effects
@@ -32,13 +34,30 @@ Group = tuple[str, str, str]
 """Problems that are one: the rule, what it is about, and the line to change."""
 
 
+Progress: TypeAlias = Callable[[int, int], object]
+"""Called after each schedule with the numbers of schedules and of violations until then."""
+
+
+def unheard(schedules: int, violations: int) -> None:
+    """Ignore the progress."""
+
+
 class Search:
     """A search that runs schedules and remembers of each no more than what it adds."""
 
-    def __init__(self, sandbox: Sandbox, invariants: Sequence[Invariant], free: Free) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        invariants: Sequence[Invariant],
+        free: Free,
+        failing: Sequence[str] | None = None,
+        progress: Progress = unheard,
+    ) -> None:
         self._sandbox = sandbox
         self._invariants = tuple(invariants)
         self._free = free
+        self._failing = failing
+        self._progress = progress
         self._ends: dict[str, list[Problem]] = {}
         self._distinct: set[str] = set()
         self._references: dict[str, End] = {}
@@ -56,6 +75,7 @@ class Search:
         Returns the first order's history.
         """
         first = self._run(Schedule())
+        check_free(self._free, first, self._sandbox.keys, _dead_letters(self._sandbox))
         ahead = [Schedule()]
         while ahead and self._orders < MOST_ORDERS:
             schedule = ahead.pop()
@@ -109,10 +129,30 @@ class Search:
     # -- all of them
 
     def all(self, budget: SearchBudget) -> Report:
+        """Run the search to its end, or until it is interrupted: then report what was found until then."""
         first = self.references()
+        self._judge_undisturbed(first)
         seconds: list[Schedule] = []
+        try:
+            self._search(first, seconds, budget)
+        except KeyboardInterrupt:
+            return replace(self.report(first), is_complete=False)
+        return self.report(first, pairs_left=max(0, len(seconds) - budget.bound))
+
+    def _judge_undisturbed(self, first: History) -> None:
+        """Find what fails though nothing goes wrong, where the search was told what is expected to."""
+        if self._failing is None:
+            return
+        for problem in unexpected(undisturbed_ends(first), self._failing):
+            likely = diagnose(first, self._undisturbed, problem)
+            self._found[problem.rule, problem.where, str(likely.site)] = Violation(
+                Schedule().id, (problem,), likely.site, likely.text, (), timeline(first), lanes=lanes(first)
+            )
+
+    def _search(self, first: History, seconds: list[Schedule], budget: SearchBudget) -> None:
         for schedule, at_once in self._schedules_of(first, seconds, budget):
             history = self._try(schedule)
+            self._progress(self._schedules, len(self._found))
             if len(self._found) >= budget.most:
                 break
             at_once += [schedule.and_then(choice) for choice in follow_ups(history, self._sandbox.flows)]
@@ -120,7 +160,6 @@ class Search:
                 len(schedule.choices) == 2 and schedule.choices[-1].kind is FaultKind.REDRIVEN
             ):
                 seconds += [schedule.and_then(choice) for choice in choices_in(history, after=schedule.choices[-1])]
-        return self.report(first, pairs_left=max(0, len(seconds) - budget.bound))
 
     def report(self, first: History, pairs_left: int = 0) -> Report:
         """Return what has been found so far."""
@@ -133,6 +172,7 @@ class Search:
             coverage={name: "".join(sorted(kinds)) for name, kinds in sorted(self._coverage.items())},
             violations=tuple(self._found.values()),
             undisturbed=lanes(first),
+            undisturbed_ends=undisturbed_ends(first),
         )
 
     @staticmethod
@@ -163,6 +203,11 @@ class Search:
         shorter = shrunk(schedule, lambda one: group in self.check(one)[1])
         history, found = self.check(shorter)
         return replace(found.get(group, violation), timeline=timeline(history), lanes=lanes(history))
+
+
+def _dead_letters(sandbox: Sandbox) -> list[str]:
+    """Return the names of the flows' dead-letter queues, which are empty while nothing goes wrong."""
+    return [str(flow.dead_letters).rpartition(":")[2] for flow in sandbox.flows]
 
 
 def _has_failed(differ: Sequence[Problem]) -> bool:

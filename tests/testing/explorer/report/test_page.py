@@ -300,6 +300,6 @@ def test_a_long_value_is_cut() -> None:
 
 
 def test_the_template_and_its_style_are_files_of_the_package() -> None:
-    there = files("flowguard.testing.explorer")
+    there = files("flowguard.testing.explorer.report")
     assert there.joinpath("page.html.jinja").is_file()
     assert there.joinpath("page.css").is_file()

@@ -1,0 +1,21 @@
+"""The check of what may differ at the end. A name that nothing has is a mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from flowguard.errors import SettingsError
+from flowguard.testing.explorer.checks.equivalence import Free
+from flowguard.testing.explorer.record.history import History
+
+
+def check_free(free: Free, history: History, keys: Mapping[str, str], dead_letters: Iterable[str]) -> None:
+    """Raise :class:`SettingsError` for a table or destination that the undisturbed run does not know.
+
+    An attribute that nothing has is let pass: it may come with other messages, and hides nothing.
+    """
+    known = {*keys, *history.tables, *(message.name for message in history.posted), *dead_letters}
+    for name in free:
+        if name not in known:
+            there = ", ".join(sorted(known)) or "nothing at all"
+            raise SettingsError("free", f"nothing is written or sent to {name!r}; there is {there}")

@@ -1,0 +1,65 @@
+"""What the undisturbed run came to. A flow that never works cannot show what a fault breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from flowguard.protocol.run import Status
+from flowguard.testing.explorer.checks.problem import UNDISTURBED, Problem
+from flowguard.testing.explorer.record.history import History
+
+
+class UndisturbedEnd(NamedTuple):
+    """The end of one run, or of one record of a plain function, in which nothing went wrong.
+
+    ``of`` is the object's id or the function's queue. ``why`` is the error that it failed with.
+    """
+
+    name: str
+    of: str
+    status: str
+    why: str | None
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether it failed."""
+        return self.status == Status.FAILED.value
+
+    def __str__(self) -> str:
+        """Format the end as a report shows it."""
+        return f"{self.name} {self.status}" + (f", {self.why}" if self.why else "")
+
+
+def undisturbed_ends(history: History) -> tuple[UndisturbedEnd, ...]:
+    """Return the end of each run and of each record that a plain function reads."""
+    return (*_runs(history), *_records(history))
+
+
+def unexpected(ends: Iterable[UndisturbedEnd], failing: Sequence[str]) -> Iterator[Problem]:
+    """Yield what fails though nothing goes wrong, and what was expected to fail and does not."""
+    failed = {end.of for end in ends if end.has_failed}
+    for end in ends:
+        if end.has_failed and end.of not in failing:
+            yield Problem(
+                UNDISTURBED, end.name, f"fails though nothing goes wrong: {end.why}", Status.COMPLETED.value, end.status
+            )
+    for one in failing:
+        if one not in failed:
+            yield Problem(UNDISTURBED, one, "does not fail, and was expected to", Status.FAILED.value, "no failure")
+
+
+def _runs(history: History) -> Iterator[UndisturbedEnd]:
+    for key, item in sorted(history.latest().items()):
+        _, flow, object_id = key.split("#", 2)
+        yield UndisturbedEnd(f"{flow} of {object_id}", object_id, item.status.value, item.error)
+
+
+def _records(history: History) -> Iterator[UndisturbedEnd]:
+    last = {one.record: one for one in history.deliveries if one.queue and f"sqs:{one.queue}" in history.inner}
+    for one in last.values():
+        name = f"{one.queue}, record {one.record}"
+        if one.acked:
+            yield UndisturbedEnd(name, str(one.queue), Status.COMPLETED.value, None)
+        else:
+            yield UndisturbedEnd(name, str(one.queue), Status.FAILED.value, one.why or "not acknowledged")

@@ -1,0 +1,88 @@
+"""What fails though nothing goes wrong is a finding, unless it is said to be expected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowguard.errors import SettingsError
+from flowguard.testing.explorer import PlainFunction, Report, explore
+from flowguard.testing.explorer.checks.undisturbed import UndisturbedEnd, unexpected
+from tests.testing.explorer import seeded
+
+ORDER = seeded.Order(order_id="o1")
+
+
+def explored(flow: Any, **about: Any) -> Report:
+    return explore(flow, [ORDER], tables=seeded.TABLES, **{"bound": 0, "walks": 0, "for_good": False, **about})
+
+
+def raises(event: Any, context: Any) -> None:
+    raise ValueError("no such item")
+
+
+def test_a_flow_that_never_worked_is_found() -> None:
+    report = explored(seeded.BrokenOne)
+    (violation,) = report.violations
+    assert (violation.rule, violation.schedule) == ("undisturbed", "none")
+    assert "fails though nothing goes wrong: KeyError" in violation.problems[0].text
+    assert "failing=" in violation.cure
+    assert any("KeyError" in line for line in violation.timeline) or violation.timeline
+    assert "undisturbed: broken-one of o1 FAILED, KeyError" in str(report)
+    assert report.as_json()["undisturbed"][0]["status"] == "FAILED"
+
+
+def test_it_is_none_where_its_object_is_expected_to_fail() -> None:
+    report = explored(seeded.BrokenOne, failing=["o1"])
+    assert report.ok, str(report)
+    assert "undisturbed: broken-one of o1 FAILED" in str(report)
+
+
+def test_what_is_expected_to_fail_and_works_is_found() -> None:
+    (violation,) = explored(seeded.ToldTwoStages, failing=["o1"]).violations
+    assert violation.problems[0].text == "does not fail, and was expected to"
+    assert violation.cure == "leave o1 out of failing: its run works"
+
+
+def test_a_plain_handler_that_always_raises_is_found_by_its_queue() -> None:
+    function = PlainFunction("orders", raises)
+    (violation,) = explored(function).violations
+    assert "ValueError: no such item" in violation.problems[0].text
+    assert explored(function, failing=["orders"]).ok
+
+
+def test_many_ends_are_cut_and_the_failed_ones_come_first() -> None:
+    ends = [UndisturbedEnd(f"flow of o{n}", f"o{n}", "COMPLETED", None) for n in range(9)]
+    ends.append(UndisturbedEnd("flow of bad", "bad", "FAILED", "x" * 10_000))
+    report = Report(("flow",), 1, 1, 1, 0, {}, (), undisturbed_ends=tuple(ends))
+    lines = str(report).splitlines()
+    assert lines[0].startswith("undisturbed: flow of bad FAILED, xxx")
+    assert len(lines[0]) < 400
+    assert "undisturbed: and 5 more" in lines
+    assert [one.where for one in unexpected(ends, ())] == ["flow of bad"]
+
+
+def test_an_interrupted_search_reports_what_it_has_found() -> None:
+    def interrupt(schedules: int, violations: int) -> None:
+        if violations:
+            raise KeyboardInterrupt
+
+    report = explored(seeded.flow_of(seeded.PlainAdd), progress=interrupt)
+    assert not report.is_complete
+    assert report.violations
+    assert "interrupted" in str(report)
+    assert report.as_json()["complete"] is False
+
+
+def test_progress_is_told_after_each_schedule() -> None:
+    heard: list[tuple[int, int]] = []
+    report = explored(seeded.flow_of(seeded.PlainPut), progress=lambda *numbers: heard.append(numbers))
+    assert heard[-1] == (report.schedules, 0)
+    assert heard == sorted(heard)
+
+
+@pytest.mark.parametrize("name", ["typo", "ordres", ""])
+def test_what_may_differ_names_what_there_is(name: str) -> None:
+    with pytest.raises(SettingsError, match=rf"nothing is written or sent to '{name}'; there is .*orders"):
+        explored(seeded.flow_of(seeded.PlainPut), free={name: ["at"]})
