@@ -142,8 +142,7 @@ class DynamoDBStore:
         item = read_item(found) if found else None
         verdict = decide(item, request)
         if item is not None and verdict is Verdict.DONE:
-            item = self._with_outbox(item, found) if item.hop == request.message.hop else item
-            item = self._with_text(item, found, "result")
+            item = self._with_text(self._with_outbox(item, found), found, "result")
         return Refused(verdict, item)
 
     # -- release

@@ -48,6 +48,13 @@ def test_what_no_item_can_hold_is_refused_with_its_sizes_before_anything_is_writ
     assert not stored(store).done
 
 
+def test_a_state_that_a_failed_hop_leaves_in_place_counts_among_its_sizes(store: DynamoDBStore) -> None:
+    store.commit(claimed(store), commit(state=random_text(400_000)))
+    failed = commit(status=Status.FAILED, state=None, body=random_text(400_000), error=ErrorNote("Reject", "no", NOW))
+    with pytest.raises(TooLarge, match=r"too large: .* \(outbox .*, error .*, state .*, the rest .*\)"):
+        store.commit(claimed(store, hop=2), failed)
+
+
 class Weighed(Packing):
     """Stores each text as it is, and says that the state takes so many bytes."""
 
@@ -157,6 +164,28 @@ def test_with_a_bucket_it_goes_to_s3_before_the_commit_under_a_key_of_the_attemp
     assert all(key.startswith("flowguard/flow/request-m/1-1-mine-") for key in keys)
 
 
+def test_an_error_stays_in_the_item_however_short_a_text_may_be_there(with_s3: Clients) -> None:
+    """It is read by people, and by tools that have no bucket."""
+    store = DynamoDBStore(with_s3.dynamodb, "flowguard", Packing(lambda: with_s3.s3, "long-texts", 10))
+    error = ErrorNote.of(ValueError(random_text(2_000)), NOW)
+    with intercept(Recorder()) as calls:
+        store.commit(claimed(store), commit(status=Status.FAILED, outbox=None, state=None, error=error))
+    assert operations(calls) == ["UpdateItem"] * 2
+    assert stored(store).error == str(error)
+
+
+@pytest.mark.parametrize(("length", "is_there"), [(512, True), (513, False)])
+def test_a_key_has_the_request_id_itself_up_to_half_of_what_a_key_may_have(
+    with_bucket: DynamoDBStore, length: int, is_there: bool
+) -> None:
+    run = (500, "r" * length)
+    with intercept(Recorder()) as calls:
+        with_bucket.commit(claimed(with_bucket, run), commit(outbox=None, state=random_text(60_000)))
+    [key] = [call.params["Key"] for call in calls.calls if call.operation == "PutObject"]
+    assert (key == f"flowguard/flow/{run[1]}/1-1-mine-state") is is_there
+    assert len(key) < 600
+
+
 def test_a_refused_claim_reads_no_long_text_that_nobody_needs(with_bucket: DynamoDBStore) -> None:
     """Neither the next hop's, nor another request's, nor that of a run which has ended at a later hop."""
     with_bucket.commit(claimed(with_bucket), commit(body=random_text(60_000)))
@@ -172,9 +201,18 @@ def test_a_refused_claim_reads_no_long_text_that_nobody_needs(with_bucket: Dynam
     assert operations(calls) == ["UpdateItem"] * 3
 
 
+def test_nor_does_one_that_another_requests_result_stands_in_the_way_of(with_bucket: DynamoDBStore) -> None:
+    ended = commit(outbox=None, status=Status.COMPLETED, result=f'"{random_text(60_000)}"')
+    with_bucket.commit(claimed(with_bucket), ended)
+    with intercept(Recorder()) as calls:
+        assert refused(with_bucket, (499, "request-a")) is Verdict.STALE
+    assert operations(calls) == ["UpdateItem"]
+
+
 def test_a_commit_fenced_by_a_run_reads_no_long_text_of_it(with_bucket: DynamoDBStore) -> None:
     old = claimed(with_bucket)
-    with_bucket.commit(claimed(with_bucket, (501, "request-n")), commit(body=random_text(60_000)))
+    ended = commit(body=random_text(60_000), status=Status.COMPLETED, result=f'"{random_text(60_000)}"')
+    with_bucket.commit(claimed(with_bucket, (501, "request-n")), ended)
     with intercept(Recorder()) as calls:
         assert fenced(with_bucket.commit(old, commit())) is FencedBy.NEWER_RUN
     assert operations(calls) == ["UpdateItem"]
@@ -202,6 +240,24 @@ def test_what_decides_whether_an_outbox_is_sent_is_known_without_reading_it(
         assert outbox.left_by_another(RequestId("request-n"), not_before=NOW + 2) == ()
     assert operations(calls) == ["UpdateItem"]
     with pytest.raises(TextGone, match="s3://long-texts/flowguard/flow/request-m/1-1-mine-outbox is gone: NoSuchKey"):
+        outbox.left_by_another(RequestId("request-n"), not_before=0)
+
+
+def test_an_outbox_that_an_older_version_put_outside_is_not_read_by_a_claim(
+    with_bucket: DynamoDBStore, with_s3: Clients
+) -> None:
+    """It says no request and no time beside its pointer. What is gone cannot keep the claim from its work."""
+    with_bucket.commit(claimed(with_bucket), commit())
+    with_s3.dynamodb.update_item(
+        TableName="flowguard",
+        Key={"pk": {"S": "run#flow#object"}, "sk": {"S": "run"}},
+        UpdateExpression="SET outbox = :pointer",
+        ExpressionAttributeValues={":pointer": {"M": {"bucket": {"S": "long-texts"}, "key": {"S": "gone"}}}},
+    )
+    outbox = claimed(with_bucket, (501, "request-n")).item.outbox
+    assert outbox is not None
+    assert (outbox.request_id, outbox.committed_at) == ("", NOW + 1)
+    with pytest.raises(TextGone):
         outbox.left_by_another(RequestId("request-n"), not_before=0)
 
 

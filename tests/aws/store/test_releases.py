@@ -18,6 +18,11 @@ def test_a_release_ends_the_lease_and_counts_the_attempt(store: DynamoDBStore) -
     assert claimed(store, attempt=(0, 1), owner="next", now=NOW + 5).item.epoch == 2
 
 
+def test_a_release_of_what_never_failed_counts_no_attempt(store: DynamoDBStore) -> None:
+    store.release(claimed(store, attempt=(0, 2)), NOW + 5, failed=False)
+    assert (stored(store).retry, stored(store).lease_until) == (2, NOW + 5)
+
+
 def test_a_released_run_still_keeps_its_object_from_others(store: DynamoDBStore) -> None:
     store.release(claimed(store, policy=OnConflict.IGNORE), NOW + 5, failed=True)
     refused = store.claim(request((501, "request-n"), policy=OnConflict.IGNORE, now=NOW + 10))

@@ -20,7 +20,6 @@ from tests.proofs.prove.hunt import Hunt
 from tests.proofs.prove.judge import Effort
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
-from tests.proofs.prove.owed import OWED
 from tests.proofs.prove.parts import Parts
 from tests.proofs.prove.report import Figures, case_lines, lines
 from tests.proofs.prove.witnesses import Witnesses
@@ -80,7 +79,7 @@ def _limits(mutants: Sequence[Mutant], times: int) -> Mapping[int, int]:
 
 def _stale(mutants: Sequence[Mutant]) -> list[str]:
     names = {one.name for one in mutants}
-    return [name for name in (*HARMLESS, *sorted(OWED)) if name not in names]
+    return [name for name in HARMLESS if name not in names]
 
 
 def _say(told: Iterable[str]) -> None:

@@ -72,6 +72,7 @@ TESTED: Final = (
     Elsewhere(
         r"^worker\.dispatch\.",
         (
+            "tests/worker/test_batch.py",
             "tests/worker/runtime/test_refused_for_good.py",
             "tests/worker/runtime/test_dispatch.py",
             "tests/worker/runtime/test_outages.py",
@@ -97,7 +98,7 @@ TESTED: Final = (
         "the explorer's functions have no Lambda that says how long is left",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\._claim: arrival\.envelope\.is_fifo",
+        r"^worker\.runtime\.Runtime\._claim: arrival\.envelope\.retried_in_place",
         ("tests/worker/runtime/test_claims.py::test_a_retry_of_an_attempt_that_was_overtaken_is_a_duplicate",),
         "a copy that comes while a later attempt is at work: the explorer's come at once, or when all is over",
     ),
@@ -118,7 +119,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^aws\.packing\.",
-        ("tests/aws/store/test_long_texts.py",),
+        ("tests/aws/test_packing.py",),
         "texts of every size and form, and an S3 that refuses",
     ),
     Elsewhere(

@@ -80,18 +80,12 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "a lease that ends between two looks at the clock: SQS refuses less than 0 s, and the record stays hidden": (
         "worker.runtime.Runtime._refused: max(1, -((self.services.clock.now() - item.lease_until) // 1000)) → without 1",
     ),
-    "with nothing to send the sender makes no call": (
-        "worker.runtime.Runtime._flush: not sends → forced false",
-        "worker.dispatch._send: not due → forced false",
-    ),
+    "with nothing to send the sender makes no call": ("worker.runtime.Runtime._flush: not sends → forced false",),
     "what no case takes raises, so the record stays and is told DONE when it comes again: one delivery more": (
         "worker.runtime.Runtime._answered: case FencedBy.FINISHED → never taken",
     ),
     "copies of what the later hop's own record sends": (
         "protocol.run.RunItem.unsent_at: self.hop == hop → forced true",
-    ),
-    "two moments are never equal to the millisecond that the bound is made of, and either answer is right then": (
-        "protocol.outbox.Outbox.left_by_another: self.committed_at < not_before → becomes self.committed_at <= not_before",
     ),
     "ids of equal requests never get there: another request comes first": (
         "expressions.FIRST_HOP[SUPERSEDE]: request_id < :request_id → becomes request_id <= :request_id",
@@ -113,6 +107,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.batch.Batch._has_time: timedelta(0) → forced false",
         "worker.plan.retried: '' → forced false",
         "worker.routing.Routes.resolve: ObjectId('') → forced false",
+        "aws.packing.Packing.pack: {} → forced false",
     ),
     "nothing else can be raised there: reading JSON, judging what was read, turning values into DynamoDB's": (
         "aws.writes.write_action: except (TypeError, RecursionError) → catches every Exception",
@@ -122,6 +117,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.trust._named: except (ValueError, RecursionError) → catches every Exception",
         "worker.trust._named: except RunFailed → catches every Exception",
         "worker.dispatch.send_or_park: except Reject → catches every Exception",
+        "worker.plan.Planner._told_of: except Reject → catches every Exception",
+        "protocol.outbox._is_readable: except ValueError → catches every Exception",
+        "protocol.outbox._type_problem: except EnvelopeError → catches every Exception",
         "wire.bodies.bus_detail: except (ValueError, RecursionError) → catches every Exception",
     ),
     "what proves nothing is not believed either: this saves the digest of what nobody signed": (
@@ -132,7 +130,22 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "protocol.claims.taken: item is None → forced false (3)",
         "protocol.claims.taken: first → forced false (3)",
     ),
-    "the same text, made the slower way": ("wire.message._storable: text.isascii() → forced false",),
+    "the same answer, found the slower way": (
+        "wire.message._storable: text.isascii() → forced false",
+        "protocol.outbox.Send._body_size: self.body.isascii() → forced false",
+        "protocol.outbox._attribute_problem: attribute.type != 'String' → forced true",
+        "aws.writes._is_unicode: text.isascii() → forced false",
+    ),
+    "what is raised again is as good as not caught: of all other errors none is final": (
+        "aws.packing.Packing._offload: except (ClientError, ParamValidationError) → catches every Exception",
+        "aws.packing.Packing._fetch: except ClientError → catches every Exception",
+    ),
+    "the codes of a transaction have lost the 'None' that the passing ones have: they are never all of these": (
+        "aws.faults.is_passing: codes <= PASSING_REASONS → becomes codes < PASSING_REASONS",
+    ),
+    "a failed run has its dead letter to send: this is for the type checker": (
+        "worker.plan.Planner.without_letter: commit.outbox is not None → forced true",
+    ),
     "what is acked has found its stage: this is for the type checker": (
         "worker.dispatch._send: ending.arrival is not None → forced true",
     ),

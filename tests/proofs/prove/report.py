@@ -12,7 +12,6 @@ from tests.proofs.prove.hunt import Hunt, Kill
 from tests.proofs.prove.judge import Case, Truth
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.others import Outcome
-from tests.proofs.prove.owed import OWED
 from tests.proofs.prove.witnesses import Witnesses
 
 
@@ -23,8 +22,6 @@ class Fate(StrEnum):
     TESTED = "tested"
     """No schedule can meet the guard, and a test notices that it is gone."""
     HARMLESS = "harmless"
-    OWED = "owed"
-    """Nothing that is named for it notices that it is gone: its proof is owed."""
     SURVIVED = "SURVIVED"
     NOT_MET = "NOT MET"
     """No schedule of any case meets the guard so that it matters."""
@@ -33,7 +30,7 @@ class Fate(StrEnum):
 
     @property
     def is_good(self) -> bool:
-        return self in {Fate.KILLED, Fate.TESTED, Fate.HARMLESS, Fate.OWED}
+        return self in {Fate.KILLED, Fate.TESTED, Fate.HARMLESS}
 
 
 @dataclass(frozen=True)
@@ -81,8 +78,6 @@ def _line(hunt: Hunt, witnesses: Witnesses, mutant: Mutant, reason: str | None) 
         return Line(mutant, Fate.HARMLESS, None, reason, met)
     if where is not None and (test := witnesses.noticed.get(number)) is not None:
         return Line(mutant, Fate.TESTED, None, f"{test}: {where.reason}", met)
-    if mutant.name in OWED:
-        return Line(mutant, Fate.OWED, None, "its proof is owed: see tests/proofs/prove/owed.py", met)
     return Line(mutant, Fate.SURVIVED if met else Fate.NOT_MET, None, None, met)
 
 
@@ -126,8 +121,7 @@ class Figures:
         yield _figure(
             "mutants",
             f"{self.count(Fate.KILLED):,} killed by the explorer, {self.count(Fate.TESTED)} by tests, "
-            f"{self.count(Fate.HARMLESS)} named as harmless, {self.count(Fate.OWED)} owed, {rest} neither, "
-            f"of {len(self.lines):,}; "
+            f"{self.count(Fate.HARMLESS)} named as harmless, {rest} neither, of {len(self.lines):,}; "
             f"{self.tried:,} schedules",
         )
         for name, outcome in self.others.items():

@@ -40,6 +40,14 @@ def test_nor_does_it_where_the_later_run_needs_two_attempts(at: Scene) -> None:
     assert times(at, "emails")[-1] == START
 
 
+def test_nor_does_it_where_the_later_run_was_redriven(at: Scene) -> None:
+    at.clock.advance(seconds=TWENTY_MINUTES)
+    at.deliver(at.message())
+    at.clock.advance(seconds=-TWENTY_MINUTES)
+    at.deliver(at.newer(redrive=1))
+    assert times(at, "emails")[-1] == START
+
+
 def test_within_a_run_each_hop_comes_after_the_one_before(at: Scene) -> None:
     at.clock.advance(seconds=60)
     at.deliver(at.message())

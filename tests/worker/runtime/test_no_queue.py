@@ -35,6 +35,18 @@ def published(at: Scene) -> Any:
 EVENTS = {"SNS": published, "an invocation": lambda at: {"order_id": "o1"}}
 
 
+def without(operation: str) -> Any:
+    """AWS while one of its operations is down."""
+
+    def down(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == operation:
+            response: Any = {"Error": {"Code": "InternalError"}, "ResponseMetadata": {"HTTPStatusCode": 500}}
+            raise ClientError(response, operation)
+        return proceed()
+
+    return down
+
+
 def invoke(at: Scene, event: Any) -> None:
     at.handler(event, Quarter())
 
@@ -72,14 +84,8 @@ def test_the_attempts_are_counted_and_the_last_one_ends_the_run(at: Scene, event
 def test_a_service_that_is_down_costs_no_attempt_and_gives_the_claim_back(
     at: Scene, event_of: Any, operation: str
 ) -> None:
-    def down(call: ApiCall, proceed: Proceed) -> Response:
-        if call.operation == operation:
-            response: Any = {"Error": {"Code": "InternalError"}, "ResponseMetadata": {"HTTPStatusCode": 500}}
-            raise ClientError(response, operation)
-        return proceed()
-
     event = event_of(at)
-    with intercept(down), pytest.raises(NotProcessed):
+    with intercept(without(operation)), pytest.raises(NotProcessed):
         invoke(at, event)
     at.clock.advance(seconds=60)
     invoke(at, event)
@@ -114,6 +120,12 @@ def test_a_record_of_a_queue_keeps_its_claim_until_the_lease_is_over(at: Scene) 
         at.script.pricing = boom
         assert at.deliver(at.message(), context=Quarter()) == [False]
     assert at.calls == ["UpdateItem"]
+
+
+def test_so_it_does_where_the_database_is_down(at: Scene) -> None:
+    with intercept(without("TransactWriteItems")):
+        assert at.deliver(at.message(), context=Quarter()) == [False]
+    assert at.calls == ["UpdateItem"], "and no second one, which would give it back"
 
 
 def test_a_dead_letter_that_fits_nowhere_and_is_refused_gives_the_claim_back(at: Scene) -> None:
