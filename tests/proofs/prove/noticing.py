@@ -16,6 +16,8 @@ from tests.proofs.prove.mutant import ROOT
 _OFF: Final = ("cacheprovider", "xdist", "flowguard", "logging")
 _LEFT_OUT: Final = "not dynamodb-local and not moto and not test_without"
 """Engines that take their time, and tests that lose a guard themselves: they fail where they do not find it."""
+_QUICK: Final = "not proof"
+"""What `make test` runs for each change, too: the scenes of the runtime stand on moto only for the proofs."""
 
 _OPTIONS: Final = (
     "-q",
@@ -25,6 +27,7 @@ _OPTIONS: Final = (
     *(f"-pno:{name}" for name in _OFF),
     f"--rootdir={ROOT}",
     f"-k={_LEFT_OUT}",
+    f"-m={_QUICK}",
 )
 
 
