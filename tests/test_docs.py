@@ -39,12 +39,19 @@ PAGES = sorted(page for pattern in WHERE for page in ROOT.glob(pattern))
 RUN = {"python", "console"}
 NORUN = "norun"
 LONGEST = 120  # seconds for one command
-PROOFS = {
-    "docs/comparison.md": "the same business in three forms under every fault",
-    "docs/prove-your-flow.md": "every command explores a flow",
-    "docs/replay.md": "each command is a process with moto in it",
+WITH_MOTO = "each command is a process with moto in it"
+LONG = {
+    "docs/comparison.md": pytest.mark.proof("the same business in several forms under every fault"),
+    "docs/prove-your-flow.md": pytest.mark.proof("every command explores a flow"),
+    "docs/replay.md": pytest.mark.proof(WITH_MOTO),
+    "docs/quick-start.md": pytest.mark.slow(WITH_MOTO),
+    "docs/when-a-stage-fails.md": pytest.mark.slow(WITH_MOTO),
+    "flows/take_payment/README.md": pytest.mark.slow(WITH_MOTO),
+    "flows/triggered_cache/README.md": pytest.mark.slow(WITH_MOTO),
+    "flows/validate_cart/README.md": pytest.mark.slow(WITH_MOTO),
+    "samples/failures/README.md": pytest.mark.slow(WITH_MOTO),
 }
-"""Pages that `make prove` runs, and why that takes so long."""
+"""Pages whose blocks take more than two seconds of CPU, and why."""
 
 
 def page_name(page: Path) -> str:
@@ -192,8 +199,7 @@ def expect(place: Block, shown: str, printed: str) -> None:
 
 
 def as_it_is_run(page: Path) -> Any:
-    reason = PROOFS.get(page_name(page))
-    return pytest.param(page, marks=pytest.mark.proof(reason) if reason else ())
+    return pytest.param(page, marks=LONG.get(page_name(page), ()))
 
 
 @pytest.mark.parametrize("page", [as_it_is_run(page) for page in PAGES], ids=page_name)
@@ -254,8 +260,8 @@ def test_a_block_that_is_not_run_says_why(page: Path) -> None:
             assert block.is_run or block.comment, f"{block}: give the reason in a comment just above: <!-- … -->"
 
 
-def test_every_page_that_is_left_to_the_proofs_exists() -> None:
-    assert set(PROOFS) <= set(map(page_name, PAGES))
+def test_every_page_that_may_take_long_exists() -> None:
+    assert set(LONG) <= set(map(page_name, PAGES))
 
 
 # -- nothing is left out ----------------------------------------------------------------------------------------------

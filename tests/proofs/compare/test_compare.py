@@ -13,6 +13,8 @@ from tests.proofs.compare.business import Way, changes, charges
 from tests.proofs.compare.faults import broken_by
 from tests.proofs.compare.table import row, undisturbed
 
+pytestmark = pytest.mark.proof("the same business in five forms under every fault")
+
 TWICE, LOST, OLDER = "applied twice", "lost", "older over newer"
 CHARGES = {way.name: way for way in charges()}
 CHANGES = {way.name: way for way in changes()}

@@ -12,6 +12,8 @@ from tests.proofs.model.mutants import MUTANTS, Mutant
 from tests.proofs.model.proof import BY_NAME, catch, prove, quick_names
 from tests.proofs.model.search import BoundReached, search
 
+pytestmark = pytest.mark.proof("every order of small worlds")
+
 HARMFUL = [mutant for mutant in MUTANTS if not mutant.harmless]
 HARMLESS = [mutant for mutant in MUTANTS if mutant.harmless]
 AT_HAND = ("calm", "used-up", "lost", "chain")
