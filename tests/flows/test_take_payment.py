@@ -17,6 +17,7 @@ from flowguard import Done, Outcome, Reject, Retry, Step
 from flowguard.events import EventType
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.virtual import VirtualTime
 from flowguard.testing import step_for
@@ -92,7 +93,7 @@ def shop() -> Iterator[Shop]:
         "payments-to-book": handlers.book_payment,
         "payments-dlq": handlers.dead_letters,
     }
-    with EmbeddedAWS(region="eu-west-1") as aws, VirtualTime(NOW) as time:
+    with VirtualTime(NOW) as time, MemoryAWS(region="eu-west-1") as aws:
         yield Shop(World(aws, TakePayment, functions, tables=TABLES, queues=(*QUEUES, REPLIES)), aws, time)
 
 

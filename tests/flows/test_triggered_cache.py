@@ -12,7 +12,7 @@ from flowguard import Done, Reject
 from flowguard.events import EventType
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import intercept
-from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.testing import step_for
 from flowguard.writes import Put, Update
 from flows.triggered_cache import handlers
@@ -28,7 +28,7 @@ def world() -> Iterator[World]:
         "cache-to-build": handlers.build_entry,
         "cache-to-publish": handlers.publish_entry,
     }
-    with EmbeddedAWS(region="eu-west-1") as aws:
+    with MemoryAWS(region="eu-west-1") as aws:
         yield World(aws, TriggeredCache, functions, tables=TABLES, queues=QUEUES)
 
 

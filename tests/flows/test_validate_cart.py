@@ -11,7 +11,7 @@ from flowguard import Done, Reject
 from flowguard.events import EventType
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import intercept
-from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.testing import step_for
 from flowguard.worker.runtime import LEASE_WITHOUT_LAMBDA
 from flowguard.writes import Put, Update
@@ -39,7 +39,7 @@ def world() -> Iterator[World]:
         "carts-to-check": handlers.check_cart,
         "carts-to-confirm": handlers.confirm_cart,
     }
-    with EmbeddedAWS(region="eu-west-1") as aws:
+    with MemoryAWS(region="eu-west-1") as aws:
         yield World(aws, ValidateCart, functions, tables=TABLES, queues=(*QUEUES, REPLIES))
 
 
