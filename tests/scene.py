@@ -29,7 +29,7 @@ from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.message import Message
-from tests.aws.engines import clients_of, kept
+from tests.aws.engines import kept, same_clients
 
 START = 1_800_000_000_000
 
@@ -153,7 +153,7 @@ class Scene:
         return self.tally.count(event)
 
     def item(self, object_id: str = "o1") -> RunItem | None:
-        return aws_store(Settings(), clients_of(self.aws)).read("orders", object_id)
+        return aws_store(Settings(), same_clients()).read("orders", object_id)
 
     def priced(self) -> int:
         """How often the business effect of the first stage was applied."""
@@ -182,7 +182,7 @@ def record(message: Message, place: int = 0) -> dict[str, Any]:
 @contextmanager
 def scene(*targets: Any, settings: Settings | None = None, engine: type[EmbeddedAWS] = MemoryAWS) -> Iterator[Scene]:
     """An empty AWS with the flow's queues and tables, and one function that serves the targets."""
-    with engine() as aws, kept(aws):
+    with engine() as aws, kept():
         aws.create_table("flowguard")
         aws.client("dynamodb").create_table(
             TableName="orders",
@@ -194,7 +194,7 @@ def scene(*targets: Any, settings: Settings | None = None, engine: type[Embedded
             aws.create_queue(queue)
         clock, tally = ManualClock(START), Tally()
         services = aws_services(
-            settings or Settings(), clients_of(aws), clock=clock, ids=SeededIds(), observer=tally, draw=random.Random(0)
+            settings or Settings(), same_clients(), clock=clock, ids=SeededIds(), observer=tally, draw=random.Random(0)
         )
         fresh = Script()
         SCRIPT.pricing, SCRIPT.closing, SCRIPT.handled = fresh.pricing, fresh.closing, fresh.handled

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import uuid
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final
 
 import boto3
 
@@ -31,32 +32,24 @@ def on_memory() -> AbstractContextManager[Clients]:
 
 @contextmanager
 def in_process(engine: str) -> Iterator[Clients]:
-    with empty(engine) as aws:
-        yield _set_up(clients_of(aws))
+    with empty(engine):
+        yield _set_up(same_clients())
 
 
 @contextmanager
 def empty(engine: str) -> Iterator[EmbeddedAWS]:
     """An AWS of the process with nothing in it."""
-    with EmbeddedAWS() if engine == "moto" else MemoryAWS() as aws, kept(aws):
+    with EmbeddedAWS() if engine == "moto" else MemoryAWS() as aws, kept():
         yield aws
 
 
-def kept(aws: EmbeddedAWS) -> AbstractContextManager[None]:
-    """Reuse the clients of the AWS in memory for the block; those of moto are made anew."""
-    return _same_clients.kept() if isinstance(aws, MemoryAWS) else nullcontext()
-
-
-def clients_of(aws: EmbeddedAWS) -> Clients:
-    return _memory_clients() if isinstance(aws, MemoryAWS) else Clients()
-
-
-_same_clients = SameClients()
-"""Those of the AWS in memory: to make one takes longer than a test, and they keep nothing from call to call."""
+kept: Final = SameClients().kept
+"""Reuses clients from block to block: to make one takes longer than a test, and they keep nothing from call to call."""
 
 
 @functools.cache
-def _memory_clients() -> Clients:
+def same_clients() -> Clients:
+    """Those of flowguard, for the same reason; to be used within a block of an AWS of the process."""
     return Clients()
 
 

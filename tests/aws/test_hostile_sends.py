@@ -19,7 +19,7 @@ from flowguard.sim.moto import EmbeddedAWS
 from flowguard.testing import hostile
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
-from tests.aws.engines import clients_of
+from tests.aws.engines import same_clients
 from tests.proofs.soak.sandbox import Sandbox
 
 ID = {"uniquerequestid": Attribute.string("r1")}
@@ -140,7 +140,7 @@ def test_each_message_that_passes_is_taken(aws: EmbeddedAWS, to: Destination) ->
     aws.create_queue("emails")
     aws.client("sns").create_topic(Name="told")
     sends = accepted(to)[::4]
-    refusals = AWSSender(clients_of(aws)).send(sends)
+    refusals = AWSSender(same_clients()).send(sends)
     assert refusals == {}
 
 
@@ -159,7 +159,7 @@ def test_a_destination_of_hostile_text_is_a_refusal_and_no_other_message_pays_fo
     aws: EmbeddedAWS, to: Destination
 ) -> None:
     """A sender names where it wants to be told."""
-    clients = clients_of(aws)
+    clients = same_clients()
     sender = AWSSender(clients)
     queue = aws.create_queue("emails")
     refusals = sender.send(

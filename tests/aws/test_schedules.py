@@ -25,7 +25,7 @@ from flowguard.step import Step
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import Place
 from flowguard.worker.ports import Refusal
-from tests.aws.engines import clients_of
+from tests.aws.engines import same_clients
 from tests.scene import START, CloseOrder, OrderState, PriceOrder, Scene, scene
 
 ARN = "arn:aws:sqs:us-east-1:123456789012:price-order"
@@ -34,7 +34,7 @@ SEND = Send(Kind.SIDE, Queue(ARN), '{"order_id":"o1"}', "run-1.1.0.1", delay=3_6
 
 
 def schedules(aws: EmbeddedAWS, role: str | None = ROLE) -> Schedules:
-    return Schedules(clients_of(aws), role, clock=ManualClock(START))
+    return Schedules(same_clients(), role, clock=ManualClock(START))
 
 
 def stored(aws: EmbeddedAWS) -> Sequence[Mapping[str, Any]]:

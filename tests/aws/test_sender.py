@@ -18,14 +18,14 @@ from flowguard.sim.moto import EmbeddedAWS
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.worker.ports import Refusal
-from tests.aws.engines import clients_of
+from tests.aws.engines import same_clients
 
 ID = {"uniquerequestid": Attribute.string("r1")}
 
 
 @pytest.fixture
 def sender(aws: EmbeddedAWS) -> AWSSender:
-    return AWSSender(clients_of(aws))
+    return AWSSender(same_clients())
 
 
 def sends(to: Destination, bodies: Sequence[str], **more: Any) -> list[Send]:
@@ -139,7 +139,7 @@ def test_a_delay_is_passed_on(sender: AWSSender, aws: EmbeddedAWS) -> None:
 
 def test_fifteen_minutes_are_waited_by_sqs_and_a_second_more_by_the_scheduler(aws: EmbeddedAWS) -> None:
     arn = aws.queue_arn(aws.create_queue("emails"))
-    clients = clients_of(aws)
+    clients = same_clients()
     sender = AWSSender(clients, Schedules(clients, "arn:aws:iam::123456789012:role/scheduler"))
     with intercept(Recorder()) as calls:
         assert sender.send([*sends(Queue(arn), ["soon"], delay=900), *sends(Queue(arn), ["late"], delay=901)]) == {}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.proofs.prove import elsewhere
 from tests.proofs.prove.cases import CASES
 from tests.proofs.prove.harmless import HARMLESS
 from tests.proofs.prove.hunt import Hunt
 from tests.proofs.prove.judge import Effort
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
+from tests.proofs.prove.owed import OWED
 from tests.proofs.prove.report import Fate, Figures, Line, case_lines, lines
 from tests.proofs.prove.witnesses import Witnesses
 
@@ -44,9 +44,11 @@ def test_a_guard_is_missed_and_an_ornament_is_not(mutants: Mutants) -> None:
     assert f"{ending.place}  worker.ending.acked: Ending(ack=True) → left out" in str(found[ending.name])
     (line,) = case_lines(cases[0], hunt.truths[0])
     assert "0 violations" in line
-    figures = Figures(cases, hunt.truths, list(found.values()), sum(hunt.tried.values()), {}, [], [], {"all": 1.0})
+    seconds = {"flows": 1.4, "mutants explored": 2.2}
+    figures = Figures(cases, hunt.truths, list(found.values()), sum(hunt.tried.values()), {}, [], [], seconds)
     assert figures.is_good
-    assert "2 killed by the explorer, 1 by tests, 0 named as harmless, 0 neither, of 3" in str(figures)
+    assert "2 killed by the explorer, 1 by tests, 0 named as harmless, 0 owed, 0 neither, of 3" in str(figures)
+    assert str(figures).endswith("seconds      4: flows 1, mutants explored 2")
 
 
 @pytest.mark.parametrize(
@@ -80,6 +82,7 @@ def test_the_harmless_are_mutants_and_say_why(mutants: Mutants) -> None:
     assert all(len(reason) > 20 for reason in HARMLESS.values())
 
 
-def test_each_entry_of_elsewhere_is_of_a_mutant(mutants: Mutants) -> None:
-    found = {where for one in mutants.all if (where := elsewhere.tested(one.name)) is not None}
-    assert [where.pattern for where in elsewhere.TESTED if where not in found] == []
+def test_what_is_owed_is_a_mutant_and_in_no_other_table() -> None:
+    names = {one.name for one in Mutants().all}
+    assert sorted(OWED - names) == []
+    assert sorted(OWED & set(HARMLESS)) == []
