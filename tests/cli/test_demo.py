@@ -20,8 +20,13 @@ def demo() -> Result:
     return CliRunner().invoke(main, ["demo"])
 
 
-def test_it_ends_well_and_says_by_which_counts() -> None:
-    result = demo()
+@pytest.fixture(scope="module")
+def result() -> Result:
+    """One for all tests that only look at it."""
+    return demo()
+
+
+def test_it_ends_well_and_says_by_which_counts(result: Result) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines()[-3:] == [
         "Survived: 9 duplicates, 3 deaths, 2 messages too old, 1 worker too late.",
@@ -30,14 +35,15 @@ def test_it_ends_well_and_says_by_which_counts() -> None:
     ]
 
 
-def test_every_act_is_announced_and_played() -> None:
-    shown = demo().stdout
+def test_every_act_is_announced_and_played(result: Result) -> None:
+    shown = result.stdout
     for number, act in enumerate(ACTS, 1):
         assert f"\n{number}. {(act.__doc__ or '').split('.')[0][:60]}" in shown
     for word in ("DONE", "died after commit", "SUPERSEDED", "STALE", "CLAIMED, fenced", "refused: put cache-entries"):
         assert word in shown
 
 
+@pytest.mark.slow("plays all acts, on moto")
 def test_a_count_that_is_not_as_expected_is_said_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_module, "EXPECTED", replace(EXPECTED, effects=14))
     result = demo()
@@ -49,6 +55,7 @@ def test_a_figure_that_is_missing_differs() -> None:
     assert differences({"dead_letters": 0}, {}) == ["NOT AS EXPECTED: dead letters: None instead of 0"]
 
 
+@pytest.mark.proof("two processes that play all acts")
 def test_it_is_the_same_byte_for_byte_from_wherever_it_is_called(tmp_path: Path) -> None:
     once, again = (
         subprocess.run(

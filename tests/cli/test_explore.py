@@ -72,6 +72,7 @@ def explore(*arguments: str) -> Result:
     return result
 
 
+@pytest.mark.slow("explores a flow of three stages")
 def test_a_flow_that_holds_ends_with_0() -> None:
     result = explore("flows.validate_cart.flow:ValidateCart", "--messages", CART, "--bound", "5", "--walks", "5")
     assert result.exit_code == 0
@@ -138,6 +139,7 @@ def test_items_of_a_table_without_a_key_end_with_2(buggy: str, tmp_path: Path) -
     assert result.stderr.startswith("items: the hash key of the table prices is not known; ")
 
 
+@pytest.mark.slow("explores a flow three times")
 def test_a_report_is_written_as_a_page(buggy: str, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     arguments = (BUGGY, "--messages", buggy, "--bound", "0", "--walks", "0")

@@ -47,7 +47,7 @@ def test_a_guard_is_missed_and_an_ornament_is_not(mutants: Mutants) -> None:
     seconds = {"flows": 1.4, "mutants explored": 2.2}
     figures = Figures(cases, hunt.truths, list(found.values()), sum(hunt.tried.values()), {}, [], [], seconds)
     assert figures.is_good
-    assert "2 killed by the explorer, 1 by tests, 0 named as harmless, 0 owed, 0 neither, of 3" in str(figures)
+    assert "2 killed by the explorer, 1 by tests, 0 named as harmless, 0 neither, of 3" in str(figures)
     assert str(figures).endswith("seconds      4: flows 1, mutants explored 2")
 
 

@@ -70,6 +70,7 @@ def test_a_run_that_fails_again_leaves_the_next_letter_and_tells_so_once_more(
     assert replay(flow, [ORDER], schedule, tables=seeded.TABLES).violations == ()
 
 
+@pytest.mark.proof("explores all single faults and some pairs")
 @pytest.mark.parametrize("flow", [seeded.BrokenOne, seeded.BrokenTwin, seeded.BrokenSecond])
 def test_what_always_fails_is_not_broken_by_anything(flow: Any) -> None:
     report = explore(flow, [ORDER], tables=seeded.TABLES, bound=20, walks=0, failing=["o1"])

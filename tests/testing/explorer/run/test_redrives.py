@@ -62,6 +62,7 @@ def test_a_letter_sent_twice_is_taken_once() -> None:
     assert [one["amount"] for one in history.tables["totals"]] == [3]
 
 
+@pytest.mark.slow("explores a flow")
 def test_faults_strike_after_a_redrive_too() -> None:
     trace = replay(seeded.ToldTwoStages, [ORDER], "d2-1.r1.a8", tables=seeded.TABLES)
     assert trace.violations == ()
