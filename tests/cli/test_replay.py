@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -128,16 +129,23 @@ def test_shuffle_changes_the_order_and_the_seed_decides_which() -> None:
     assert order[0] == order[1] != order[2]
 
 
+@pytest.fixture(scope="module")
+def undisturbed() -> dict[str, Any]:
+    """What two requests leave behind where nothing goes wrong."""
+    with contextlib.chdir(ROOT):
+        return lines(REQUEST, TOPIC)[1]
+
+
 @pytest.mark.parametrize("point", Point)
-def test_a_crash_is_marked_and_changes_no_effect(point: Point) -> None:
+def test_a_crash_is_marked_and_changes_no_effect(point: Point, undisturbed: dict[str, Any]) -> None:
     rows, left = lines(REQUEST, TOPIC, "--crash", point.value)
-    _, undisturbed = lines(REQUEST, TOPIC)
     assert [row["crash"] for row in rows].count(point.value) == 6
     assert left["tables"] == undisturbed["tables"]
     assert [run["result"] for run in left["runs"]] == [run["result"] for run in undisturbed["runs"]]
     assert f"died {point.value.replace('-', ' ')}" in replay(REQUEST, "--crash", point.value).stdout
 
 
+@pytest.mark.proof("two processes that replay everything with crashes")
 def test_equal_arguments_give_equal_bytes_in_another_process_too() -> None:
     command = [sys.executable, "-m", "flowguard.cli", "replay", str(CARTS), "--repeat", "2", "--shuffle", "5"]
     command += ["--crash", "after-commit", "--seed", "9"]
