@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -18,6 +19,12 @@ def explored(stage: Any, **about: Any) -> Report:
     return explore(seeded.flow_of(stage), [message], tables=seeded.TABLES, **{"bound": 0, "walks": 0, **about})
 
 
+@functools.cache
+def alone(stage: Any) -> Report:
+    """Each fault by itself: explored once, for all tests that look at it."""
+    return explored(stage)
+
+
 @pytest.mark.parametrize(
     ("stage", "cure"),
     [
@@ -31,7 +38,7 @@ def explored(stage: Any, **about: Any) -> Report:
     ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_a_bug_is_found_at_its_line_with_its_cure(stage: Any, cure: str) -> None:
-    (violation,) = explored(stage).violations
+    (violation,) = alone(stage).violations
     guilty = seeded.Counted if stage is seeded.BeforeClaim else stage
     assert violation.site is not None
     assert (violation.site.file, violation.site.line) == (seeded.__file__, seeded.guilty_line(guilty.__name__))
@@ -54,20 +61,22 @@ def test_what_depends_on_the_time_differs_unless_it_may() -> None:
 
 
 def test_a_fault_met_a_call_and_which_did_is_counted() -> None:
-    report = explored(seeded.PlainPut)
+    report = alone(seeded.PlainPut)
     assert report.coverage["plain-put: UpdateItem of claim"] == "adefltuvz"
     (mine,) = [faults for call, faults in report.coverage.items() if "PutItem orders at" in call]
     assert mine == "aeltuvz", "dying before it is dying after the claim"
 
 
+@pytest.mark.slow("explores a flow twice")
 def test_the_same_call_twice_gives_the_same_report() -> None:
     first, second = (explored(seeded.PlainAdd, bound=5, walks=5, seed=3) for _ in range(2))
     assert first == second
     assert str(first).splitlines()[:-1] == str(second).splitlines()[:-1]
 
 
+@pytest.mark.proof("explores a flow on moto")
 def test_the_engine_makes_no_difference() -> None:
-    assert explored(seeded.PlainAdd, engine=on_moto) == explored(seeded.PlainAdd)
+    assert explored(seeded.PlainAdd, engine=on_moto) == alone(seeded.PlainAdd)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +100,7 @@ def test_what_is_no_engine_is_told() -> None:
 
 
 def test_a_schedule_shows_its_failure_again() -> None:
-    (violation,) = explored(seeded.CheckThenAct).violations
+    (violation,) = alone(seeded.CheckThenAct).violations
     about: Any = sqs_event("orders", {"order_id": "o1"})
     flow = seeded.flow_of(seeded.CheckThenAct)
     again = replay(flow, [about], violation.schedule, tables=seeded.TABLES)
@@ -105,7 +114,7 @@ def test_a_schedule_shows_its_failure_again() -> None:
 
 
 def test_a_failure_is_shown_as_people_need_it() -> None:
-    shown = str(explored(seeded.PlainAdd))
+    shown = str(alone(seeded.PlainAdd))
     line = f"seeded.py:{seeded.guilty_line('PlainAdd')}"
     assert "violation 1 of 1: equivalence, schedule a2" in shown
     assert "╳ dies after it (applied)" in shown
@@ -115,7 +124,7 @@ def test_a_failure_is_shown_as_people_need_it() -> None:
 
 
 def test_a_report_in_json_has_it_all() -> None:
-    found = explored(seeded.PlainAdd).as_json()
+    found = alone(seeded.PlainAdd).as_json()
     (violation,) = found["violations"]
     assert violation["schedule"] == "a2"
     assert violation["problems"][0]["expected"] == 5

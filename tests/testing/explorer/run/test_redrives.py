@@ -72,6 +72,7 @@ def test_faults_strike_after_a_redrive_too() -> None:
     assert report.ok, str(report)
 
 
+@pytest.mark.slow("explores a flow")
 def test_a_poison_message_is_a_dead_letter_again_and_no_more() -> None:
     report = explored(seeded.PickyOne, POISON, bound=10, failing=["o1"])
     assert report.ok, str(report)
@@ -79,6 +80,7 @@ def test_a_poison_message_is_a_dead_letter_again_and_no_more() -> None:
     assert [message.place.redrive for message in history.posted if message.name == "picky-dead-letters"] == [1, 2]
 
 
+@pytest.mark.proof("explores a flow that is asked twice")
 def test_a_redrive_after_a_newer_run_changes_nothing() -> None:
     history = run("r1", POISON, NEWER, flow=seeded.PickyOne)
     assert [one.fate for one in history.redriven] == [Fate.SUPERSEDED]
