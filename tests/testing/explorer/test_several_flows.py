@@ -53,6 +53,7 @@ def test_what_one_flows_queue_gives_up_ends_that_flows_run() -> None:
     }
 
 
+@pytest.mark.proof("explores every single fault of two flows")
 def test_two_flows_with_one_request_id_survive_every_fault() -> None:
     report = explore([Bills, Packs], ONE_MESSAGE, tables=TABLES, bound=10, walks=5)
     assert report.ok, str(report)

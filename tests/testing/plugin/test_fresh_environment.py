@@ -51,6 +51,7 @@ def run(python: Path, project: Path, *arguments: str) -> Any:
     )
 
 
+@pytest.mark.proof("builds a wheel, and installs everything into an environment of its own")
 def test_the_plugin_is_all_that_a_project_needs(fresh_python: Path, tmp_path: Path) -> None:
     (tmp_path / "orders.py").write_text(ORDERS)
     (tmp_path / "test_orders.py").write_text(TESTS)
