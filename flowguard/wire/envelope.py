@@ -83,6 +83,11 @@ class Envelope(NamedTuple):
         return self.sns_message_id or self.message_id
 
     @property
+    def first_id(self) -> str:
+        """Return the id of the message's first delivery, which its retries and dead letters carry in their body."""
+        return str(self.notification["MessageId"]) if self.notification else self.message_id
+
+    @property
     def topic_arn(self) -> str | None:
         return self._by_sns["TopicArn"] if self._by_sns else None
 

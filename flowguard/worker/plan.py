@@ -175,7 +175,7 @@ def dead_letter(
     It is the original, untouched, with what is needed to send it again as it is: the next redrive, retry 0, the error.
     """
     body, attributes = _resent(envelope, signed_attributes(message.redriven(error), signer))
-    named = message if message.request_id else message._replace(request_id=RequestId(envelope.own_id))
+    named = message if message.request_id else message._replace(request_id=RequestId(envelope.first_id))
     return Send(
         Kind.DEAD,
         flow.dead_letters,

@@ -18,7 +18,7 @@ from flows.take_payment.flow import TakePayment
 from flows.take_payment.models import PaymentRequested
 from flows.triggered_cache.flow import TriggeredCache
 from flows.validate_cart.flow import ValidateCart
-from tests.proofs.prove import given
+from tests.proofs.prove import given, keyed
 from tests.proofs.prove.awkward import (
     LONG_ID,
     LONGEST_ID,
@@ -52,6 +52,7 @@ from tests.proofs.prove.flows import (
 from tests.proofs.prove.given import abandoned, order, request
 from tests.proofs.prove.in_order import InOrder, InOrderAlone, InOrderFirst
 from tests.proofs.prove.judge import Case
+from tests.proofs.prove.keyed import Keyed, KeyedByWish, KeyedEach, an_order_is_one_run
 from tests.proofs.prove.mutant import ROOT
 from tests.proofs.prove.promises import (
     ALWAYS,
@@ -78,6 +79,8 @@ _TOLD_ALREADY: Final = {"ended": ["error"]}
 """Why a run failed, where that depends on who gave it up."""
 
 _NAMED: Final = [a_dead_letter_names_the_mistake]
+
+_ONE_RUN: Final = [an_order_is_one_run]
 
 _BOUNDED: Final = [what_is_said_of_an_error_is_short]
 
@@ -161,6 +164,11 @@ OWN: Final = (
     Case("fanned-out", [Bills, Packs], [sns_event(ORDERED, {"order_id": "o1"})], TABLES),
     Case("one-id-for-two", [Pair], given.ONE_ID_FOR_TWO, TABLES),
     Case("used-again", [Counts], given.USED_AGAIN, TABLES),
+    Case("keyed", [Keyed], keyed.SENT_TWICE, TABLES, invariants=_ONE_RUN),
+    Case("keyed-every-way", [Keyed], keyed.SENT_EVERY_WAY, TABLES, invariants=_ONE_RUN),
+    Case("keyed-much-later", [Keyed], keyed.SENT_MUCH_LATER, TABLES, invariants=_ONE_RUN, only=("none",)),
+    Case("keyed-each", [KeyedEach], keyed.EACH_SENT_TWICE, TABLES, invariants=_ONE_RUN),
+    Case("keyed-nameless", [KeyedByWish], keyed.NAMELESS, TABLES, invariants=_NAMED, timed=True),
     Case("long-texts", [Recalls], [order()], TABLES, offload_above=OFFLOAD_ABOVE),
     Case("long-texts-superseded", [Recalls], [order(amount=3), order()], TABLES, offload_above=OFFLOAD_ABOVE),
     Case("strange", [Strangers], [strange(STRANGE_ID, STRANGE_ID)], TABLES, invariants=_BOUNDED),

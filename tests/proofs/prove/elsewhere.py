@@ -50,6 +50,7 @@ TESTED: Final = (
         ("tests/worker/test_routing.py",),
         "a message that flowguard has not written, or a function set up wrongly",
     ),
+    Elsewhere(r"^naming\.", ("tests/test_naming.py",), "payloads and answers of every kind, and texts at their limits"),
     Elsewhere(
         r"^worker\.trust\.", ("tests/worker/test_trust.py",), "messages that are forged, or changed on their way"
     ),

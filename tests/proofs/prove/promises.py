@@ -288,7 +288,7 @@ def copies_are_alike(view: View) -> str | None:
     return None
 
 
-_OF_MESSAGES: Final = ("does not read version 9", "the payload of alone")
+_OF_MESSAGES: Final = ("does not read version 9", "the payload of alone", "the payload has no usable 'fail'")
 
 _MISTAKES: Final = ("AssertionError", "AttributeError", "KeyError", "NameError", "TypeError", "UnboundLocalError")
 

@@ -48,9 +48,16 @@ def sent_back(letter: Letter) -> Posted | None:
         body, attributes = letter.resent()
     except (FlowguardError, ValueError):
         return None
-    own = f"{message.request_id}.{message.hop}.{message.redrive}.redrive"
-    group = (letter.group_id or message.object_id or message.request_id) if queue.endswith(".fifo") else None
-    return Posted(to=f"sqs:{queue}", body=body, call=0, attributes=attributes, group=group, copy_of=own)
+    own = f"{message.request_id or letter.message_id}.{message.hop}.{message.redrive}.redrive"
+    group = letter.group_id or message.object_id or message.request_id or letter.message_id
+    return Posted(
+        to=f"sqs:{queue}",
+        body=body,
+        call=0,
+        attributes=attributes,
+        group=group if queue.endswith(".fifo") else None,
+        copy_of=own,
+    )
 
 
 def _flow_of(found: Posted, flows: Sequence[AnyFlow]) -> AnyFlow | None:
