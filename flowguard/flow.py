@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Final, Literal
 
 from flowguard.destinations import Destination, Queue, Topic, destination
 from flowguard.errors import DefinitionError, RunFailed, shown
+from flowguard.foreign import recognised
 from flowguard.ids import LONGEST_NAME, ObjectId, RequestId, id_problem
-from flowguard.naming import RequestIdRule, path_problems, read_request_id, rule_problems, text_at
+from flowguard.payload_names import RequestIdRule, path_problems, read_request_id, rule_problems, text_at
 from flowguard.payloads import Payload, decode, encode
 from flowguard.protocol.conflict import OnConflict
 from flowguard.retry import LONGEST_SQS_DELAY
@@ -136,7 +137,8 @@ class Flow:
             return ObjectId(request_id)
         found = text_at(payload, cls.object_id)
         if found is None:
-            raise RunFailed(f"the payload has no usable {cls.object_id!r} to name the object by")
+            what = recognised(payload)
+            raise RunFailed(f"the payload has no usable {cls.object_id!r} to name the object by{what}")
         if problem := id_problem(found):
             raise RunFailed(f"the payload's {cls.object_id!r} {problem}")
         return ObjectId(found)

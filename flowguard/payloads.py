@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticSerializationError, to_json
 
 from flowguard.errors import RunFailed
+from flowguard.foreign import recognised
 
 Payload = BaseModel | dict[str, Any] | str
 """What a stage may take and a message may carry."""
@@ -76,7 +77,14 @@ def _decode_model(kind: type[BaseModel], text: str, what: str) -> BaseModel:
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:
-        raise RunFailed(f"{what} is no {kind.__name__}: {_problems(error)}") from None
+        raise RunFailed(f"{what} is no {kind.__name__}: {_problems(error)}{_recognised(text)}") from None
+
+
+def _recognised(text: str) -> str:
+    try:
+        return recognised(json.loads(text))
+    except (ValueError, RecursionError):
+        return ""
 
 
 def _problem(row: ErrorDetails) -> str:

@@ -21,8 +21,10 @@ class RecordedRecord:
 
     @property
     def sent_at(self) -> int | None:
-        """Return when the record was sent, in ms since 1970. The queue's time goes before the topic's."""
-        return self.envelope.sent_at if self.envelope.sent_at is not None else self.envelope.published_at
+        """Return when the record was sent, in ms since 1970. The queue's time goes before the topic's and the bus's."""
+        envelope = self.envelope
+        by_bus = envelope.event.time if envelope.event is not None else None
+        return next((at for at in (envelope.sent_at, envelope.published_at, by_bus) if at is not None), None)
 
 
 def read_recording(event: Any) -> list[RecordedRecord | BadRecord]:

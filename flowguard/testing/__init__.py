@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from flowguard.testing.flow_result import RunEnd as RunEnd
     from flowguard.testing.flow_result import SentMessage as SentMessage
     from flowguard.testing.lambda_events import batch as batch
+    from flowguard.testing.lambda_events import bus_event as bus_event
     from flowguard.testing.lambda_events import invocation as invocation
     from flowguard.testing.lambda_events import sns_event as sns_event
     from flowguard.testing.lambda_events import sns_to_sqs_event as sns_to_sqs_event
@@ -56,6 +57,7 @@ _HOME = {
     "FakeContext": "testing.context",
     "sqs_event": "testing.lambda_events",
     "sns_event": "testing.lambda_events",
+    "bus_event": "testing.lambda_events",
     "sns_to_sqs_event": "testing.lambda_events",
     "invocation": "testing.lambda_events",
     "batch": "testing.lambda_events",

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from pydantic import BaseModel
+
 from flowguard.payloads import Payload, encode, encode_json
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.notification import to_timestamp
@@ -127,6 +129,33 @@ def sns_to_sqs_event(
         "UnsubscribeURL": _unsubscribe(arn),
     }
     return sqs_event(queue, json.dumps(notification, indent=2), **{"sent_at": published_at, **of_the_queue})
+
+
+def bus_event(
+    detail: BaseModel | dict[str, Any],
+    *,
+    source: str = "shop",
+    detail_type: str = "Event",
+    event_id: str | None = None,
+    time: int = SENT_AT,
+    resources: tuple[str, ...] = (),
+) -> Event:
+    """Make the event that EventBridge hands to a function, or as JSON to a queue or topic: ``sqs_event(queue, event)``.
+
+    ``time`` is ms since 1970; EventBridge writes whole seconds. ``event_id`` is a UUID.
+    """
+    text = encode(detail)
+    return {
+        "version": "0",
+        "id": event_id or _id(f"{source} {detail_type}", text),
+        "detail-type": detail_type,
+        "source": source,
+        "account": _WHERE.partition(":")[2],
+        "time": f"{to_timestamp(time)[:-5]}Z",
+        "region": _WHERE.partition(":")[0],
+        "resources": list(resources),
+        "detail": json.loads(text),
+    }
 
 
 def invocation(payload: Payload) -> Any:

@@ -4,6 +4,8 @@
 
     Lambda event ─ find_records ─ open_record ─ find_notification ┬ found: the message is in it, the record stays
     or pasted JSON                                                └ none: the body is the message, ``record`` wraps it
+
+The message may be an event of EventBridge: then its detail is the message, and the record keeps the whole event.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from typing import Any, Final, NamedTuple
 from flowguard.errors import EnvelopeError
 from flowguard.printable import bounded
 from flowguard.wire.attributes import Attribute, attributes_to, json_kind, read_attributes
+from flowguard.wire.bus_event import BusEvent, find_bus_event
+from flowguard.wire.message import PLACE, Place
 from flowguard.wire.notification import (
     LAST_MOMENT,
     UNKNOWN_FUNCTION,
@@ -43,13 +47,18 @@ class Source(StrEnum):
 
 
 class Envelope(NamedTuple):
-    """A message that can be read. ``message`` is the sender's text, ``attributes`` are the sender's and a retry's."""
+    """A message that can be read.
+
+    ``message`` is the sender's text, ``attributes`` are the sender's and a retry's. Of an ``event`` of EventBridge the
+    message is the detail.
+    """
 
     received: dict[str, Any]  # the record of SQS, its body not yet wrapped
     source: Source
     message: str
     attributes: Mapping[str, Attribute]  # the notification's, and over them the record's own
     notification: Mapping[str, Any] | None  # the body, parsed; None where it is the message itself
+    event: BusEvent | None = None
 
     @property
     def record(self) -> dict[str, Any]:
@@ -79,8 +88,8 @@ class Envelope(NamedTuple):
 
     @property
     def own_id(self) -> str:
-        """Return the message's id where no attribute names its request: SNS's before that of the record."""
-        return self.sns_message_id or self.message_id
+        """Return the message's id where no attribute names its request: EventBridge's, SNS's, that of the record."""
+        return (self.event.id if self.event else None) or self.sns_message_id or self.message_id
 
     @property
     def first_id(self) -> str:
@@ -235,10 +244,28 @@ def _read(opened: Opened) -> Envelope:
         body = _body(record, name)
         notification = find_notification(body, name)
         if notification is None:
-            return Envelope(record, _source(record, None), body, extras, None)
+            return _unwrapped(Envelope(record, _source(record, None), body, extras, None))
     sent = notification.get("MessageAttributes")
     attributes = read_attributes(sent, Attribute.of_notification, name, f"{where}.MessageAttributes")
-    return Envelope(record, _source(record, notification), notification["Message"], attributes | extras, notification)
+    return _unwrapped(
+        Envelope(record, _source(record, notification), notification["Message"], attributes | extras, notification)
+    )
+
+
+def _unwrapped(envelope: Envelope) -> Envelope:
+    """Take the detail of an event as the message. What flowguard sent is a payload, whatever it looks like."""
+    place = envelope.attributes.get(PLACE)
+    event = find_bus_event(envelope.message) if place is None or _says_event(place.value) else None
+    if event is None:
+        return envelope
+    return envelope._replace(message=event.detail, attributes={**event.attributes, **envelope.attributes}, event=event)
+
+
+def _says_event(place: str) -> bool:
+    try:
+        return Place.parse(place).is_event
+    except ValueError:  # routing names what is wrong with it
+        return False
 
 
 def _wrap(record: dict[str, Any], attributes: Mapping[str, Attribute]) -> dict[str, Any]:

@@ -5,7 +5,8 @@ Every message carries four attributes of flowguard's, so that a sender's own six
 ``uniquerequestid``   the request id, the same in every hop, retry and redrive of a run
 ``requestedat``       ms since 1970, set by the sender of the request
 ``flowstage``         ``<flow>/<stage>``: what subscriptions can filter on
-``flowguard``         JSON: object id, version, hop, retry, redrive, and where set reply_to, the first error and sig
+``flowguard``         JSON: object id, version, hop, retry, redrive, and where set reply_to, the first error, event
+                      and sig
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ FLOW_STAGE = "flowstage"
 PLACE = "flowguard"
 SIGNATURE = "sig"
 """The key of the place that says who sent it: see ``flowguard.wire.signing``."""
+
+EVENT = "event"
+"""The key of the place that says that the body is a whole EventBridge event, of which the detail is the payload."""
 
 WEAK = "weak"
 """The key of the place that says where its request id is from: see :attr:`Place.is_weak`."""
@@ -112,6 +116,8 @@ class Message(NamedTuple):
     last_error: ErrorNote | None = None
     attempts: int | None = None
     carried: Mapping[str, Attribute] = {}
+    is_event: bool = False
+    """The body was the detail of an EventBridge event, and the message is sent again with the whole event."""
 
     @property
     def attempt(self) -> tuple[int, int]:
@@ -143,7 +149,9 @@ class Message(NamedTuple):
 
     def next(self, stage: str, body: str) -> Message:
         """Return the message of the next hop of the same run."""
-        return self._replace(stage=stage, body=body, hop=self.hop + 1, retry=0, redrive=0, first_error=None)
+        return self._replace(
+            stage=stage, body=body, hop=self.hop + 1, retry=0, redrive=0, first_error=None, is_event=False
+        )
 
     def again(self, error: ErrorNote) -> Message:
         """Return the same message, one attempt later. The first error stays the first."""
@@ -184,6 +192,8 @@ class Message(NamedTuple):
             place["last_error"] = self.last_error.as_json()
         if self.attempts is not None:
             place["attempts"] = self.attempts
+        if self.is_event:
+            place[EVENT] = True
         if signature is not None:
             place[SIGNATURE] = signature
         named = {REQUEST_ID: Attribute.string(self.request_id)} if self.request_id else {}
@@ -212,6 +222,7 @@ class Place(NamedTuple):
     signature: str | None = None
     is_weak: bool = False
     """The request id beside it is a service's: a tool wrote it down, and the flow's own rule counts before it."""
+    is_event: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Place:
@@ -241,6 +252,7 @@ class Place(NamedTuple):
             is_unsent="unsent" in found,
             signature=_signature(found),
             is_weak=found.get(WEAK) is True,
+            is_event=found.get(EVENT) is True,
         )
 
 

@@ -20,6 +20,7 @@ from flowguard.printable import LONGEST_PART, bounded
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, Source, normalize_record, resend
 from flowguard.wire.message import (
+    EVENT,
     FLOW_STAGE,
     PLACE,
     REQUEST_ID,
@@ -169,6 +170,8 @@ class Letter:
         place["redrive"] = m.redrive
         if self.flow is None and not self._said_id:
             place[WEAK] = True  # a flow that names its requests by their payload asks its rule
+        if self.envelope.event is not None:
+            place[EVENT] = True
         if signer.is_on:
             place[SIGNATURE] = signer.sign(_statement(m, Place.parse(text), m.request_id))
         extras = {
@@ -245,6 +248,11 @@ def _place(message: Message | None) -> dict[str, Any]:
     return {name: None if (value := getattr(message, name, None)) == "" else value for name in names}
 
 
+def _sent_at(envelope: Envelope) -> int:
+    by_bus = envelope.event.time if envelope.event is not None else None
+    return by_bus or envelope.published_at or envelope.sent_at or 0
+
+
 def _message(envelope: Envelope) -> Message:
     """Read the message as routing does, without knowing the flow.
 
@@ -262,7 +270,7 @@ def _message(envelope: Envelope) -> Message:
         version=place.version or 1,
         object_id=place.object_id or ObjectId(""),
         request_id=RequestId(read.get(REQUEST_ID) or envelope.own_id),
-        requested_at=int(at) if at is not None else envelope.published_at or envelope.sent_at or 0,
+        requested_at=int(at) if at is not None else _sent_at(envelope),
         body=envelope.message,
         hop=place.hop,
         retry=place.retry,

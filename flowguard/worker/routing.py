@@ -10,7 +10,7 @@ from flowguard.destinations import Queue
 from flowguard.errors import EnvelopeError, FlowguardError, RunFailed, SettingsError, shown
 from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import ObjectId, RequestId, id_problem
-from flowguard.naming import RequestIdRule, read_request_id
+from flowguard.payload_names import RequestIdRule, read_request_id
 from flowguard.payloads import decode
 from flowguard.protocol.outbox import attributes_problem
 from flowguard.stage import AnyStage
@@ -124,6 +124,7 @@ class Routes:
             reply_to=place.reply_to,
             first_error=place.first_error if place.retry else None,
             carried=self._carried(envelope, flow),
+            is_event=envelope.event is not None,
         )
         judged = None if trust is None else trust.judge(envelope, flow, message, place)
         named = named if judged is None else named._replace(payload=judged)
@@ -209,7 +210,7 @@ class Routes:
         """Name the request.
 
         The attribute survives a redrive, and counts before the flow's rule, which is for requests at the first stage.
-        The SNS id is the same for every copy; the SQS id is the last resort, and weak.
+        The ids of EventBridge and SNS are the same for every copy; the SQS id is the last resort, and weak.
         """
         rule = flow.request_id if place.hop == 1 and stage == flow.entry().name else None
         given = envelope.attributes.get(REQUEST_ID)
@@ -217,12 +218,12 @@ class Routes:
             return _Named(_checked_id(given.value, envelope))
         if rule is not None:
             return _named_by(rule, flow.entry(), envelope)
-        is_weak = envelope.sns_message_id is None and envelope.queue_arn is not None
+        is_weak = envelope.own_id == envelope.message_id and envelope.queue_arn is not None
         return _Named(RequestId(envelope.own_id), is_weak)
 
     @staticmethod
     def _requested_at(envelope: Envelope, now: int) -> int:
-        """Return the sender's time, or else that of SNS or of SQS.
+        """Return the sender's time, or else that of EventBridge, of SNS or of SQS.
 
         None may be far ahead: it would shut out every later request.
         """
@@ -230,6 +231,8 @@ class Routes:
         arrived = now if sent_at is None else sent_at
         if (given := envelope.attributes.get(REQUESTED_AT)) is not None:
             return _plausible(given.value, f"attributes.{REQUESTED_AT}", envelope, max(arrived, now))
+        if envelope.event is not None:
+            return _plausible(str(envelope.event.time), "body.time", envelope, max(arrived, now))
         if (published_at := envelope.published_at) is not None:
             return _plausible(str(published_at), "body.Timestamp", envelope, max(arrived, now))
         return _plausible(str(arrived), "attributes.SentTimestamp", envelope, now)

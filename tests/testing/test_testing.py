@@ -24,6 +24,7 @@ from flowguard.testing import (
     FakeContext,
     ManualClock,
     batch,
+    bus_event,
     invocation,
     sns_event,
     sns_to_sqs_event,
@@ -180,6 +181,15 @@ def test_equal_arguments_are_one_message_delivered_twice(build: Builder) -> None
     ids = {one(build(place, cart)).message_id for place in ("a", "b") for cart in (CART, Cart(cart_id="c-2"))}
     assert len(ids) == 4
     assert one(build("carts", CART)).message_id != one(build("carts", CART, message_id="m-2")).message_id
+
+
+def test_an_event_of_a_bus_is_read_as_one_and_goes_into_queues_and_topics() -> None:
+    event = bus_event(CART, source="shop", detail_type="Cart submitted", time=START + 5_678)
+    for found in (one(event), one(sqs_event("carts", event)), one(sns_event("told", event))):
+        assert found.event is not None
+        assert (found.message, found.event.time) == ('{"cart_id":"c-1"}', START + 5_000)
+    assert bus_event(CART) == bus_event(CART)
+    assert bus_event(CART)["id"] != bus_event(Cart(cart_id="c-2"))["id"]
 
 
 def test_places_are_names_or_arns() -> None:

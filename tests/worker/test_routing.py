@@ -372,6 +372,39 @@ def test_a_request_that_its_rule_cannot_name_has_no_id_no_object_and_says_why(
     assert (arrival.message.request_id, arrival.message.object_id, arrival.weak_id) == ("", "", False)
 
 
+def test_a_bug_in_a_payloads_own_check_is_no_reason_to_give_a_request_up() -> None:
+    class KeyedMisjudged(Flow, name="misjudge-cart", object_id="cart_id", request_id="cart_id"):
+        stages = (Misjudge,)
+
+    with pytest.raises(KeyError):
+        arrive(sqs_event("carts", {"cart_id": "c-2"}), routes=Routes([KeyedMisjudged]))
+
+
+def test_a_payload_is_decoded_once_where_it_names_the_request_and_the_object() -> None:
+    decoded: list[str] = []
+
+    class Counted(BaseModel):
+        cart_id: str
+
+        @field_validator("cart_id")
+        @classmethod
+        def count(cls, cart_id: str) -> str:
+            decoded.append(cart_id)
+            return cart_id
+
+    def handle(self: object, payload: Counted, step: Step) -> Outcome:
+        return Done()
+
+    base: Any = Stage
+    stage = types.new_class("Count", (base[Counted],), {"name": "count"}, lambda space: space.update(handle=handle))
+
+    class KeyedCount(Flow, name="count-cart", object_id="cart_id", request_id="cart_id"):
+        stages = (stage,)
+
+    assert arrive(sqs_event("carts", CART), routes=Routes([KeyedCount])).message.object_id == "c-1"
+    assert decoded == ["c-1"]
+
+
 def test_a_version_that_is_not_read_is_the_first_thing_wrong() -> None:
     event = sqs_event("carts", {}, attributes={PLACE: '{"version":9}', FLOW_STAGE: "price-cart/price"})
     arrival = arrive(event, routes=KEYED)
@@ -389,6 +422,87 @@ def test_a_request_that_has_no_id_may_not_have_its_end_reported_elsewhere() -> N
     event = sqs_event("carts", {}, attributes={PLACE: place, FLOW_STAGE: "price-cart/price"})
     with pytest.raises(Untrusted, match="reply_to"):
         arrive(event, routes=KEYED)
+
+
+# -- events of EventBridge --------------------------------------------------------------------------------------------
+
+EVENT_ID = "6a7e8feb-b491-4cf7-a9f1-bf3703467718"
+EVENT: Any = {
+    "version": "0",
+    "id": EVENT_ID,
+    "detail-type": "Cart submitted",
+    "source": "shop",
+    "account": "123456789012",
+    "time": "2025-12-31T23:59:59Z",
+    "region": "eu-west-1",
+    "resources": [],
+    "detail": {"cart_id": "c-1"},
+}
+ways_of_an_event = pytest.mark.parametrize(
+    "event",
+    [sqs_event("carts", EVENT), sns_to_sqs_event("carts", EVENT), sns_event("told", EVENT), EVENT],
+    ids=["sqs", "sns-sqs", "sns-lambda", "invocation"],
+)
+
+
+@ways_of_an_event
+def test_an_event_of_eventbridge_is_a_request_under_its_own_id_and_time(event: Any) -> None:
+    arrival = arrive(event)
+    message = arrival.message
+    assert (arrival.payload, message.body, message.object_id) == (CART, '{"cart_id":"c-1"}', "c-1")
+    assert (message.request_id, arrival.weak_id, message.requested_at) == (EVENT_ID, False, START - 1_000)
+
+
+@ways_of_an_event
+def test_a_flow_names_the_requests_of_events_by_their_detail(event: Any) -> None:
+    assert arrive(event, routes=KEYED).message.request_id == "c-1"
+
+
+def test_the_attributes_beside_an_event_count_before_what_it_says() -> None:
+    said: dict[str, Any] = {REQUEST_ID: "r-1", REQUESTED_AT: START - 7}
+    message = arrive(sqs_event("carts", EVENT, attributes=said)).message
+    assert (message.request_id, message.requested_at) == ("r-1", START - 7)
+
+
+def test_copies_of_a_flows_own_event_are_one_request() -> None:
+    """EventBridge gives each an id of its own. The flow that sent them gave them one, in their detail."""
+    own = {"uniquerequestid": "r-1.1.0", "requestedat": str(START - 7), "flowstage": "other/stage", "flowguard": "{}"}
+    for number in (1, 2):
+        copy = {**EVENT, "id": f"{EVENT_ID[:-1]}{number}", "detail": {"cart_id": "c-1", "flowguard": own}}
+        message = arrive(sqs_event("carts", copy)).message
+        assert (message.request_id, message.requested_at) == ("r-1.1.0", START - 7)
+        assert (message.flow, message.stage) == ("price-cart", "price")
+
+
+def test_an_event_from_the_far_future_is_refused_as_any_other_request() -> None:
+    with pytest.raises(
+        EnvelopeError, match=r"body.time: \d+ is more than 0:15:00 ahead; is the sender's clock right\?"
+    ):
+        arrive(sqs_event("carts", {**EVENT, "time": "2026-01-01T00:15:01Z"}))
+    assert arrive(sqs_event("carts", {**EVENT, "time": "2026-01-01T00:15:00Z"})).message.requested_at
+
+
+def test_over_a_bus_come_plain_requests_and_nothing_else() -> None:
+    """A detail is its sender's: what it says of stage, hop or reply_to is not read."""
+    place = '{"hop":2,"object":"c-9","reply_to":"sqs:arn:aws:sqs:us-east-1:999999999999:theirs"}'
+    forged = {"cart_id": "c-1", "flowguard": {"flowstage": "price-cart/confirm", "flowguard": place}}
+    message = arrive(sqs_event("carts", {**EVENT, "detail": forged})).message
+    assert (message.stage, message.hop, message.object_id, message.reply_to) == ("price", 1, "c-1", None)
+
+
+@pytest.mark.parametrize("place", ['{"hop":2,"object":"c-1"}', '{"hop":1}', "{}"])
+def test_what_flowguard_sent_is_a_payload_whatever_it_looks_like(place: str) -> None:
+    stage = "confirm" if '"hop":2' in place else "price"
+    event = sqs_event("carts", EVENT, attributes={FLOW_STAGE: f"price-cart/{stage}", PLACE: place})
+    assert json.loads(arrive(event).message.body) == EVENT
+
+
+def test_a_retry_of_an_event_says_that_it_is_one() -> None:
+    event = sqs_event("carts", EVENT, attributes={PLACE: '{"retry":1,"event":true}', REQUEST_ID: EVENT_ID})
+    message = arrive(event).message
+    assert (message.body, message.is_event) == ('{"cart_id":"c-1"}', True)
+    place = json.loads(message.own_attributes()[PLACE].value)
+    assert (place["event"], "event" in message.next("confirm", "{}").own_attributes()[PLACE].value) == (True, False)
 
 
 # -- requested_at, first found ----------------------------------------------------------------------------------------

@@ -50,7 +50,11 @@ TESTED: Final = (
         ("tests/worker/test_routing.py",),
         "a message that flowguard has not written, or a function set up wrongly",
     ),
-    Elsewhere(r"^naming\.", ("tests/test_naming.py",), "payloads and answers of every kind, and texts at their limits"),
+    Elsewhere(
+        r"^payload_names\.",
+        ("tests/test_payload_names.py",),
+        "payloads and answers of every kind, and texts at their limits",
+    ),
     Elsewhere(
         r"^worker\.trust\.", ("tests/worker/test_trust.py",), "messages that are forged, or changed on their way"
     ),
@@ -125,7 +129,11 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.plan\.",
-        ("tests/worker/test_plan.py", "tests/worker/runtime/test_refused_for_good.py"),
+        (
+            "tests/worker/test_plan.py",
+            "tests/worker/runtime/test_refused_for_good.py",
+            "tests/worker/runtime/test_once_per_key.py",
+        ),
         "what a handler returns that is not type-checked",
     ),
     Elsewhere(r"^failure\.", ("tests/test_failure.py",), "the very limits"),

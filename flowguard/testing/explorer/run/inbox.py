@@ -91,7 +91,7 @@ def _fanned_out(record: RecordedRecord, behind: Mapping[str, str]) -> list[Recor
     found: list[RecordedRecord] = []
     for queue in queues:
         event = sns_to_sqs_event(
-            arn_of(queue), envelope.message, topic=notification["TopicArn"], attributes=envelope.attributes,
+            arn_of(queue), notification["Message"], topic=notification["TopicArn"], attributes=envelope.attributes,
             message_id=envelope.sns_message_id, published_at=record.sent_at or 0,
         )  # fmt: skip
         found += _records(event)

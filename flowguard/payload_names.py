@@ -15,6 +15,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from flowguard.errors import RunFailed, shown
+from flowguard.foreign import recognised
 from flowguard.ids import RequestId, id_problem
 
 RequestIdRule = str | tuple[str, ...] | Callable[[Any], str]
@@ -31,9 +32,10 @@ def text_at(payload: Any, path: str) -> str | None:
     if isinstance(value, bool) or not isinstance(value, str | int | UUID):
         return None
     try:
-        return str(value) or None
+        text = str(value)
     except ValueError:  # a number of thousands of digits
         return None
+    return text if text else None
 
 
 def read_request_id(rule: RequestIdRule, payload: Any) -> RequestId:
@@ -51,7 +53,8 @@ def read_request_id(rule: RequestIdRule, payload: Any) -> RequestId:
 def _name_at(payload: Any, path: str) -> str:
     found = text_at(payload, path)
     if found is None:
-        raise RunFailed(f"the payload has no usable {path!r} to name the request by: text, a whole number or a UUID")
+        wanted = f"no usable {path!r} to name the request by: text, a whole number or a UUID"
+        raise RunFailed(f"the payload has {wanted}{recognised(payload)}")
     if problem := id_problem(found):
         raise RunFailed(f"the payload's {path!r}, which names the request, {problem}")
     return found

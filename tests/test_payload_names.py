@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from flowguard.errors import RunFailed
 from flowguard.ids import LONGEST_NAME, id_problem
-from flowguard.naming import read_request_id, rule_problems
+from flowguard.payload_names import read_request_id, rule_problems
 from flowguard.testing import hostile
 
 
@@ -131,6 +131,17 @@ def test_of_any_text_there_is_an_id_that_travels_or_a_clear_error(rule: Any, nam
     found = read_request_id(rule, payload)
     assert id_problem(found) is None
     assert text in found or json.dumps(text, ensure_ascii=False)[1:-1] in found or len(found) == 64
+
+
+def test_a_bug_in_a_types_own_text_is_not_taken_for_a_bad_payload() -> None:
+    class Odd(str):
+        __slots__ = ()
+
+        def __str__(self) -> str:
+            raise KeyError("a bug")
+
+    with pytest.raises(KeyError):
+        read_request_id("id", {"id": Odd("x")})
 
 
 @pytest.mark.parametrize("name", sorted(hostile.STRUCTURES))
