@@ -22,6 +22,23 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]} …"
 
 
+def span_problem(value: object) -> str | None:
+    """Return what to write in place of a value that is no timedelta. None for a timedelta."""
+    if isinstance(value, timedelta):
+        return None
+    seconds = shown(value) if type(value) in (int, float) else "…"
+    return f"is {shown(value)}, which has no unit; write timedelta(seconds={seconds})"
+
+
+def _reason(why: object) -> str:
+    """Return the text of a reason, also where the caller gave the error that was caught."""
+    return f"{type(why).__name__}: {why}" if isinstance(why, BaseException) else f"{why}"
+
+
+def _is_a_time(value: object) -> bool:
+    return isinstance(value, timedelta | int | float)
+
+
 class FlowguardError(Exception):
     """Base of all errors of this package."""
 
@@ -38,13 +55,17 @@ class Retry(FlowguardError):
 
     def __init__(self, why: str = "the stage asked for a retry", after: timedelta | None = None) -> None:
         super().__init__(why, after)
+        if _is_a_time(why):
+            raise TypeError(f"Retry({shown(why)}): its first argument is the reason; write Retry(after=timedelta(…))")
+        if after is not None and (problem := span_problem(after)):
+            raise TypeError(f"Retry's after {problem}")
         if after is not None and not timedelta(0) <= after <= timedelta(days=14):
             raise ValueError(f"Retry(after={after!r}): a message can be delayed by 0 to 14 days")
         self.why = why
         self.after = after
 
     def __str__(self) -> str:
-        return self.why
+        return _reason(self.why)
 
 
 class Reject(FlowguardError):
@@ -55,7 +76,7 @@ class Reject(FlowguardError):
         self.why = why
 
     def __str__(self) -> str:
-        return self.why
+        return _reason(self.why)
 
 
 # -- mistakes of definition and configuration ------------------------------------------------------------------------

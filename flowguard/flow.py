@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, ClassVar, Final, Literal
 
 from flowguard.destinations import Destination, Queue, Topic, destination
-from flowguard.errors import DefinitionError, RunFailed, shown
+from flowguard.errors import DefinitionError, RunFailed, shown, span_problem
 from flowguard.foreign import recognised
 from flowguard.ids import LONGEST_NAME, ObjectId, RequestId, id_problem
 from flowguard.payload_names import RequestIdRule, path_problems, read_request_id, rule_problems, text_at
@@ -228,9 +228,16 @@ def _option_problems(flow: AnyFlow) -> list[str]:
         found.append(f"versions {sorted(flow.accepts)} must be whole numbers from 1 to {HIGHEST_VERSION:,}")
     if not 1 <= flow.max_hops <= MOST_HOPS:
         found.append(f"max_hops is {flow.max_hops}; a run has at least one hop, and at most {MOST_HOPS:,}")
-    if flow.retention <= timedelta(0) or flow.abandoned_after <= timedelta(0):
-        found.append("retention and abandoned_after must be positive")
-    return [*found, *_carry_problems(flow.carry)]
+    return [*found, *_span_problems(flow), *_carry_problems(flow.carry)]
+
+
+def _span_problems(flow: AnyFlow) -> list[str]:
+    spans = {"retention": flow.retention, "abandoned_after": flow.abandoned_after}
+    if found := [f"{name} {problem}" for name, span in spans.items() if (problem := span_problem(span))]:
+        return found
+    if min(spans.values()) <= timedelta(0):
+        return ["retention and abandoned_after must be positive"]
+    return []
 
 
 def _are_names(value: object) -> bool:
@@ -343,6 +350,8 @@ def _state_problems(stages: tuple[AnyStage, ...]) -> list[str]:
 
 
 def _delay_problems(flow: AnyFlow, stages: tuple[AnyStage, ...]) -> list[str]:
+    if span_problem(flow.abandoned_after):
+        return []  # which is a problem of its own
     if flow.long_delays:
         return [
             f"stage {stage.name!r} may delay a retry by {stage.retry.longest_delay}, and after {flow.abandoned_after} "

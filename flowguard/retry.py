@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import NamedTuple, Protocol
 
+from flowguard.errors import shown, span_problem
+
 LONGEST_SQS_DELAY = timedelta(seconds=900)
 """The longest that SQS can delay a message by. A longer delay needs a flow that says ``long_delays=True``."""
 
@@ -76,6 +78,9 @@ class RetryPolicy(NamedTuple):
 
     def problems(self) -> list[str]:
         """List what is wrong with this policy, a sentence each."""
+        return _type_problems(self) or self._value_problems()
+
+    def _value_problems(self) -> list[str]:
         found = []
         if not 1 <= self.attempts <= MOST_ATTEMPTS:
             found.append(
@@ -110,3 +115,42 @@ class RetryPolicy(NamedTuple):
         """Compute the whole seconds to wait before retry number ``retry``."""
         longest = min(self.backoff.seconds(retry), self.max_delay.total_seconds())
         return round(longest * (1 - self.jitter * draw.random()))
+
+
+def policy_problems(policy: object) -> list[str]:
+    """List what is wrong with what a stage gives as its ``retry``, a sentence each."""
+    if isinstance(policy, RetryPolicy):
+        return policy.problems()
+    attempts = shown(policy) if type(policy) is int else "…"
+    return [f"retry is {shown(policy)}, and no policy; write retry=RetryPolicy(attempts={attempts})"]
+
+
+def _type_problems(policy: RetryPolicy) -> list[str]:
+    """List the fields whose values are of another type than declared. Code that nobody type-checked gives those too."""
+    found = []
+    if not _is_a(int, policy.attempts):
+        found.append(f"retry.attempts is {shown(policy.attempts)}; write a whole number: attempts=5")
+    if not callable(getattr(policy.backoff, "seconds", None)):
+        found.append(f"retry.backoff is {shown(policy.backoff)}; write Fixed(…), Linear(…) or Exponential(…)")
+    if not _is_a((int, float), policy.jitter):
+        found.append(f"retry.jitter is {shown(policy.jitter)}; write a share between 0 and 1: jitter=0.2")
+    for name, span in (("max_delay", policy.max_delay), ("give_up_after", policy.give_up_after)):
+        if not (span is None and name == "give_up_after") and (problem := span_problem(span)):
+            found.append(f"retry.{name} {problem}")
+    return [*found, *_error_problems(policy.for_errors)]
+
+
+def _error_problems(for_errors: object) -> list[str]:
+    if not isinstance(for_errors, Mapping):
+        return [f"retry.for_errors is {shown(for_errors)}; write {{SomeError: RetryPolicy(…)}}"]
+    found = []
+    for kind, policy in for_errors.items():
+        if not (isinstance(kind, type) and issubclass(kind, Exception)):
+            found.append(f"retry.for_errors has {shown(kind)}, which is no class of errors; write {{SomeError: …}}")
+        elif not isinstance(policy, RetryPolicy):
+            found.append(f"for {kind.__name__}, {policy_problems(policy)[0]}")
+    return found
+
+
+def _is_a(kinds: type | tuple[type, ...], value: object) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)

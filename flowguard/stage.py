@@ -12,10 +12,10 @@ from pydantic import BaseModel, ValidationError
 from typing_extensions import TypeVar
 
 from flowguard.destinations import Destination, Queue, Topic, destination
-from flowguard.errors import DefinitionError
+from flowguard.errors import DefinitionError, shown, span_problem
 from flowguard.outcome import Next, Outcome
 from flowguard.payloads import Payload, is_payload_type
-from flowguard.retry import RetryPolicy
+from flowguard.retry import RetryPolicy, policy_problems
 from flowguard.step import NoState, StateT, Step
 
 PayloadT = TypeVar("PayloadT", bound=Payload)
@@ -68,10 +68,9 @@ class Stage(ABC, Generic[PayloadT, StateT]):
             *_type_problems(payload, state),
             *_work_problems(cls),
             *_inbox_problems(cls.inbox),
-            *cls.retry.problems(),
+            *policy_problems(cls.retry),
+            *_timeout_problems(cls.timeout),
         ]
-        if cls.timeout is not None and cls.timeout <= timedelta(0):
-            problems.append(f"timeout is {cls.timeout}; it must be positive")
         if abstract:
             problems.append("it says abstract=True and has a name; a base class has none, a stage is not abstract")
         if problems or name is None:
@@ -166,12 +165,39 @@ def _work_problems(stage: AnyStage) -> list[str]:
     """List what would keep the runtime from calling ``stage().handle(payload, step)``."""
     members = [name for name in dir(stage) if getattr(getattr(stage, name, None), "__isabstractmethod__", False)]
     found = [f"it has no {name}(…); write one, or say abstract=True if it is a base class" for name in sorted(members)]
+    found += _handle_problems(stage)
     if needed := _needed_by(stage.__init__):
         found.append(
             f"its __init__ needs {', '.join(needed)}; a stage is made anew for every message, without arguments: "
             f"give defaults, or keep what it needs in a module or class attribute"
         )
     return found
+
+
+def _handle_problems(stage: AnyStage) -> list[str]:
+    handle: Any = stage.handle
+    if getattr(handle, "__isabstractmethod__", False):
+        return []  # which is a problem of its own
+    cure = "write def handle(self, payload, step)"
+    if not callable(handle):
+        return [f"its handle is {shown(handle)}, which cannot be called; {cure}"]
+    if inspect.iscoroutinefunction(handle) or inspect.isasyncgenfunction(handle):
+        return [f"its handle is async, and a handler is a plain function; {cure}, and asyncio.run(…) inside it"]
+    if inspect.isgeneratorfunction(handle):
+        return [f"its handle yields, and a handler returns; {cure}, and return its outcome"]
+    return [] if _takes_two(stage, handle) else [f"its handle cannot be called with a payload and a step; {cure}"]
+
+
+def _takes_two(stage: AnyStage, handle: Any) -> bool:
+    """Answer whether a stage's method can be called with two arguments."""
+    is_bound = isinstance(inspect.getattr_static(stage, "handle"), staticmethod | classmethod)
+    try:
+        inspect.signature(handle, follow_wrapped=False).bind(*["it"] * (2 if is_bound else 3))
+    except TypeError:
+        return False
+    except ValueError:  # a function written in C may not say what it takes
+        return True
+    return True
 
 
 def _needed_by(method: Any) -> list[str]:
@@ -188,3 +214,11 @@ def _inbox_problems(inbox: Destination | None) -> list[str]:
     if inbox is None or isinstance(inbox, Queue | Topic):
         return []
     return [f"its inbox {inbox} is no queue or topic; a stage reads from SQS, SNS→SQS or a direct invocation"]
+
+
+def _timeout_problems(timeout: timedelta | None) -> list[str]:
+    if timeout is None:
+        return []
+    if problem := span_problem(timeout):
+        return [f"timeout {problem}"]
+    return [f"timeout is {timeout}; it must be positive"] if timeout <= timedelta(0) else []
