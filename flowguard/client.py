@@ -10,14 +10,14 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.sender import AWSSender
 from flowguard.aws.signing_keys import aws_signer
 from flowguard.clock import Clock, SystemClock
-from flowguard.destinations import Destination, destination
-from flowguard.errors import SendFailed
+from flowguard.destinations import Destination, destination, form_problem
+from flowguard.errors import RunFailed, SendFailed
 from flowguard.flow import AnyFlow
 from flowguard.ids import Ids, ObjectId, RandomIds, RequestId
 from flowguard.payloads import Payload
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.settings import Settings
-from flowguard.wire.attributes import Attribute
+from flowguard.wire.attributes import Attribute, attributes_of
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
 from flowguard.worker.ports import Sender
 
@@ -65,7 +65,7 @@ class FlowClient:
         requested_at: int | None = None,
         reply_to: Destination | str | None = None,
         to: Destination | str | None = None,
-        attributes: Mapping[str, Attribute] | None = None,
+        attributes: Mapping[str, Attribute | str] | None = None,
     ) -> Started:
         """Ask for a run of the flow.
 
@@ -73,9 +73,13 @@ class FlowClient:
         same id twice is one run. A flow with a ``request_id`` rule reads the id from the payload where none is given.
         ``object_id`` is for a payload that does not name its object. ``reply_to`` is notified when the run ends. ``to``
         sends elsewhere than to the first stage's inbox: to a topic, or a function. ``attributes`` go along beside
-        flowguard's own four. Raises :class:`SendFailed` where the service did not take it, and
-        :class:`flowguard.errors.RunFailed` for what the flow would refuse; then nothing was started.
+        flowguard's own four; a plain text stands for a String.
+
+        Raises :class:`SendFailed` where the service did not take it, and :class:`flowguard.errors.RunFailed` for what
+        the flow would refuse; then nothing was started.
         """
+        if to is not None and (problem := form_problem(destination(to))):
+            raise RunFailed(f"to: {problem}")
         message, inbox = flow.request(
             payload,
             request_id=self._new_id if request_id is None else RequestId(request_id),
@@ -89,7 +93,7 @@ class FlowClient:
             inbox if to is None else destination(to),
             message.body,
             message.request_id,
-            {**(attributes or {}), **signed_attributes(message, self._signer)},
+            {**attributes_of(attributes or {}), **signed_attributes(message, self._signer)},
             group=message.object_id,
         ).checked()
         if refusals := self._sender.send([send]):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Final
 
 from flowguard.errors import shown
 
@@ -91,3 +93,46 @@ def parse_destination(text: str) -> Destination:
 def destination(value: Destination | str) -> Destination:
     """Return a destination as it is, and a bare string as the queue of that name."""
     return Queue(value) if isinstance(value, str) else value
+
+
+_ARN: Final = "arn:[a-z0-9-]+:{service}:[a-z0-9-]+:[0-9]+:{rest}"
+_QUEUE: Final = r"(?=.{1,80}\Z)[A-Za-z0-9_-]+(?:\.fifo)?"
+_PART: Final = "[A-Za-z0-9_-]{1,256}"
+
+_FORMS: Final[dict[type[Destination], tuple[re.Pattern[str], str]]] = {
+    Queue: (
+        re.compile(f"https?://[^\\s?#]+/{_QUEUE}|{_ARN.format(service='sqs', rest=_QUEUE)}|{_QUEUE}"),
+        "a queue has a name of up to 80 of a-z, A-Z, 0-9, '-', '_' (then '.fifo' for FIFO), a URL or an ARN",
+    ),
+    Topic: (
+        re.compile(_ARN.format(service="sns", rest=rf"{_PART}(?:\.fifo)?")),
+        "a topic is given by its ARN: Topic('arn:aws:sns:<region>:<account>:<name>')",
+    ),
+    Function: (
+        re.compile(
+            rf"(?:arn:[a-z0-9-]+:lambda:)?(?:[a-z0-9-]+:)?(?:[0-9]+:)?(?:function:)?{_PART}(?::[$A-Za-z0-9_-]{{1,128}})?"
+        ),
+        "a function has a name or an ARN: Function('price-cart'), with ':alias' where it has one",
+    ),
+    Bus: (
+        re.compile(f"(?:{_ARN.format(service='events', rest='event-bus/')})?[A-Za-z0-9_./-]{{1,256}}"),
+        "a bus has a name or an ARN: Bus('default', source='shop', detail_type='OrderPlaced')",
+    ),
+}
+
+
+def form_problem(to: object) -> str | None:
+    """Return why AWS can have no such queue, topic, function or bus, and what to write. None for a good form."""
+    if not isinstance(to, Destination):
+        return f"{shown(to)} is no destination; write a queue's name, or Queue(…), Topic(…), Function(…), Bus(…)"
+    form, cure = _FORMS[type(to)]
+    name: object = to.arn if isinstance(to, Topic) else to.name
+    if isinstance(name, str) and form.fullmatch(name):
+        return _bus_problem(to) if isinstance(to, Bus) else None
+    return f"{type(to).__name__}({shown(name)}) has a form that AWS does not know; {cure}"
+
+
+def _bus_problem(bus: Bus) -> str | None:
+    if bus.source and bus.detail_type:
+        return None
+    return f"Bus({shown(bus.name)}) needs a source and a detail_type, which its events are matched by"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from enum import Enum
 from typing import Any, ClassVar, Final, Literal
 
-from flowguard.destinations import Destination, Queue, Topic, destination
+from flowguard.destinations import Destination, Queue, Topic, destination, form_problem
 from flowguard.errors import DefinitionError, RunFailed, shown, span_problem
 from flowguard.foreign import recognised
 from flowguard.ids import LONGEST_NAME, ObjectId, RequestId, id_problem
@@ -105,7 +105,13 @@ class Flow:
         cls.entries = entries if _are_names(entries) else ()
         cls.carry, cls.max_hops = carry, max_hops
         cls.retention, cls.abandoned_after, cls.long_delays = retention, abandoned_after, long_delays
-        if problems := [*_trust_problems(entries, reply_to), *_option_problems(cls), *_stage_problems(cls)]:
+        given = {"inbox": inbox, "dead_letters": dead_letters, "complete_to": complete_to}
+        if problems := [
+            *_trust_problems(entries, reply_to),
+            *_destination_problems(given, reply_to),
+            *_option_problems(cls),
+            *_stage_problems(cls),
+        ]:
             raise DefinitionError(f"flow {cls.__qualname__}", tuple(dict.fromkeys(problems)))
         cls.entries = tuple(dict.fromkeys((cls.stages[0].name, *entries)))
         cls.reply_to = None if reply_to is None else tuple(map(destination, reply_to))
@@ -171,6 +177,8 @@ class Flow:
         own = cls._own_id(body, request_id) if callable(request_id) else request_id
         if problem := "is empty" if not own else id_problem(own):
             raise RunFailed(f"the request id {shown(own)} {problem}")
+        if reply_to is not None and (problem := form_problem(reply_to)):
+            raise RunFailed(f"reply_to: {problem}")
         if reply_to is not None and not signed and cls.reply_to is not None and reply_to not in cls.reply_to:
             raise RunFailed(f"{cls.name} tells nobody at {shown(str(reply_to))}; add it to the flow's reply_to=(…)")
         message = Message(
@@ -255,6 +263,15 @@ def _trust_problems(entries: object, reply_to: object) -> list[str]:
     if reply_to is not None and not _are_destinations(reply_to):
         found.append(f"reply_to is {reply_to!r}; write a tuple of destinations or names: reply_to=('replies',)")
     return found
+
+
+def _destination_problems(given: Mapping[str, Destination | str | None], reply_to: Any) -> list[str]:
+    several = [("reply_to", one) for one in reply_to] if _are_destinations(reply_to) else []
+    return [
+        f"{name}: {problem}"
+        for name, to in (*given.items(), *several)
+        if to is not None and (problem := form_problem(destination(to)))
+    ]
 
 
 def _carry_problems(carry: object) -> list[str]:

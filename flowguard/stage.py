@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from typing_extensions import TypeVar
 
-from flowguard.destinations import Destination, Queue, Topic, destination
+from flowguard.destinations import Destination, Queue, Topic, destination, form_problem
 from flowguard.errors import DefinitionError, shown, span_problem
 from flowguard.outcome import Next, Outcome
 from flowguard.payloads import Payload, is_payload_type
@@ -211,8 +211,10 @@ def _needed_by(method: Any) -> list[str]:
 
 
 def _inbox_problems(inbox: Destination | None) -> list[str]:
-    if inbox is None or isinstance(inbox, Queue | Topic):
+    if inbox is None:
         return []
+    if isinstance(inbox, Queue | Topic):
+        return [f"its inbox: {problem}"] if (problem := form_problem(inbox)) else []
     return [f"its inbox {inbox} is no queue or topic; a stage reads from SQS, SNS→SQS or a direct invocation"]
 
 

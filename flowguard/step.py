@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Protocol, cast
 
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypeVar
 
 from flowguard.clock import Clock
-from flowguard.destinations import Destination, Queue, destination
-from flowguard.errors import RunFailed, TooManyWrites
+from flowguard.destinations import Destination, Queue, destination, form_problem
+from flowguard.errors import RunFailed, TooManyWrites, shown
 from flowguard.ids import ObjectId, RequestId
 from flowguard.payloads import Payload, encode
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.retry import LONGEST_SQS_DELAY
-from flowguard.wire.attributes import Attribute
+from flowguard.rows import row
+from flowguard.wire.attributes import Attribute, attributes_of
 from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, Message
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
-from flowguard.writes import MOST_WRITES, Condition, Delete, Put, Update, Write
+from flowguard.writes import MOST_WRITES, Condition, Delete, Put, Update, Write, key_of, same_item, verb
 
 _stage_logger = logging.getLogger("flowguard.stage")
 
@@ -118,11 +120,11 @@ class Step(Generic[StateT]):
     ) -> None:
         """Record an item to be written with the commit, or not at all.
 
+        A model is stored as :mod:`flowguard.rows` says; a dict holds what DynamoDB holds, and floats.
         ``condition`` is a DynamoDB condition expression with its ``names`` (``#…``) and ``values`` (``:…``); if it
         does not hold, the whole commit is refused (:class:`flowguard.errors.ConditionFailed`).
         """
-        row = item.model_dump(by_alias=True) if isinstance(item, BaseModel) else dict(item)
-        self._write(Put(table, row, _condition(condition, names, values)))
+        self._write(Put(table, row(item, f"step.put({shown(table)}, …)"), _condition(condition, names, values)))
 
     def update(
         self,
@@ -139,7 +141,8 @@ class Step(Generic[StateT]):
         ``names`` and ``values`` serve both the change and the ``condition``.
         """
         both = Condition(change, names or {}, values or {})
-        self._write(Update(table, dict(key), both, Condition(condition) if condition else None))
+        found = row(key, f"step.update({shown(table)}, key, …)")
+        self._write(Update(table, found, both, Condition(condition) if condition else None))
 
     def delete(
         self,
@@ -154,11 +157,17 @@ class Step(Generic[StateT]):
 
         ``condition``, ``names`` and ``values`` are as in :meth:`put`.
         """
-        self._write(Delete(table, dict(key), _condition(condition, names, values)))
+        found = row(key, f"step.delete({shown(table)}, key)")
+        self._write(Delete(table, found, _condition(condition, names, values)))
 
     def _write(self, write: Write) -> None:
         if len(self.writes) == MOST_WRITES:
             raise TooManyWrites(self._message.stage, MOST_WRITES)
+        if (before := same_item(self.writes, write)) is not None:
+            problem = (
+                f"{verb(before)} and {verb(write)} of {shown(key_of(write, before))} in the table {shown(write.table)}"
+            )
+            raise RunFailed(f"{problem} are two writes to one item, which no transaction holds; record one with both")
         self.writes.append(write)
 
     # -- messages
@@ -168,17 +177,19 @@ class Step(Generic[StateT]):
         to: Destination | str,
         payload: Payload,
         *,
-        attributes: Mapping[str, Attribute] | None = None,
+        attributes: Mapping[str, Attribute | str] | None = None,
         delay: int = 0,
         group: str | None = None,
     ) -> None:
         """Record a message that is sent after the commit. ``to`` is a queue (or its bare name), topic, function or bus.
 
         It carries an id of its own as ``uniquerequestid``, the same for every copy, so that the receiver can drop
-        copies. ``attributes`` are further message attributes. ``delay`` is in whole seconds, for queues. ``group`` is
-        the message group, for FIFO.
+        copies. ``attributes`` are further message attributes by name; a plain text stands for a String. ``delay`` is in
+        whole seconds, for queues. ``group`` is the message group, for FIFO.
         """
-        where = destination(to)
+        where, given = destination(to), attributes_of(attributes or {})
+        if problem := form_problem(where):
+            raise RunFailed(f"a message cannot be sent: {problem}")
         if delay:
             _check_delay(where, delay)
         self._send(
@@ -188,7 +199,7 @@ class Step(Generic[StateT]):
                 REQUEST_ID: Attribute.string(own),
                 REQUESTED_AT: Attribute.number(self._committed_at),
                 **self._message.carried,
-                **(attributes or {}),
+                **given,
             },
             delay,
             group,
@@ -233,10 +244,20 @@ def _condition(
 
 
 def _check_delay(to: Destination, delay: int) -> None:
+    if cure := _whole_seconds(delay):
+        raise RunFailed(f"a message to {to} has a delay of {shown(delay)}; write whole seconds: delay={cure}")
     if not isinstance(to, Queue) or to.fifo:
         raise RunFailed(f"a message to {to} cannot be delayed; only standard queues do that")
     if not 0 <= delay <= LONGEST_SQS_DELAY.total_seconds():
         raise RunFailed(f"a message to {to} cannot be delayed by {delay} s; SQS delays by 0 to 900")
+
+
+def _whole_seconds(delay: object) -> str | None:
+    """Return what to write in place of a delay that is no whole number of seconds. None for one that is."""
+    if type(delay) is int:
+        return None
+    seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
+    return f"{math.ceil(seconds)}" if isinstance(seconds, float) and math.isfinite(seconds) else "30"
 
 
 AnyStep = Step[Any]

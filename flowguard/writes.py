@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -46,3 +46,31 @@ class Delete:
 
 
 Write = Put | Update | Delete
+
+
+def same_item(writes: Sequence[Write], write: Write) -> Write | None:
+    """Return the first of the writes that is to the same item. None where none is, as far as their keys show.
+
+    A put does not say which of its attributes are the key: it is compared by the key of an update or a delete.
+    """
+    return next((one for one in writes if one.table == write.table and _are_of_one_item(one, write)), None)
+
+
+def key_of(*writes: Write) -> Mapping[str, Any]:
+    """Return the key that the first of them that has one names."""
+    return next((one.key for one in writes if not isinstance(one, Put)), {})
+
+
+def verb(write: Write) -> str:
+    """Return the word of the step's method that recorded the write."""
+    return type(write).__name__.lower()
+
+
+def _are_of_one_item(one: Write, other: Write) -> bool:
+    if isinstance(one, Put):
+        return not isinstance(other, Put) and _has(one.item, other.key)
+    return _has(other.item, one.key) if isinstance(other, Put) else one.key == other.key
+
+
+def _has(item: Mapping[str, Any], key: Mapping[str, Any]) -> bool:
+    return bool(key) and all(name in item and item[name] == value for name, value in key.items())

@@ -29,6 +29,7 @@ LAYERS = (
         "protocol.conflict",
         "protocol.verdicts",
         "retry",
+        "rows",
         "settings",
         "wire.attributes",
         "worker.alarm",

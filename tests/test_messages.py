@@ -5,11 +5,18 @@ Each error names the thing, says what was and was not done, and has the cure.
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import pytest
+from pydantic import BaseModel
 
-from flowguard.errors import DefinitionError, FlowguardError
+from flowguard import Done, Flow, FlowClient, Outcome, Settings, Stage, Step, lambda_handler
+from flowguard.aws.services import aws_services
+from flowguard.destinations import Topic
+from flowguard.errors import DefinitionError, FlowguardError, RunFailed, SettingsError
+from flowguard.events import EventType, Tally
+from flowguard.testing import FlowClock, FlowResult, FlowRunner, MemoryAWS
 
 SHOP = """
 import functools
@@ -20,6 +27,9 @@ from uuid import UUID
 from pydantic import BaseModel
 from flowguard import *
 from flowguard.wire.attributes import Attribute
+
+class Colour(Enum):
+    RED = "red"
 
 class Order(BaseModel):
     order_id: str
@@ -34,6 +44,9 @@ def written(source: str) -> dict[str, Any]:
     found: dict[str, Any] = {"__name__": "shop"}
     exec(SHOP + source, found)  # noqa: S102 - the source is this module's own
     return found
+
+
+TABLES = {"stock": "sku", "orders": "order_id"}
 
 
 class Mistake(NamedTuple):
@@ -162,3 +175,253 @@ def test_a_wrong_ending_is_refused_where_it_is_made(mistake: Mistake) -> None:
 def test_the_error_that_was_caught_is_a_reason(ending: str) -> None:
     made: FlowguardError = written(f"ending = {ending}(KeyError('sku'))")["ending"]
     assert str(made) == "KeyError: 'sku'"
+
+
+# -- what a handler asks for
+
+
+def handled(lines: str, state: str = "") -> FlowResult:
+    """What comes of one order, where the handler of the shop's only stage has these lines."""
+    body = "".join(f"        {line}\n" for line in lines.splitlines())
+    shop = written(
+        f"class PriceOrder(Stage[Order{state}], name='price-order', retry=RetryPolicy(attempts=1)):\n"
+        f"    def handle(self, order, step):\n{body}"
+        "        return Done()\n"
+        "class Shop(Flow, name='shop', object_id='order_id'):\n"
+        "    stages = (PriceOrder,)\n"
+    )
+    with FlowClock() as clock, MemoryAWS(clock) as aws, FlowRunner(aws, clock) as runner:
+        for table, key in TABLES.items():
+            runner.table(table, key)
+        runner.send(shop["Shop"], shop["Order"](order_id="o1"))
+        return runner.run()
+
+
+NO_TOPIC = "Topic('shipments') has a form that AWS does not know"
+NO_QUEUE = "has a form that AWS does not know; a queue has a name of up to 80"
+
+HANDLED = {
+    "a topic by its name": Mistake(
+        "step.send(Topic('shipments'), {})", (NO_TOPIC, "Topic('arn:aws:sns:<region>:<account>:<name>')")
+    ),
+    "a topic by a queue's ARN": Mistake(
+        "step.send(Topic('arn:aws:sqs:eu-west-1:123456789012:shipments'), {})", ("a topic is given by its ARN",)
+    ),
+    "a queue with a space": Mistake("step.send('my emails', {})", (f"Queue('my emails') {NO_QUEUE}",)),
+    "a queue that ends with a newline": Mistake(r"step.send('emails\n', {})", (NO_QUEUE,)),
+    "a queue with no name": Mistake("step.send('', {})", (f"Queue('') {NO_QUEUE}",)),
+    "a queue with a very long name": Mistake("step.send('q' * 81, {})", (NO_QUEUE,)),
+    "a function with a slash": Mistake(
+        "step.send(Function('fn/pay'), {})", ("Function('fn/pay')", "has a name or an ARN")
+    ),
+    "a bus with a space": Mistake("step.send(Bus('my bus', 's', 't'), {})", ("Bus('my bus')", "has a name or an ARN")),
+    "a bus with no source": Mistake("step.send(Bus('default', '', 't'), {})", ("needs a source and a detail_type",)),
+    "a destination that is none": Mistake("step.send(None, {})", ("None is no destination", "write a queue's name")),
+    "a delay of one and a half": Mistake(
+        "step.send('emails', {}, delay=1.5)", ("a message to sqs:emails has a delay of 1.5", "delay=2")
+    ),
+    "a delay as a time": Mistake("step.send('emails', {}, delay=timedelta(minutes=1))", ("delay=60",)),
+    "a delay as a text": Mistake("step.send('emails', {}, delay='30')", ("has a delay of '30'", "write whole seconds")),
+    "a delay that is endless": Mistake("step.send('emails', {}, delay=float('inf'))", ("has a delay of inf",)),
+    "an attribute that is a number": Mistake(
+        "step.send('emails', {}, attributes={'tenant': 7})",
+        ("the attribute 'tenant' is a number", "write text, Attribute.number(…)"),
+    ),
+    "an attribute that is nothing": Mistake(
+        "step.send('emails', {}, attributes={'tenant': None})", ("the attribute 'tenant' is null",)
+    ),
+    "attributes in a list": Mistake("step.send('emails', {}, attributes=['tenant'])", ("attributes is an array",)),
+    "an empty attribute": Mistake("step.send('emails', {}, attributes={'tenant': ''})", ("'tenant' without a value",)),
+    "a start with a reply to no queue": Mistake(
+        "step.start(Shop, order, reply_to='my inbox')", ("reply_to: Queue('my inbox')",)
+    ),
+    "a time in an item": Mistake(
+        "step.put('stock', {'sku': 'tea', 'seen': {'at': [datetime.now(UTC)]}})",
+        ("WriteInvalid", "'stock'", "'seen.at.0' is a datetime", "write its .isoformat()"),
+    ),
+    "a day in a key": Mistake("step.delete('stock', {'sku': date(2026, 1, 1)})", ("'sku' is a date", ".isoformat()")),
+    "no number in an item": Mistake(
+        "step.put('stock', {'sku': 'tea', 'price': float('nan')})",
+        ("'price' is a float that DynamoDB cannot hold: infinite, no number", "write None"),
+    ),
+    "no number in a change": Mistake(
+        "step.update('stock', {'sku': 'tea'}, 'SET price = :p', values={':p': float('nan')})", ("':p' is a float",)
+    ),
+    "a member of an enum in an item": Mistake(
+        "step.put('stock', {'sku': 'tea', 'colour': Colour.RED})", ("'colour' is a Colour", "write its .value")
+    ),
+    "a model in an item": Mistake(
+        "step.put('stock', {'sku': 'tea', 'order': order})",
+        ("'order' is an Order", "write its .model_dump(mode='json')"),
+    ),
+    "an item that is a text": Mistake(
+        "step.put('stock', 'tea')", ("step.put('stock', …) takes a dict or a pydantic model, and got str",)
+    ),
+    "a key that is a text": Mistake(
+        "step.update('stock', 'tea', 'ADD n :n')", ("step.update('stock', key, …) takes a dict", "nothing was written")
+    ),
+    "a key to delete that is a text": Mistake(
+        "step.delete('stock', 'tea')", ("step.delete('stock', key) takes a dict",)
+    ),
+    "a put and an update of one item": Mistake(
+        "step.put('stock', {'sku': 'tea', 'n': 1})\nstep.update('stock', {'sku': 'tea'}, 'ADD n :n', values={':n': 1})",
+        ("put and update of {'sku': 'tea'} in the table 'stock'", "two writes to one item", "record one with both"),
+    ),
+    "an update and a put of one item": Mistake(
+        "step.update('stock', {'sku': 'tea'}, 'ADD n :n', values={':n': 1})\nstep.put('stock', {'sku': 'tea', 'n': 1})",
+        ("update and put of {'sku': 'tea'} in the table 'stock'",),
+    ),
+    "two updates of one item": Mistake(
+        "for n in (1, 2): step.update('stock', {'sku': 'tea'}, 'ADD n :n', values={':n': n})",
+        ("update and update of {'sku': 'tea'} in the table 'stock'",),
+    ),
+    "a delete and a put of one item": Mistake(
+        "step.delete('stock', {'sku': 'tea'})\nstep.put('stock', {'sku': 'tea'})", ("delete and put of {'sku': 'tea'}",)
+    ),
+    "two puts of one item": Mistake(
+        "for n in (1, 2): step.put('stock', {'sku': 'tea', 'n': n})",
+        ("two of its writes to the table 'stock' are to one item; record one with both",),
+    ),
+    "a table that is not there": Mistake(
+        "step.put('stok', {'sku': 'tea'})", ("the table 'stok' does not exist", "create it", "Nothing was written")
+    ),
+    "one of three tables that is not there": Mistake(
+        "for table in ('stock', 'stok', 'orders'): step.put(table, {'sku': 'tea', 'order_id': 'o1'})",
+        ("one of the tables 'stock', 'stok', 'orders' does not exist",),
+    ),
+    "a state in a flow without one": Mistake(
+        "step.state = {'pieces': 3}", ("'price-order' left dict in step.state", "write Stage[Payload, YourState]")
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", HANDLED.values(), ids=HANDLED)
+def test_what_a_handler_asks_for_wrongly_is_refused_by_name_and_nothing_is_done(mistake: Mistake) -> None:
+    result = handled(mistake.wrote)
+    [run] = result.runs()
+    assert run.status == "FAILED"
+    for words in mistake.holds:
+        assert words in str(run.error)
+    assert len(str(run.error)) < 500
+    assert [one.to for one in result.messages] == ["shop-dead-letters"]
+    assert not result.table("stock")
+    assert not result.table("orders")
+    assert str(run.error).partition(" (attempt")[0] in str(result)
+
+
+@pytest.mark.parametrize("left", ["{'pieces': 3}", "None", "Order(order_id='o1')", "OrderState"])
+def test_a_state_of_another_type_is_refused_at_the_commit(left: str) -> None:
+    [run] = handled(f"step.state = {left}", state=", OrderState").runs()
+    assert run.status == "FAILED"
+    assert "in step.state, which is OrderState; assign OrderState(…). Nothing was written" in str(run.error)
+    assert run.state is None
+
+
+def test_a_state_of_a_type_derived_from_the_flows_is_one() -> None:
+    lines = "class More(OrderState): pass\nstep.state = More(pieces=3)"
+    [run] = handled(lines, state=", OrderState").runs()
+    assert (run.status, run.state) == ("COMPLETED", {"pieces": 3})
+
+
+TAKEN = {
+    "a text as an attribute": "step.send('emails', {}, attributes={'tenant': 't1'})",
+    "an attribute": "step.send('emails', {}, attributes={'tenant': Attribute.string('t1')})",
+}
+
+
+@pytest.mark.parametrize("wrote", TAKEN.values(), ids=TAKEN)
+def test_a_text_is_taken_for_an_attribute(wrote: str) -> None:
+    [email] = handled(wrote).sent("emails")
+    assert email.attributes["tenant"] == ("String", "t1")
+
+
+# -- where it runs
+
+
+class Parcel(BaseModel):
+    parcel_id: str
+
+
+class SendParcel(Stage[Parcel], name="send-parcel"):
+    def handle(self, parcel: Parcel, step: Step) -> Outcome:
+        step.send("emails", {"sent": parcel.parcel_id})
+        return Done()
+
+
+class Parcels(Flow, name="parcels", object_id="parcel_id"):
+    stages = (SendParcel,)
+
+
+def test_a_missing_table_of_the_runs_is_named_with_its_setting() -> None:
+    tally = Tally()
+    with FlowClock() as clock, MemoryAWS(clock) as aws:
+        inbox, emails = aws.create_queue("parcels"), aws.create_queue("emails")
+        services = aws_services(Settings(table="parcel-runs"), observer=tally)
+        FlowClient(services.sender).start(Parcels, Parcel(parcel_id="p1"))
+        sqs = aws.client("sqs")
+        event = sqs.receive_message(QueueUrl=inbox, MessageAttributeNames=["All"], AttributeNames=["All"])
+        answer = lambda_handler(Parcels).using(services)(event)
+        assert "Messages" not in sqs.receive_message(QueueUrl=emails)
+    assert answer == {"batchItemFailures": [{"itemIdentifier": event["Messages"][0]["MessageId"]}]}
+    [broken] = [event for event in tally.events if event.type is EventType.BROKEN]
+    assert broken.facts["why"] == (
+        "SettingsError: FLOWGUARD_TABLE: there is no table 'parcel-runs' in us-east-1; create it with the text keys "
+        "'pk' and 'sk', or name the right one. Nothing was written, and the message stays queued"
+    )
+
+
+def test_a_missing_region_is_named_with_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "nowhere")
+    with pytest.raises(SettingsError) as caught:
+        FlowClient.from_environment().start(Parcels, Parcel(parcel_id="p1"))
+    assert str(caught.value) == (
+        "AWS_DEFAULT_REGION: no AWS region is set, so sqs was not asked; set it, or hand in Clients(a session with "
+        "one). Nothing was written or sent"
+    )
+
+
+@pytest.mark.parametrize(
+    ("about", "words"),
+    [
+        ({"to": "my inbox"}, "to: Queue('my inbox') has a form that AWS does not know"),
+        ({"reply_to": Topic("told")}, "reply_to: Topic('told') has a form that AWS does not know"),
+        ({"attributes": {"tenant": 7}}, "the attribute 'tenant' is a number; write text, Attribute.number(…)"),
+    ],
+)
+def test_a_wrong_request_is_refused_and_nothing_is_started(about: dict[str, Any], words: str) -> None:
+    with FlowClock() as clock, MemoryAWS(clock) as aws:
+        inbox = aws.create_queue("parcels")
+        client = FlowClient(aws_services(Settings()).sender)
+        with pytest.raises(RunFailed, match=re.escape(words)):
+            client.start(Parcels, Parcel(parcel_id="p1"), **about)
+        assert "Messages" not in aws.client("sqs").receive_message(QueueUrl=inbox)
+        client.start(Parcels, Parcel(parcel_id="p1"), attributes={"tenant": "t1"})
+        [sent] = aws.client("sqs").receive_message(QueueUrl=inbox, MessageAttributeNames=["All"])["Messages"]
+    assert sent["MessageAttributes"]["tenant"] == {"DataType": "String", "StringValue": "t1"}
+
+
+WRONG_PLACES = {
+    "a flow's inbox": Mistake("inbox='my inbox'", ("inbox: Queue('my inbox')",)),
+    "a flow's dead letters": Mistake("dead_letters='my grave'", ("dead_letters: Queue('my grave')",)),
+    "whom a flow tells": Mistake("complete_to=Topic('told')", ("complete_to: Topic('told')", "Topic('arn:aws:sns:")),
+    "whom a flow may reply to": Mistake(
+        "reply_to=('good', Topic('told'), 'b a d')", ("reply_to: Topic('told')", "reply_to: Queue('b a d')")
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG_PLACES.values(), ids=WRONG_PLACES)
+def test_a_destination_of_no_known_form_is_refused_when_its_flow_is_defined(mistake: Mistake) -> None:
+    flow = f"class Shop(Flow, name='shop', object_id='order_id', {mistake.wrote}): stages = (PriceOrder,)"
+    with pytest.raises(DefinitionError) as caught:
+        written(stage() + flow)
+    assert len(caught.value.problems) == len(mistake.holds) - ("arn" in "".join(mistake.holds))
+    for words in mistake.holds:
+        assert words in str(caught.value)
+
+
+def test_a_stages_inbox_of_no_known_form_is_refused_when_it_is_defined() -> None:
+    with pytest.raises(DefinitionError, match=r"its inbox: Queue\('my inbox'\) has a form that AWS does not know"):
+        written(stage(", inbox='my inbox'"))

@@ -24,6 +24,8 @@ from flowguard.wire.message import FLOW_STAGE, OWN_ATTRIBUTES, PLACE, REQUEST_ID
 from flowguard.writes import Condition, Delete, Put, Update
 from tests.sent_ids import readable
 
+TOPIC = "arn:aws:sns:eu-west-1:123456789012:told"
+
 
 class Cart(BaseModel):
     model_config = ConfigDict(validate_by_name=True)
@@ -178,8 +180,8 @@ def test_more_attributes_than_a_message_may_have_are_refused(step: Step[CartStat
 
 
 def test_a_message_that_no_service_would_take_is_refused(step: Step[CartState]) -> None:
-    with pytest.raises(TooLarge, match="a message to sns:t is too large"):
-        step.send(Topic("t"), "x" * 262_144)
+    with pytest.raises(TooLarge, match=f"a message to sns:{TOPIC} is too large"):
+        step.send(Topic(TOPIC), "x" * 262_144)
     assert step.sends == []
 
 
@@ -189,7 +191,7 @@ def test_a_message_that_no_service_would_take_is_refused(step: Step[CartState]) 
         (Queue("emails"), 901, "a message to sqs:emails cannot be delayed by 901 s; SQS delays by 0 to 900"),
         (Queue("emails"), -1, "a message to sqs:emails cannot be delayed by -1 s; SQS delays by 0 to 900"),
         (Queue("emails.fifo"), 1, "a message to sqs:emails.fifo cannot be delayed; only standard queues do that"),
-        (Topic("t"), 1, "a message to sns:t cannot be delayed; only standard queues do that"),
+        (Topic(TOPIC), 1, f"a message to sns:{TOPIC} cannot be delayed; only standard queues do that"),
         (Function("f"), 1, "a message to lambda:f cannot be delayed; only standard queues do that"),
         (Bus("b", "s", "t"), 1, "a message to events:s|t|b cannot be delayed; only standard queues do that"),
     ],

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import botocore.session
 from botocore.config import Config
+from botocore.exceptions import NoRegionError
+
+from flowguard.errors import SettingsError
 
 if TYPE_CHECKING:
     from boto3.session import Session
@@ -51,7 +54,13 @@ class Clients:
         return self._session.client if self._session is not None else botocore.session.Session().create_client
 
     def _client(self, service: str, config: Config = _CONFIG) -> Any:
-        return self._create(service, config=config, endpoint_url=self._endpoint_urls.get(service))
+        try:
+            return self._create(service, config=config, endpoint_url=self._endpoint_urls.get(service))
+        except NoRegionError:
+            problem = (
+                f"no AWS region is set, so {service} was not asked; set it, or hand in Clients(a session with one)"
+            )
+            raise SettingsError("AWS_DEFAULT_REGION", f"{problem}. Nothing was written or sent") from None
 
     @cached_property
     def dynamodb(self) -> DynamoDBClient:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, assert_never
@@ -29,13 +30,14 @@ from flowguard.aws.items import (
 )
 from flowguard.aws.packing import Packed, Packing
 from flowguard.aws.writes import condition_failure, write_action
-from flowguard.errors import RunFailed, TextGone, TooLarge, WriteInvalid
+from flowguard.errors import RunFailed, SettingsError, TextGone, TooLarge, WriteInvalid, shown
 from flowguard.ids import RequestId
 from flowguard.protocol.claims import decide, refused_commit, taken
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Outbox, StoredOutbox
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
+from flowguard.writes import Write
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -87,12 +89,19 @@ class DynamoDBStore:
         try:
             answer = patiently(lambda: self._client.update_item(**call), self._pause)
         except ClientError as error:
+            if error_code(error) == "ResourceNotFoundException":
+                raise self._no_table() from None
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
             return self._refused(request, error.response.get("Item"))
         found = answer.get("Attributes")
         before = self._claimed_item(request, found) if found else None
         return Claim(request.message, taken(before, request), before)
+
+    def _no_table(self) -> SettingsError:
+        where = f"there is no table {shown(self._table)} in {self._client.meta.region_name}"
+        cure = "create it with the text keys 'pk' and 'sk', or name the right one"
+        return SettingsError("FLOWGUARD_TABLE", f"{where}; {cure}. Nothing was written, and the message stays queued")
 
     def _claim_call(self, request: ClaimRequest) -> Any:
         m, first = request.message, request.message.hop == 1
@@ -274,8 +283,13 @@ class DynamoDBStore:
                 if not reasons or is_passing(error):
                     raise error
                 raise WriteInvalid(f"DynamoDB refuses a recorded write: {_reasons(reasons)}") from None
+            case "ResourceNotFoundException" if commit.writes:
+                raise WriteInvalid(
+                    f"{_tables(commit.writes)} does not exist in the region of the function; {_CREATE}"
+                ) from None
             case "ValidationException" | "SerializationException":
-                raise WriteInvalid(f"DynamoDB refuses the commit: {_message(error)}") from None
+                problem = _twice(commit.writes) if _SAME_ITEM in _message(error) else _message(error)
+                raise WriteInvalid(f"DynamoDB refuses the commit: {problem}") from None
             case code if commit.writes and is_final(error):  # the run item was claimed: it is a table of the user's
                 raise WriteInvalid(f"DynamoDB refuses the recorded writes: {code}: {_message(error)}") from None
             case _:
@@ -346,6 +360,21 @@ def _long_texts(commit: Commit) -> dict[str, str | None]:
         "error": str(commit.error) if commit.error is not None else None,
     }
     return texts if commit.status is Status.FAILED else {**texts, "state": commit.state}
+
+
+_SAME_ITEM = "multiple operations on one item"
+_CREATE = "create it, or correct its name. Nothing was written"
+
+
+def _tables(writes: Sequence[Write], at_least: int = 1) -> str:
+    """Name the tables that the handler writes to so often."""
+    names = Counter(write.table for write in writes)
+    often = [shown(name) for name, times in names.items() if times >= at_least]
+    return f"the table {often[0]}" if len(often) == 1 else f"one of the tables {', '.join(often)}"
+
+
+def _twice(writes: Sequence[Write]) -> str:
+    return f"two of its writes to {_tables(writes, at_least=2)} are to one item; record one with both"
 
 
 def _message(error: ClientError) -> str:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, time
 from decimal import Decimal
+from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, assert_never
+
+from pydantic import BaseModel
 
 from flowguard.errors import ConditionFailed, WriteInvalid
 from flowguard.writes import Condition, Delete, Put, Update, Write
@@ -110,13 +114,31 @@ def _to_value(name: str, value: Any) -> Any:
     except (TypeError, ArithmeticError):
         for part, one in _parts(name, value):
             _to_value(f"{name}.{part}", one)
-        problem = "text with half a surrogate pair" if isinstance(value, str) else f"{_kind(value)}"
-        raise TypeError(f"{name[:200]!a} is {problem} that DynamoDB cannot hold") from None
+        raise TypeError(f"{name[:200]!a} is {_problem(value)}") from None
+
+
+def _problem(value: object) -> str:
+    """Describe what DynamoDB cannot hold by its kind, with the cure. The value itself is not repeated."""
+    match value:
+        case str():
+            return "text with half a surrogate pair that DynamoDB cannot hold; replace that character"
+        case int() | float() | Decimal():
+            return f"{_kind(value)} that DynamoDB cannot hold: infinite, no number, or too long; write None, or text"
+        case date() | time():
+            return f"{_kind(value)} that DynamoDB cannot hold; write its .isoformat(), or put a pydantic model"
+        case Enum():
+            return f"{_kind(value)} that DynamoDB cannot hold; write its .value, or put a pydantic model"
+        case BaseModel():
+            return f"{_kind(value)} that DynamoDB cannot hold; write its .model_dump(mode='json')"
+        case set() | frozenset():
+            return f"{_kind(value)} that DynamoDB cannot hold; a set is of texts, of numbers or of bytes, and not empty"
+        case _:
+            return f"{_kind(value)} that DynamoDB cannot hold; write it as text, as number or as bytes"
 
 
 def _kind(value: object) -> str:
     kind = type(value).__name__
-    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+    return f"{'an' if kind[0] in 'aeiouAEIO' else 'a'} {kind}"
 
 
 def _parts(name: str, value: Any) -> Iterable[tuple[object, Any]]:

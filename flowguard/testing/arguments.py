@@ -15,6 +15,7 @@ from flowguard.destinations import Destination
 from flowguard.errors import EnvelopeError, SettingsError
 from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import RequestId
+from flowguard.rows import row
 from flowguard.testing.explorer.run.beginning import low_level
 from flowguard.wire.attributes import Attribute
 
@@ -67,7 +68,7 @@ def read_items(table: str, items: Iterable[object]) -> list[dict[str, Any]]:
     """Read items into the low-level form that ``put_item`` takes."""
     found = []
     for number, item in enumerate(items, 1):
-        values = item.model_dump() if isinstance(item, BaseModel) else item
+        values = row(item, "table") if isinstance(item, BaseModel) else item
         if not isinstance(values, Mapping):
             cure = 'give each item as a dict or a pydantic model: table("prices", "sku", {"sku": "tea", "price": 4})'
             raise _refused("table", f"item {number} of {table} is {item!r}; {cure}")
@@ -94,7 +95,7 @@ def _is_place(value: object) -> bool:
 
 def _are_attributes(value: object) -> bool:
     return isinstance(value, Mapping) and all(
-        _is_text(name) and isinstance(one, Attribute) for name, one in value.items()
+        _is_text(name) and isinstance(one, Attribute | str) for name, one in value.items()
     )
 
 
@@ -103,7 +104,7 @@ _ABOUT_A_REQUEST: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
     "request_id": (_is_text, "a text"),
     "requested_at": (_is_moment, "ms since 1970, a whole number"),
     "reply_to": (_is_place, "the name of a queue, or a Queue, Topic, Function or Bus"),
-    "attributes": (_are_attributes, 'each by its name: {"tenant": Attribute.string("t1")}'),
+    "attributes": (_are_attributes, 'each by its name: {"tenant": "t1"}'),
 }
 
 

@@ -133,7 +133,7 @@ class FlowRunner:
         request_id: str | None = None,
         requested_at: int | None = None,
         reply_to: Destination | str | None = None,
-        attributes: Mapping[str, Attribute] | None = None,
+        attributes: Mapping[str, Attribute | str] | None = None,
     ) -> Started:
         """Ask for a run, as :meth:`flowguard.FlowClient.start` does. The same ``request_id`` twice is one run.
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from flowguard.errors import EnvelopeError, shown
+from flowguard.errors import EnvelopeError, RunFailed, shown
 from flowguard.printable import LONGEST_PART, bounded
 
 
@@ -113,6 +113,24 @@ def read_attributes(
 def attributes_to(write: Callable[[Attribute], dict[str, Any]], attributes: Mapping[str, Attribute]) -> dict[str, Any]:
     """Write the map in another form: ``attributes_to(Attribute.to_sqs_api, attributes)``."""
     return {name: write(attribute) for name, attribute in attributes.items()}
+
+
+def attributes_of(given: object) -> dict[str, Attribute]:
+    """Return the attributes that a sender gives by name. A plain text stands for a String.
+
+    Raises :class:`RunFailed`, naming the attribute and its type, for anything else. Its value is not repeated.
+    """
+    if not isinstance(given, Mapping):
+        raise RunFailed(f'attributes is {json_kind(given)}; give each by its name: {{"tenant": "t1"}}')
+    found = {}
+    for name, value in given.items():
+        if not isinstance(name, str):
+            raise RunFailed(f"attributes has the name {shown(name)}, and a name is a text")
+        if not isinstance(value, Attribute | str):
+            cure = "write text, Attribute.number(…), Attribute.binary(…) or Attribute.array(…)"
+            raise RunFailed(f"the attribute {shown(name)} is {json_kind(value)}; {cure}")
+        found[name] = Attribute.string(value) if isinstance(value, str) else value
+    return found
 
 
 def json_kind(value: object) -> str:

@@ -91,6 +91,7 @@ class Planner(NamedTuple):
         return expires_at(self.flow, self.moment)
 
     def _commit(self, status: Status, sends: list[Send], step: AnyStep, result: str | None = None) -> Commit:
+        self._check_state(step)
         return Commit(
             status=status,
             committed_at=self.moment,
@@ -100,6 +101,16 @@ class Planner(NamedTuple):
             result=result,
             writes=tuple(step.writes),
         )
+
+    def _check_state(self, step: AnyStep) -> None:
+        """Raise :class:`RunFailed` where the handler left a state of another type. The next stage would lose it."""
+        declared = self.flow.stage(self.message.stage).state
+        if isinstance(step.state, declared):
+            return
+        left = f"{self.message.stage!r} left {type(step.state).__name__} in step.state"
+        if declared is NoState:
+            raise RunFailed(f"{left}, and declares no state; write Stage[Payload, YourState]. Nothing was written")
+        raise RunFailed(f"{left}, which is {declared.__name__}; assign {declared.__name__}(…). Nothing was written")
 
     def _outbox(self, sends: list[Send]) -> Outbox | None:
         return Outbox(self.message.request_id, self.moment, tuple(sends)) if sends else None

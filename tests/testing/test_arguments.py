@@ -61,8 +61,8 @@ REFUSED: dict[str, tuple[Callable[[FlowRunner], object], str]] = {
         "reply_to is 3; give the name of a queue",
     ),
     "send(attributes)": (
-        lambda runner: runner.send(Shop, ORDER, attributes={"tenant": wrong("t1")}),
-        "attributes is {'tenant': 't1'}; give each by its name",
+        lambda runner: runner.send(Shop, ORDER, attributes={"tenant": wrong(7)}),
+        "attributes is {'tenant': 7}; give each by its name",
     ),
     "serve(int)": (lambda runner: runner.serve(Shop, wrong(int)), "serve: <class 'int'> is no Flow; * serve(MyFlow)"),
     "serve([…])": (lambda runner: runner.serve(wrong([Shop])), "'>] is no Flow"),

@@ -1,0 +1,74 @@
+"""Rows of a table, made of pydantic models.
+
+DynamoDB holds texts, numbers, bytes, booleans, null, lists, maps and sets. What else a model holds becomes what it is
+in the model's JSON:
+
+=====================================  =============================================================
+a field of type                        is stored as
+=====================================  =============================================================
+``datetime``, ``date``, ``time``       ISO 8601 text
+``timedelta``                          ISO 8601 text, such as ``PT1M30S``
+``UUID``, URL, IP address, ``Path``    text
+``Enum``                               its value
+``int``, ``float``, ``Decimal``        a number
+``bytes``                              bytes
+a set                                  a set, of texts, of numbers or of bytes
+a tuple                                a list
+``SecretStr``                          refused: JSON has stars in its place
+=====================================  =============================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from flowguard.errors import RunFailed
+
+_DYNAMODBS_OWN: Final = (str, int, float, Decimal, bytes, bytearray, type(None))
+
+
+def row(item: object, call: str) -> dict[str, Any]:
+    """Return an item or key of the user's as a row. ``call`` names the call that was given it, for the error.
+
+    Raises :class:`RunFailed` for what is neither a mapping nor a pydantic model.
+    """
+    if isinstance(item, BaseModel):
+        return {_name(name): _stored(value) for name, value in item.model_dump(by_alias=True).items()}
+    if isinstance(item, Mapping):
+        return dict(item)
+    raise RunFailed(f"{call} takes a dict or a pydantic model, and got {type(item).__name__}; nothing was written")
+
+
+def _stored(value: Any) -> Any:
+    """Return a model's value in a type that DynamoDB has. What has no text in JSON stays, and its write is refused."""
+    match value:
+        case Enum():
+            return _stored(value.value)
+        case dict():
+            return {_name(name): _stored(one) for name, one in value.items()}
+        case list() | tuple():
+            return [_stored(one) for one in value]
+        case set() | frozenset():
+            return {_stored(one) for one in value}
+        case _ if isinstance(value, _DYNAMODBS_OWN) or hasattr(value, "get_secret_value"):
+            return value
+        case _:
+            return _as_json(value)
+
+
+def _as_json(value: Any) -> Any:
+    try:
+        return to_jsonable_python(value)
+    except PydanticSerializationError:
+        return value
+
+
+def _name(name: Any) -> Any:
+    """Return the name of an attribute, which is always a text, as the model's JSON has it."""
+    return name if type(name) is str else next(iter(_as_json({name: None})))
