@@ -44,6 +44,7 @@ class LambdaHandler:
         self.routes = routes
         self._given = services
         self._from_dlq = from_dlq
+        self._weak_flows: set[str] = set()
 
     def using(self, services: Services) -> LambdaHandler:
         """Return the same handler on other services, such as an embedded engine or a clock that can be set."""
@@ -71,7 +72,14 @@ class LambdaHandler:
         for record in bad:
             self._tell_unreadable(record)
         good = [record for record in records if isinstance(record, Envelope)]
-        batch = Batch(self.routes, self._services, budget, from_dlq=self._from_dlq, function_arn=function_arn)
+        batch = Batch(
+            self.routes,
+            self._services,
+            budget,
+            from_dlq=self._from_dlq,
+            function_arn=function_arn,
+            weak_flows=self._weak_flows,
+        )
         return _answer(batch.run(good), bad)
 
     def _tell_unreadable(self, bad: BadRecord) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
+import logging
 from collections.abc import Mapping
+from functools import cache
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
-from flowguard.errors import SettingsError
+from flowguard.errors import SettingsError, shown
+
+logger = logging.getLogger("flowguard")
+_PREFIX = "FLOWGUARD_"
 
 
 class Settings(BaseModel):
@@ -31,11 +37,25 @@ class Settings(BaseModel):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
-        """Read the settings from the environment. Raises :class:`SettingsError` naming the variable."""
-        variables = {name: f"FLOWGUARD_{name.upper()}" for name in cls.model_fields}
+        """Read the settings from the environment. Raises :class:`SettingsError` naming the variable.
+
+        A variable that looks like one and is none is logged as a warning, once in a process.
+        """
+        variables = {name: f"{_PREFIX}{name.upper()}" for name in cls.model_fields}
+        for unknown in sorted(name for name in environment if name.startswith(_PREFIX)):
+            if unknown not in variables.values():
+                _warn_of_unknown(unknown)
         found = {name: environment[variable] for name, variable in variables.items() if variable in environment}
         try:
             return cls.model_validate(found)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             raise SettingsError(variables[str(first["loc"][0])], first["msg"]) from None
+
+
+@cache
+def _warn_of_unknown(variable: str) -> None:
+    known = [name.upper() for name in Settings.model_fields]
+    nearest = difflib.get_close_matches(variable.removeprefix(_PREFIX)[:100], known, n=1)
+    cure = f"did you mean {_PREFIX}{nearest[0]}?" if nearest else f"there are {_PREFIX}{', '.join(known)}"
+    logger.warning("%s is no setting of flowguard, and changes nothing; %s", shown(variable)[1:-1], cure)

@@ -23,8 +23,31 @@ def test_each_field_is_a_variable() -> None:
     assert (found.table, found.bucket, found.offload_above) == ("runs", "long-texts", 2048)
 
 
-def test_what_is_not_ours_is_passed_over() -> None:
-    assert Settings.from_environment({"TABLE": "x", "flowguard_table": "x", "FLOWGUARD_DEBUG": "1"}) == Settings()
+def test_what_is_not_ours_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    assert Settings.from_environment({"TABLE": "x", "flowguard_table": "x"}) == Settings()
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("variable", "cure"),
+    [
+        ("FLOWGUARD_TABEL", "did you mean FLOWGUARD_TABLE?"),
+        ("FLOWGUARD_SIGNING_KEY", "did you mean FLOWGUARD_SIGNING_KEYS?"),
+        ("FLOWGUARD_DEBUG", "there are FLOWGUARD_TABLE, BUCKET, "),
+        ("FLOWGUARD_\x1b[31m" + "x" * 100_000, "there are FLOWGUARD_TABLE, BUCKET, "),
+    ],
+)
+def test_an_unknown_one_is_warned_of_once_with_the_nearest_name(
+    variable: str, cure: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        assert Settings.from_environment({variable: "hidden"}) == Settings()
+    [warning] = caplog.messages
+    assert warning.startswith(variable[:20].replace("\x1b", "\\x1b")[:20])
+    assert cure in warning
+    assert "hidden" not in warning
+    assert "\x1b" not in warning
+    assert len(warning) < 500
 
 
 @pytest.mark.parametrize(

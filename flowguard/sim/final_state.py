@@ -114,7 +114,7 @@ def plain(value: Any) -> Any:
         case str() | bool() | None:
             return value
         case _:
-            return str(value)
+            return str(bytes(value) if hasattr(value, "__bytes__") else value)
 
 
 def _dead_letter(queue: str, message: Any) -> DeadLetter:

@@ -192,12 +192,13 @@ class World:
             self._watch.open.pop()
             self._hands.pop()
         to_dlq = not acked and delivery.receives >= self._most_receives
+        row = delivered(delivery, trace, at, crash=crash, acked=acked, to_dlq=to_dlq)
         if acked or (trace.verdict in LEFT_THERE and crash is None):
             self._queues.delete(delivery)
         elif to_dlq:
             self._move_to_dlq(delivery)
         self.clock.move_to(self.clock.now() + STEP)
-        return delivered(delivery, trace, at, crash=crash, acked=acked, to_dlq=to_dlq)
+        return row
 
     def _invoke(self, function: ServedFunction, delivery: Delivery, trace: DeliveryTrace) -> bool:
         """Invoke the function and answer whether the record may be deleted."""

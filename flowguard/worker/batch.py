@@ -28,7 +28,8 @@ class Batch:
     """Takes the envelopes of one invocation through the flows of one function.
 
     ``from_dlq`` is for the function of a dead-letter queue: SQS moved these records there, so their runs are ended.
-    ``function_arn`` is the function's own, where Lambda says it.
+    ``function_arn`` is the function's own, where Lambda says it. ``weak_flows`` are the flows that the function has
+    warned of before, because their senders name no requests.
     """
 
     def __init__(
@@ -39,7 +40,9 @@ class Batch:
         *,
         from_dlq: bool = False,
         function_arn: str | None = None,
+        weak_flows: set[str] | None = None,
     ) -> None:
+        self._weak_flows: set[str] = set() if weak_flows is None else weak_flows
         self._routes = routes
         self._services = services
         self._budget = budget
@@ -86,7 +89,8 @@ class Batch:
 
     def _arrival(self, envelope: Envelope) -> Arrival:
         arrival = self._routes.resolve(envelope, self._services.clock.now(), self._trust)
-        if arrival.weak_id:
+        if arrival.weak_id and arrival.flow.name not in self._weak_flows:
+            self._weak_flows.add(arrival.flow.name)
             self._emitter.emit(EventType.WEAK_ID, arrival)
         if self._from_dlq and arrival.problem is None:
             why = "SQS gave the message up: its function was killed, or could not answer, each time it was delivered"

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_store
+from flowguard.errors import SettingsError
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Status
 from flowguard.settings import Settings
@@ -35,11 +36,14 @@ def test_no_call_brings_names_or_values_that_its_expressions_do_not_use() -> Non
         assert {*call["ExpressionAttributeNames"], *call["ExpressionAttributeValues"]} == set(used)
 
 
+def test_a_missing_table_is_named_with_its_setting(clients: Clients) -> None:
+    with pytest.raises(SettingsError, match=r"FLOWGUARD_TABLE: there is no table 'missing' in .*; create it with"):
+        aws_store(Settings(table="missing"), clients).claim(request(STORED))
+
+
 def test_an_error_that_is_no_refusal_is_raised_as_it_is(clients: Clients) -> None:
     claim = claimed(aws_store(Settings(), clients))
     store = aws_store(Settings(table="missing"), clients)
-    with pytest.raises(ClientError, match="ResourceNotFound"):
-        store.claim(request(STORED))
     with pytest.raises(ClientError, match="ResourceNotFound"):
         store.release(claim, NOW, failed=True)
     with pytest.raises(ClientError, match="ResourceNotFound"):

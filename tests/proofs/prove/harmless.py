@@ -69,6 +69,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "only an observer, or whoever calls the function directly, is told": (
         "worker.batch.Batch._arrival: arrival.weak_id → forced true",
         "worker.batch.Batch._arrival: arrival.weak_id → forced false",
+        "worker.batch.Batch._arrival: arrival.flow.name not in self._weak_flows → forced true",
+        "worker.batch.Batch._arrival: arrival.flow.name not in self._weak_flows → forced false",
         "worker.ending.acked: Ending(verdict=verdict) → left out",
         "worker.ending.acked: Ending(result=result) → left out",
         "worker.ending.kept: Ending(verdict=verdict) → left out",

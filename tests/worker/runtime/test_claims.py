@@ -165,6 +165,13 @@ def test_a_message_without_any_attribute_starts_a_run_and_its_weak_id_is_told(at
     assert at.told(EventType.WEAK_ID) == 1
 
 
+def test_a_weak_id_is_told_once_of_a_flow_however_many_messages_come_without_one(at: Scene) -> None:
+    plain = [{**record(at.order(order_id), place), "messageAttributes": {}} for place, order_id in enumerate("abc")]
+    for event in ({"Records": plain[:2]}, {"Records": plain[2:]}, {"Records": plain}):
+        at.handler(event)
+    assert (at.told(EventType.CLAIMED), at.told(EventType.WEAK_ID)) == (3, 1)
+
+
 class Hurried:
     """A Lambda context with little time left."""
 
