@@ -16,7 +16,7 @@ from flowguard.aws.services import aws_services
 from flowguard.destinations import Topic
 from flowguard.errors import DefinitionError, FlowguardError, RunFailed, SettingsError
 from flowguard.events import EventType, Tally
-from flowguard.testing import FlowClock, FlowResult, FlowRunner, MemoryAWS
+from flowguard.testing import EmbeddedAWS, FlowClock, FlowResult, FlowRunner, MemoryAWS
 
 SHOP = """
 import functools
@@ -425,3 +425,33 @@ def test_a_destination_of_no_known_form_is_refused_when_its_flow_is_defined(mist
 def test_a_stages_inbox_of_no_known_form_is_refused_when_it_is_defined() -> None:
     with pytest.raises(DefinitionError, match=r"its inbox: Queue\('my inbox'\) has a form that AWS does not know"):
         written(stage(", inbox='my inbox'"))
+
+
+READ = "boto3.resource('dynamodb').Table('prices').get_item(Key={'sku': 'tea'})"
+WRITE = "boto3.resource('dynamodb').Table('prices').put_item(Item={'sku': 'tea', 'price': 4})"
+
+
+def test_a_write_of_a_resource_to_a_table_that_is_not_there_says_so() -> None:
+    [run] = handled(f"import boto3\n{WRITE}").runs()
+    assert "ResourceNotFoundException" in str(run.error)
+
+
+@pytest.mark.parametrize("engine", [MemoryAWS, EmbeddedAWS])
+def test_a_resource_reads_and_writes_the_tables_of_a_test(engine: type[EmbeddedAWS]) -> None:
+    shop = written(
+        "import boto3\n"
+        "class PriceOrder(Stage[Order], name='price-order'):\n"
+        "    def handle(self, order, step):\n"
+        f"        {READ}\n"
+        f"        {WRITE}\n"
+        f"        return Done(int({READ}['Item']['price']))\n"
+        "class Shop(Flow, name='shop', object_id='order_id'):\n"
+        "    stages = (PriceOrder,)\n"
+    )
+    with FlowClock() as clock:
+        opened = MemoryAWS(clock) if engine is MemoryAWS else EmbeddedAWS()
+        with opened as aws, FlowRunner(aws, clock) as runner:
+            runner.send(shop["Shop"], shop["Order"](order_id="o1"))
+            result = runner.run()
+    assert (result.run("o1").result, result.item("prices", sku="tea")) == (4, {"sku": "tea", "price": 4})
+    assert "put prices" in str(result)

@@ -12,6 +12,7 @@ from flowguard.aws.writes import from_item
 from flowguard.events import Event, EventType
 from flowguard.protocol.verdicts import Verdict
 from flowguard.sim.calls import ApiCall, Proceed, Response
+from flowguard.sim.prepared import low_level
 from flowguard.sim.provision import queue_name
 from flowguard.wire.message import REQUEST_ID, Message
 
@@ -121,9 +122,10 @@ def written(call: ApiCall, keys: Mapping[str, str]) -> list[Written]:
     """Return what a DynamoDB call writes if it succeeds."""
     if call.service != "dynamodb":
         return []
-    actions = [(kind.lower(), one) for item in call.params.get("TransactItems", ()) for kind, one in item.items()]
+    params = low_level(call)
+    actions = [(kind.lower(), one) for item in params.get("TransactItems", ()) for kind, one in item.items()]
     if call.operation in _WRITES:
-        actions = [(_WRITES[call.operation], call.params)]
+        actions = [(_WRITES[call.operation], params)]
     return [
         Written(kind, one["TableName"], _key(one, keys.get(one["TableName"])))
         for kind, one in actions

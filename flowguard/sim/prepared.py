@@ -15,16 +15,22 @@ def prepared(call: ApiCall) -> Mapping[str, Any]:
 
     They are validated if the client validates, and those of a table resource are in low-level form.
     """
-    params = call.params
-    if call.service == "dynamodb":
-        for _, changed in emit("provide-client-params", call, params=params):
-            params = changed if changed is not None else params
-        emit("before-parameter-build", call, params=params)
+    params = low_level(call)
     serializer = getattr(call.client, "_serializer", None)  # the one place where botocore keeps whether it checks
     if isinstance(serializer, ParamValidationDecorator):
         shape = call.client.meta.service_model.operation_model(call.operation).input_shape
         if shape is not None:
             validate_parameters(params, shape)
+    return params
+
+
+def low_level(call: ApiCall) -> Mapping[str, Any]:
+    """Return the parameters of a call, where a table resource's plain values are in DynamoDB's low-level form."""
+    params = call.params
+    if call.service == "dynamodb":
+        for _, changed in emit("provide-client-params", call, params=params):
+            params = changed if changed is not None else params
+        emit("before-parameter-build", call, params=params)
     return params
 
 

@@ -15,6 +15,7 @@ from flowguard.sim.calls import ApiCall, Proceed, Response
 from flowguard.sim.keyed import create_table
 from flowguard.sim.limits.schedules import DEFAULT_GROUP, group_name
 from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.prepared import low_level
 
 _NO_QUEUE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
 _NO_TOPIC = frozenset({"NotFound", "NotFoundException"})
@@ -40,7 +41,7 @@ class AutoProvisioner:
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
         match call.service:
             case "dynamodb":
-                for name, key in tables_of(call.params):
+                for name, key in tables_of(low_level(call)):
                     self.table(name, key)
             case "events" if call.operation == "PutEvents":
                 self._buses({entry.get("EventBusName") for entry in call.params["Entries"]})
