@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from enum import Enum
@@ -148,6 +149,19 @@ class Flow:
         if problem := id_problem(found):
             raise RunFailed(f"the payload's {cls.object_id!r} {problem}")
         return ObjectId(found)
+
+    @classmethod
+    def object_in(cls, text: str) -> ObjectId | None:
+        """Read the object's id from a payload's text that need not be valid. None where it is not there.
+
+        The text of a valid payload may name it in another way: this is for who looks at a dead letter.
+        """
+        if not isinstance(cls.object_id, str):
+            return None
+        try:
+            return cls.object_of(json.loads(text), RequestId(""))
+        except (ValueError, RecursionError, RunFailed):
+            return None
 
     @classmethod
     def request(

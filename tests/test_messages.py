@@ -5,6 +5,7 @@ Each error names the thing, says what was and was not done, and has the cure.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from flowguard.aws.services import aws_services
 from flowguard.destinations import Topic
 from flowguard.errors import DefinitionError, FlowguardError, RunFailed, SettingsError
 from flowguard.events import EventType, Tally
-from flowguard.testing import EmbeddedAWS, FlowClock, FlowResult, FlowRunner, MemoryAWS
+from flowguard.testing import EmbeddedAWS, FlowClock, FlowResult, FlowRunner, MemoryAWS, sqs_event
 
 SHOP = """
 import functools
@@ -455,3 +456,30 @@ def test_a_resource_reads_and_writes_the_tables_of_a_test(engine: type[EmbeddedA
             result = runner.run()
     assert (result.run("o1").result, result.item("prices", sku="tea")) == (4, {"sku": "tea", "price": 4})
     assert "put prices" in str(result)
+
+
+class Weighed(BaseModel):
+    parcel_id: str
+    grams: int
+
+
+class WeighParcel(Stage[Weighed], name="weigh-parcel"):
+    def handle(self, weighed: Weighed, step: Step) -> Outcome:
+        return Done()
+
+
+class Weighing(Flow, name="weighing", object_id="parcel_id"):
+    stages = (WeighParcel,)
+
+
+def test_the_letter_of_an_invalid_payload_says_which_object_it_seems_to_be_about(flow_runner: FlowRunner) -> None:
+    event = sqs_event("weighing", {"parcel_id": "p7", "grams": "heavy"})
+    result = flow_runner.serve(Weighing).deliver(event).run()
+    [letter] = result.dead_letters
+    place = json.loads(letter.attributes["flowguard"].value)
+    assert place["seems"] == "p7"
+    assert place["error"][1] == (
+        "the payload of weigh-parcel is no Weighed: grams: "
+        "Input should be a valid integer, unable to parse string as an integer"
+    )
+    assert not result.runs()

@@ -126,7 +126,7 @@ def _dead_letter(queue: str, message: Any) -> DeadLetter:
     return DeadLetter(
         queue=queue,
         stage=said.get(FLOW_STAGE),
-        object_id=place.object_id,
+        object_id=place.object_id or place.seems,
         request_id=said.get(REQUEST_ID),
         error=f"{place.first_error.type}: {place.first_error.text}" if place.first_error else None,
     )

@@ -33,6 +33,8 @@ EVENT = "event"
 
 WEAK = "weak"
 """The key of the place that says where its request id is from: see :attr:`Place.is_weak`."""
+SEEMS = "seems"
+"""The key of the place that says which object an unreadable payload seems to name: for who looks at a dead letter."""
 
 OWN_ATTRIBUTES = frozenset({REQUEST_ID, REQUESTED_AT, FLOW_STAGE, PLACE})
 MOST_CARRIED = 10 - len(OWN_ATTRIBUTES)
@@ -223,6 +225,8 @@ class Place(NamedTuple):
     is_weak: bool = False
     """The request id beside it is a service's: a tool wrote it down, and the flow's own rule counts before it."""
     is_event: bool = False
+    seems: ObjectId | None = None
+    """The object that a dead letter's payload seems to name, which no stage could read. It decides nothing."""
 
     @classmethod
     def parse(cls, text: str) -> Place:
@@ -253,6 +257,7 @@ class Place(NamedTuple):
             signature=_signature(found),
             is_weak=found.get(WEAK) is True,
             is_event=found.get(EVENT) is True,
+            seems=_seems(found),
         )
 
 
@@ -266,6 +271,11 @@ def _text(found: dict[str, Any], name: str) -> Any:
     if problem := id_problem(value):
         raise ValueError(f"has a {name!r} that {problem}")
     return value
+
+
+def _seems(found: dict[str, Any]) -> ObjectId | None:
+    value = found.get(SEEMS)
+    return ObjectId(value) if isinstance(value, str) and value and not id_problem(value) else None
 
 
 def _signature(found: dict[str, Any]) -> str | None:

@@ -131,6 +131,17 @@ class Letter:
         return self.message.first_error if self.message is not None else None
 
     @property
+    def object_id(self) -> str | None:
+        """Return the letter's object, or the one that its payload seems to name. None where there is neither."""
+        if self.message is None:
+            return None
+        if self.message.object_id:
+            return self.message.object_id
+        if (seems := Place.parse(self._place_text).seems) is not None:
+            return seems
+        return None if self.flow is None or self.unsent is not None else self.flow.object_in(self.text)
+
+    @property
     def home_arn(self) -> str | None:
         """Return the queue that the letter came through.
 
@@ -227,6 +238,7 @@ class Letter:
             "message_id": self.message_id,
             "kind": self.kind,
             **_place(self.message),
+            "object_id": self.object_id,
             "to": None if self.to is None else str(self.to),
             "send_kind": None if self.unsent is None else self.unsent.kind.value,
             "send_id": None if self.unsent is None else self.unsent.id,

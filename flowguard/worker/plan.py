@@ -5,6 +5,7 @@ It is pure, and the one place that knows the endings.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import NamedTuple, Never
 
@@ -21,7 +22,7 @@ from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.step import AnyStep, NoState
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, resend, resend_alone
-from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, ErrorNote, Message
+from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, SEEMS, ErrorNote, Message
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
 
 _LONGEST_WHY = 100
@@ -184,17 +185,25 @@ def dead_letter(
     """Build the dead letter of a message.
 
     It is the original, untouched, with what is needed to send it again as it is: the next redrive, retry 0, the error.
+    Where no object could be read it says which one the payload seems to name.
     """
-    body, attributes = _resent(envelope, signed_attributes(message.redriven(error), signer))
+    attributes = signed_attributes(message.redriven(error), signer)
+    letter = _letter(flow, message, envelope, attributes)
+    if message.object_id or (seems := flow.object_in(message.body)) is None:
+        return letter.checked()
+    place = {**json.loads(attributes[PLACE].value), SEEMS: seems}
+    told = {**attributes, PLACE: Attribute.string(json.dumps(place, separators=(",", ":")))}
+    try:
+        return _letter(flow, message, envelope, told).checked()
+    except Reject:  # a letter that is at its limit does without
+        return letter.checked()
+
+
+def _letter(flow: AnyFlow, message: Message, envelope: Envelope, extras: Mapping[str, Attribute]) -> Send:
+    body, attributes = _resent(envelope, extras)
     named = message if message.request_id else message._replace(request_id=RequestId(envelope.first_id))
-    return Send(
-        Kind.DEAD,
-        flow.dead_letters,
-        body,
-        f"{named.hop_id}.dead",
-        attributes,
-        group=named.object_id or named.request_id,
-    ).checked()
+    group = named.object_id or named.request_id
+    return Send(Kind.DEAD, flow.dead_letters, body, f"{named.hop_id}.dead", attributes, group=group)
 
 
 def _resent(envelope: Envelope, extras: Mapping[str, Attribute]) -> tuple[str, dict[str, Attribute]]:

@@ -480,3 +480,70 @@ def test_a_letters_error_is_known_with_its_flows_class_too() -> None:
     }
     for flow in (None, Orders):
         assert Letter.read(received, now=START, flow=flow).error == ERROR
+
+
+# -- the object of a payload that no stage could read
+
+
+def nameless(body: str) -> Message:
+    return message(object_id=ObjectId(""), body=body)
+
+
+@pytest.mark.parametrize(
+    ("body", "object_id"),
+    [
+        ('{"order_id": "o7", "quantity": "many"}', "o7"),
+        ('{"order_id": 7}', "7"),
+        ('{"order_id": ""}', None),
+        ('{"order_id": ["o7"]}', None),
+        (json.dumps({"order_id": "o" * 100_000}), None),
+        ('{"order_id": "\\ud800"}', None),
+        ("[" * 100_000, None),
+        ("no JSON", None),
+        ("[]", None),
+    ],
+)
+def test_a_letter_shows_the_object_that_an_unreadable_payload_seems_to_name(body: str, object_id: str | None) -> None:
+    letter = parked(nameless(body))
+    assert letter.facts(START)["object_id"] == object_id
+    assert letter.message is not None
+    assert not letter.message.object_id
+
+
+def test_what_a_letter_seems_to_be_about_decides_nothing_when_it_comes_back() -> None:
+    letter = parked(nameless('{"order_id": "o7"}'))
+    body, attributes = letter.resent()
+    back = {**received(body, attributes), "EventSourceARN": STAGE_QUEUE}
+    arrival = Routes((Orders,)).resolve(normalize_record(back), START, Trust())
+    assert (arrival.message.object_id, arrival.message.redrive, arrival.problem) == ("o7", 1, None)
+    said = json.loads(attributes["flowguard"].value)
+    other = Attribute.string(json.dumps({**said, "seems": "o8"}))
+    again = {**received(body, {**attributes, "flowguard": other}), "EventSourceARN": STAGE_QUEUE}
+    assert Routes((Orders,)).resolve(normalize_record(again), START, Trust()).message.object_id == "o7"
+
+
+@pytest.mark.parametrize("seems", [7, None, "", ["o7"], "o" * 100_000, "\ud800"])
+def test_a_senders_word_of_what_it_seems_is_shown_only_where_it_may_be_an_id(seems: object) -> None:
+    place = Attribute.string(json.dumps({"hop": 1, "redrive": 1, "seems": seems}))
+    letter = Letter.read(received('{"order_id": 7', {**message().attributes(), "flowguard": place}), now=START)
+    assert letter.facts(START)["object_id"] is None
+
+
+@pytest.mark.parametrize(("spare", "says_so"), [(0, False), (12, False), (13, True)])
+def test_a_letter_that_is_at_its_limit_does_without(spare: int, says_so: bool) -> None:
+    def letter(body: str) -> Send:
+        record = {**received(body, {}), "EventSourceARN": STAGE_QUEUE}
+        return dead_letter(Orders, nameless(body), ERROR, normalize_record(record))
+
+    short = '{"order_id": "o7"}'
+    room = 1_048_576 - letter(short).size + len(',"seems":"o7"') - spare
+    found = letter(short + " " * room)
+    assert ('"seems":"o7"' in found.attributes["flowguard"].value) is says_so
+    assert found.size <= 1_048_576
+
+
+def test_a_raw_letters_payload_is_read_the_same_way_where_its_flow_is_known() -> None:
+    m = nameless('{"order_id": "o7", "quantity": "many"}')
+    there = received(m.body, m.attributes(), DeadLetterQueueSourceArn=STAGE_QUEUE)
+    assert Letter.read(there, now=START).facts(START)["object_id"] is None
+    assert Letter.read(there, now=START, flow=Orders).facts(START)["object_id"] == "o7"
