@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from flowguard.stage import Stage as Stage
     from flowguard.step import Step as Step
 
+    __version__: str
+
 _HOME = {
     # define a flow
     "Flow": "flow",
@@ -96,6 +98,10 @@ if not TYPE_CHECKING:  # to a type checker, a name that is not above is a mistak
 
     def __getattr__(name: str) -> Any:
         """Load the module that holds a public name, once."""
+        if name == "__version__":
+            from importlib.metadata import version  # loads a dozen modules that no function needs
+
+            return version("flowguard")
         if name not in _HOME:
             raise AttributeError(f"module 'flowguard' has no attribute {name!r}")
         value = getattr(importlib.import_module(f"flowguard.{_HOME[name]}"), name)

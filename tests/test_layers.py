@@ -61,6 +61,7 @@ LAYERS = (
     {"handler", "client"},
     {"sim"},
     {"testing", "cli"},
+    {"__main__"},
 )
 
 # The only places that know of AWS's own libraries.

@@ -36,7 +36,13 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(f"{__name__}.{cmd_name}"), cmd_name)
+        try:
+            command = getattr(import_module(f"{__name__}.{cmd_name}"), cmd_name)
+        except ModuleNotFoundError as missing:
+            if (missing.name or "").partition(".")[0] == "flowguard":
+                raise
+            problem = f"{cmd_name} needs {missing.name}, which its extras bring: pip install 'flowguard[cli,local]'"
+            raise click.UsageError(problem) from None
         if not isinstance(command, click.Command):
             raise TypeError(f"{__name__}.{cmd_name}.{cmd_name} is not a click command")
         return command
@@ -57,5 +63,9 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="flowguard", prog_name="flowguard")
 def main() -> None:
-    """Idempotent flows of many Lambda functions over SQS, SNS and DynamoDB."""
+    """Idempotent flows of many Lambda functions over SQS, SNS and DynamoDB.
+
+    Exit codes of all commands: 0 all is well; 1 something was found, or failed for some of what was asked for; 2 the
+    command cannot be run like this, or something cannot be read or loaded.
+    """
     take_any_text()

@@ -26,6 +26,13 @@ from flowguard.worker.dead_letters import Letter
 FAILED: Final = 1  # the exit code where a letter is not as it was asked for
 LISTED: Final = 100
 
+
+class CannotRun(click.ClickException):
+    """The command cannot be run like this: what it names is not there."""
+
+    exit_code = click.UsageError.exit_code
+
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS: Final = (
@@ -60,8 +67,10 @@ def dlq() -> None:
     """Look at the dead letters of QUEUE, send them back to their stages or drop them.
 
     QUEUE is the name, URL or ARN of a flow's queue of dead letters, or of one to which SQS itself moves what was
-    received too often. Letters that are only looked at stay; SQS counts them as received once more. Exit codes: 0 all
-    is done, 1 something failed and is named, 2 the command is not well formed.
+    received too often. Letters that are only looked at stay; SQS counts them as received once more.
+
+    The exit code is 0 where all is done, 1 where something failed and is named, 2 where the command cannot be run: it
+    is not well formed, or there is no such queue, table or region.
     """
 
 
@@ -168,7 +177,7 @@ def _reading(options: dict[str, Any]) -> Iterator[Reading]:
         for warning in reading.warnings:
             complain(f"warning: {warning}")
     except (Unusable, SettingsError) as error:
-        raise click.ClickException(str(error)) from None
+        raise CannotRun(str(error)) from None
 
 
 def _clients(options: dict[str, Any]) -> Clients:
@@ -183,7 +192,7 @@ def _settings() -> Settings:
     try:
         return Settings.from_environment(os.environ)
     except SettingsError as error:
-        raise click.ClickException(str(error)) from None
+        raise CannotRun(str(error)) from None
 
 
 def _pages(reading: Reading, filters: Filters, ids: tuple[str, ...], most: int | None) -> Iterator[list[Letter]]:

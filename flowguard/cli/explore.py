@@ -31,8 +31,11 @@ INTERRUPTED: Final = 130
 
 
 @click.command()
-@click.argument("flows", metavar="MODULE:NAME...", nargs=-1, required=True)
-@click.option("--messages", "files", metavar="FILE", multiple=True, required=True, help="What starts it; repeat it.")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("--flow", "flows", metavar="MODULE:NAME", multiple=True, help="What is explored; repeat it for more.")
+@click.option(
+    "--messages", metavar="FILE", multiple=True, help="The older form: files here, and each MODULE:NAME as an argument."
+)
 @click.option(
     "--table", "tables", metavar="NAME=KEY", multiple=True, help="A table of yours and its hash key; repeat it."
 )
@@ -61,8 +64,9 @@ INTERRUPTED: Final = 130
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
 @click.option("--html", metavar="FILE", help="Write the report to this file too, as a page.")
 def explore(  # noqa: PLR0913 - the options of a command
-    flows: tuple[str, ...],
     files: tuple[str, ...],
+    flows: tuple[str, ...],
+    messages: tuple[str, ...],
     tables: tuple[str, ...],
     queues: tuple[str, ...],
     free: tuple[str, ...],
@@ -79,9 +83,10 @@ def explore(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Run a flow under faults at every AWS call it makes, and name the line of yours that does not survive one.
 
-    A NAME is that of a flow, or of a plain handler(event, context) with the --queue that it reads.
+    A FILE is what 'flowguard replay' takes: it holds the messages that start the flow. A NAME is that of a flow, or of
+    a plain handler(event, context) with the --queue that it reads.
 
-    A FILE is what 'flowguard normalize' takes. The flow's module says in TABLES which tables it writes to, in ITEMS
+    The flow's module says in TABLES which tables it writes to, in ITEMS
     what lies in them at the beginning, in FREE what may differ from the undisturbed end; its functions under @invariant
     are checked after each schedule.
 
@@ -91,6 +96,7 @@ def explore(  # noqa: PLR0913 - the options of a command
     The exit code is 0 where nothing was found, 1 where something was, 2 where something cannot be used, 130 where the
     search was interrupted and had found nothing.
     """
+    flows, files = _explored(flows, files, messages)
     try:
         found = load_explored(flows, queues, visibility=visibility, timeout=timeout)
         about: dict[str, Any] = {
@@ -100,12 +106,12 @@ def explore(  # noqa: PLR0913 - the options of a command
             "free": _free(found, free),
             "seed": seed,
         }
-        messages = _messages(files)
+        events = _events(files)
         _write(html, "")  # before the minutes that an exploration may take
         if schedule is not None:
-            sys.exit(_one(found, messages, schedule, about, as_json=as_json, html=html))
+            sys.exit(_one(found, events, schedule, about, as_json=as_json, html=html))
         with Progress() as progress:
-            report = explored(found, messages, bound=bound, walks=walks, failing=failing, progress=progress, **about)
+            report = explored(found, events, bound=bound, walks=walks, failing=failing, progress=progress, **about)
         _write(html, page(report) if html else "")
     except (
         NoSuchFlow,
@@ -155,11 +161,24 @@ def _write(file: str | None, text: str) -> None:
         raise SettingsError("--html", f"{file}: {error.strerror}") from None
 
 
-def _messages(files: Iterable[str]) -> list[Any]:
+def _explored(
+    flows: tuple[str, ...], files: tuple[str, ...], messages: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of what is explored and the files of its messages, whichever of the two forms they are in."""
+    if messages and flows:
+        raise click.UsageError("give each FILE as an argument beside --flow, or leave --flow out beside --messages")
+    if messages:
+        return files, messages
+    if not flows:
+        raise click.UsageError("say what is explored: --flow MODULE:NAME")
+    return flows, files
+
+
+def _events(files: Iterable[str]) -> list[Any]:
     found = []
     for read in read_files(files):
         if isinstance(read, Unreadable):
-            raise SettingsError("--messages", str(read))
+            raise SettingsError("FILE", str(read))
         found.append(read[1])
     return found
 

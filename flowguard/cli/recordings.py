@@ -31,7 +31,10 @@ def read_files(names: Iterable[str]) -> Iterator[tuple[str, Any] | Unreadable]:
     A directory stands for the ``*.json`` in it and below, in order of names.
     """
     for name in names:
-        for file in _files(name):
+        files = _files(name)
+        if not files:
+            yield Unreadable(name, "no *.json is in this directory, nor below it")
+        for file in files:
             try:
                 text = _read(file)
             except (OSError, ValueError) as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import sysconfig
+import traceback
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -57,8 +59,19 @@ def _load(name: str) -> AnyFlow:
 def _module(name: str, module: str) -> object:
     try:
         return importlib.import_module(module)
-    except ModuleNotFoundError as missing:
-        if missing.name is None or not f"{module}.".startswith(f"{missing.name}."):
-            raise
-        hint = "; run it where the shipped flows are, or name your own with --flow" if name in SHIPPED else ""
-        raise NoSuchFlow(name, f"there is no module {missing.name!r} here{hint}") from None
+    except (Exception, SystemExit) as error:  # the module is a user's, and may raise anything
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            hint = "; run it where the shipped flows are, or name your own with --flow" if name in SHIPPED else ""
+            raise NoSuchFlow(name, f"there is no module {error.name!r} here{hint}") from None
+        problem = f"{module} cannot be imported: {_place(error)}{type(error).__name__}: {error}"
+        raise NoSuchFlow(name, problem) from None
+
+
+def _place(error: BaseException) -> str:
+    """Return the file and line of the user's that the error is from: ``orders.py:7: ``. Empty where there is none."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"{error.filename}:{error.lineno}: "
+    libraries = ("<frozen ", str(Path(__file__).parents[1]), *sysconfig.get_paths().values())
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [frame for frame in frames if not frame.filename.startswith(libraries)]
+    return f"{users[-1].filename}:{users[-1].lineno}: " if users else ""

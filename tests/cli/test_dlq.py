@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import click
 import pytest
 from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
@@ -148,7 +149,7 @@ def test_where_messages_are_signed_letters_are_signed_anew_and_forged_ones_stay(
     ] * 3
     monkeypatch.setenv("FLOWGUARD_SIGNING_KEYS", "short")
     refused = dlq("redrive", "--all")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "FLOWGUARD_SIGNING_KEYS: key 1 is not id:secret" in refused.output
     assert "short" not in refused.output
 
@@ -307,7 +308,7 @@ def test_a_wrong_option_says_what_is_right(arguments: tuple[str, ...], told: str
 
 def test_a_queue_that_does_not_exist_is_an_error_with_its_cure(at: Scene) -> None:
     result = dlq("list", queue="daed")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == (
         "Error: queue 'daed': does not exist; "
         "check its name, the region and the account; its ARN or URL names all three\n"
@@ -316,7 +317,7 @@ def test_a_queue_that_does_not_exist_is_an_error_with_its_cure(at: Scene) -> Non
 
 def test_a_table_that_does_not_exist_is_an_error_and_nothing_is_sent(at: Scene) -> None:
     result = dlq("redrive", "--all", "--table", "runs")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "table 'runs': does not exist" in result.stderr
     assert (len(ids()), at.sent("price-order")) == (3, [])
 
@@ -354,3 +355,18 @@ def test_as_a_process_it_needs_a_region() -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 1
     assert done.stderr == "Error: queue 'dead': no region is known; give --region, or set AWS_REGION\n"
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, None])
+def test_a_list_breaks_no_identifier(at: Scene, width: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if width is not None:
+        monkeypatch.setattr("flowguard.cli.console.is_terminal", lambda: True)
+        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setenv("TERM", "xterm")
+    found = listed()
+    printed = click.unstyle(dlq("list").stdout).splitlines()
+    words = " ".join(printed).split()
+    assert all(row["message_id"] in words and row["object_id"] in words for row in found)
+    assert words.count("orders/price-order") == 3
+    assert width is None or max(map(len, printed)) <= width
+    assert width is not None or len(printed) == 1 + 3 + 1

@@ -10,10 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
-from typing import Any, Final
-
-from jinja2 import Environment, PackageLoader, StrictUndefined  # comes with moto
-from markupsafe import Markup
+from typing import TYPE_CHECKING, Any, Final
 
 from flowguard.printable import printable
 from flowguard.testing.explorer.record.schedule import NOTHING, FaultKind
@@ -22,6 +19,10 @@ from flowguard.testing.explorer.report.excerpt import SourceLine, excerpt
 from flowguard.testing.explorer.report.findings import Report, Trace, Violation
 from flowguard.testing.explorer.report.grid import MOST, Grid, grid
 from flowguard.testing.explorer.report.lanes import Called, LaneDelivery, Lanes, Said
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
 
 LONGEST: Final = 2000
 """Characters of a value that is shown."""
@@ -172,6 +173,8 @@ def _rendered(**about: Any) -> str:
 
 @cache
 def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # loaded where a page is made, and only there
+
     found = Environment(
         loader=PackageLoader("flowguard.testing.explorer.report", ""),
         autoescape=True,
@@ -192,6 +195,8 @@ def _environment() -> Environment:
 
 def _printable(value: object) -> str:
     """Make printable what a template prints. An encoding must take the page and a terminal may show it."""
+    from markupsafe import Markup  # comes with jinja2
+
     return Markup(printable(value)) if isinstance(value, Markup) else printable(str(value))  # noqa: S704 - is Markup
 
 
@@ -202,6 +207,8 @@ def _value(value: object) -> str:
 
 def _humps(name: str) -> Markup:
     """Mark the places before a name's capitals where it may be broken, as in TransactWriteItems."""
+    from markupsafe import Markup  # comes with jinja2
+
     return Markup("<wbr>").join(re.split(r"(?<=[a-z])(?=[A-Z])", name))
 
 
