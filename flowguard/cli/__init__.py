@@ -5,6 +5,8 @@ So ``flowguard --help`` and ``flowguard normalize`` load neither boto3 nor the e
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final
 
@@ -27,6 +29,18 @@ COMMANDS: Final = {
 }
 
 
+@contextmanager
+def needed_extras() -> Iterator[None]:
+    """Say which extras bring a library that is not installed. What a flow's own module imports is named elsewhere."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        if (missing.name or "flowguard").partition(".")[0] == "flowguard":
+            raise
+        problem = f"this command needs {missing.name}, which its extras bring: pip install 'flowguard[cli,local]'"
+        raise click.UsageError(problem) from None
+
+
 class LazyGroup(click.Group):
     """The command ``x`` is the attribute ``x`` of the module ``flowguard.cli.x``."""
 
@@ -36,13 +50,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        try:
+        with needed_extras():
             command = getattr(import_module(f"{__name__}.{cmd_name}"), cmd_name)
-        except ModuleNotFoundError as missing:
-            if (missing.name or "").partition(".")[0] == "flowguard":
-                raise
-            problem = f"{cmd_name} needs {missing.name}, which its extras bring: pip install 'flowguard[cli,local]'"
-            raise click.UsageError(problem) from None
         if not isinstance(command, click.Command):
             raise TypeError(f"{__name__}.{cmd_name}.{cmd_name} is not a click command")
         return command
@@ -52,7 +61,7 @@ class LazyGroup(click.Group):
             return super().make_context(*arguments, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with printable_errors():
+        with printable_errors(), needed_extras():
             return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -66,6 +67,42 @@ def test_the_package_is_a_command_too() -> None:
     command = [sys.executable, "-m", "flowguard", "--version"]
     found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     assert found.stdout == f"flowguard, version {version('flowguard')}\n"
+
+
+def completed(typed: str) -> list[str]:
+    """What bash offers after this line."""
+    words = f"{typed}x".split()
+    words[-1] = words[-1][:-1]
+    about = {"_FLOWGUARD_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
+    command = [sys.executable, "-c", "from flowguard.cli import main; main(prog_name='flowguard')"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env={**os.environ, **about})
+    return [line.partition(",")[2] for line in found.stdout.splitlines()]
+
+
+def test_a_shell_completes_commands_and_options() -> None:
+    assert completed("flowguard ex") == ["explore"]
+    assert "--flow" in completed("flowguard replay --f")
+    assert completed("flowguard dlq re") == ["redrive"]
+
+
+@pytest.mark.parametrize(
+    ("without", "arguments", "code"),
+    [
+        ("jinja2", ["explore", "--help"], 0),
+        ("rich", ["normalize", "--help"], 0),
+        ("rich", ["replay", "--help"], 2),
+        ("boto3", ["dlq", "--help"], 2),
+        ("moto", ["replay", REQUEST], 2),
+    ],
+)
+def test_a_command_that_misses_a_library_says_which_extras_have_it(
+    without: str, arguments: list[str], code: int
+) -> None:
+    check = f"import sys; sys.modules[{without!r}] = None; from flowguard.cli import main; main({arguments!r})"
+    found = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert found.returncode == code
+    assert "Traceback" not in found.stderr
+    assert ("pip install 'flowguard[" in found.stderr) is (code == 2)
 
 
 # -- a user's module that cannot be imported
