@@ -113,15 +113,7 @@ def explore(  # noqa: PLR0913 - the options of a command
         with Progress() as progress:
             report = explored(found, events, bound=bound, walks=walks, failing=failing, progress=progress, **about)
         _write(html, page(report) if html else "")
-    except (
-        NoSuchFlow,
-        NoSuchSchedule,
-        UnmetSchedule,
-        DefinitionError,
-        SettingsError,
-        EnvelopeError,
-        TypeError,
-    ) as error:
+    except (*MISTAKES, TypeError) as error:
         say(str(error), err=True)
         sys.exit(UNUSABLE)
     if as_json:

@@ -10,7 +10,6 @@ from tests.proofs.prove.hunt import Hunt
 from tests.proofs.prove.judge import Effort
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
-from tests.proofs.prove.owed import OWED
 from tests.proofs.prove.report import Fate, Figures, Line, case_lines, lines
 from tests.proofs.prove.witnesses import Witnesses
 
