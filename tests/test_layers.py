@@ -54,7 +54,7 @@ LAYERS = (
     {"worker.routing", "worker.trust"},
     {"worker.ending", "worker.plan", "worker.ports"},
     {"worker.dead_letters", "worker.emitter", "worker.unsent"},
-    {"worker.dispatch", "worker.redrive"},
+    {"worker.dispatch", "worker.redrive", "worker.sent_back"},
     {"worker.runtime"},
     {"worker.batch"},
     {"aws"},

@@ -14,12 +14,13 @@ from flowguard.destinations import Destination, Queue
 from flowguard.errors import FlowguardError, shown
 from flowguard.flow import AnyFlow
 from flowguard.printable import LONGEST_PART, bounded
-from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.outbox import Send
 from flowguard.wire.home import Home, is_local
 from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.ports import Refusal
 from flowguard.worker.redrive import Fate, Judgement, judge
+from flowguard.worker.sent_back import check_returnable, sent_back
 from flowguard.worker.unsent import Unsent
 
 if TYPE_CHECKING:
@@ -117,33 +118,18 @@ class Redriver:
             ).get("Item")
 
     def _send(self, letter: Letter) -> Send:
-        if letter.unsent is not None:
-            return self._unsent(letter, letter.unsent)
-        m = letter.returning()
-        body, attributes = letter.resent(self._signer)
-        return Send(
-            Kind.SIDE,
-            Queue(self._home(letter)),
-            body,
-            f"{m.request_id or letter.message_id}.{m.hop}.{m.redrive}.redrive",
-            attributes,
-            group=letter.group_id or m.object_id or m.request_id or letter.message_id,
-        ).checked()
+        """Return the message as which the letter is sent back. Nothing is looked up for one that may not go back."""
+        check_returnable(letter, self._signer)
+        to = Queue(self._home(letter)) if letter.unsent is None else self._destination(letter.unsent)
+        return sent_back(letter, to, self._signer)
 
-    def _unsent(self, letter: Letter, unsent: Unsent) -> Send:
-        """Return the send as it was, under its own id. Raises ValueError for one that flowguard may not have parked."""
-        if letter.source_arn is not None:
-            raise ValueError(
-                f"SQS moved it here from {letter.source_arn}, so anybody may have written it; look at it with "
-                "dlq show --payload, then send it by hand, or drop it"
-            )
-        letter.check_unsent(unsent, self._signer)
+    def _destination(self, unsent: Unsent) -> Destination:
         if self._to is not None:
-            return unsent.send(letter.text, Queue(self._to))
+            return Queue(self._to)
         if not self._elsewhere:
             self._check_reach(unsent.to, "give --to, or --elsewhere if it is right")
         self._check_other(unsent.to)
-        return unsent.send(letter.text)
+        return unsent.to
 
     def _home(self, letter: Letter) -> str:
         if self._to is not None:

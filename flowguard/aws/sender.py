@@ -101,41 +101,17 @@ class AWSSender:
     def _to_queue(self, to: Queue, batch: list[Numbered]) -> Mapping[int, Refusal]:
         if not batch:
             return {}
-        entries: Any = [
-            {
-                "Id": str(place),
-                "MessageBody": send.body,
-                "MessageAttributes": attributes_to(Attribute.to_sqs_api, send.attributes),
-                **(_fifo(send) if to.fifo else {"DelaySeconds": send.delay}),
-            }
-            for place, send in batch
-        ]
+        entries: Any = [queue_entry(place, send, fifo=to.fifo) for place, send in batch]
         answer = self._clients.sqs.send_message_batch(QueueUrl=self.queue_url(to.name), Entries=entries)
         return _refused(answer.get("Failed", []))
 
     def _to_topic(self, to: Topic, batch: list[Numbered]) -> Mapping[int, Refusal]:
-        entries: Any = [
-            {
-                "Id": str(place),
-                "Message": send.body,
-                "MessageAttributes": attributes_to(Attribute.to_sns_api, send.attributes),
-                **(_fifo(send) if to.fifo else {}),
-            }
-            for place, send in batch
-        ]
+        entries: Any = [topic_entry(place, send, fifo=to.fifo) for place, send in batch]
         answer = self._clients.sns.publish_batch(TopicArn=to.arn, PublishBatchRequestEntries=entries)
         return _refused(answer.get("Failed", []))
 
     def _to_bus(self, to: Bus, batch: list[Numbered]) -> Mapping[int, Refusal]:
-        entries: Any = [
-            {
-                "EventBusName": to.name,
-                "Source": to.source,
-                "DetailType": to.detail_type,
-                "Detail": bus_detail(send.body, send.attributes),
-            }
-            for _, send in batch
-        ]
+        entries: Any = [bus_entry(to, send) for _, send in batch]
         answers = self._clients.events.put_events(Entries=entries)["Entries"]
         return {
             place: Refusal(bounded(f"{code}: {answer.get('ErrorMessage', '')}"), code not in _PASSING_AT_A_BUS)
@@ -147,12 +123,48 @@ class AWSSender:
         """Invoke the function asynchronously once for each send. Lambda has no batch call."""
         refusals: dict[int, Refusal] = {}
         for place, send in batch:
-            payload = function_payload(send.id, send.body, send.attributes).encode()
+            request: Any = invocation(to, send)
             try:
-                self._clients.lambda_.invoke(FunctionName=to.name, InvocationType="Event", Payload=payload)
+                self._clients.lambda_.invoke(**request)
             except (ClientError, BotoCoreError) as error:
                 refusals[place] = refused_by(error)
         return refusals
+
+
+def queue_entry(place: int, send: Send, *, fifo: bool) -> dict[str, Any]:
+    """Return the entry of a batch for SQS."""
+    return {
+        "Id": str(place),
+        "MessageBody": send.body,
+        "MessageAttributes": attributes_to(Attribute.to_sqs_api, send.attributes),
+        **(_fifo(send) if fifo else {"DelaySeconds": send.delay}),
+    }
+
+
+def topic_entry(place: int, send: Send, *, fifo: bool) -> dict[str, Any]:
+    """Return the entry of a batch for SNS."""
+    return {
+        "Id": str(place),
+        "Message": send.body,
+        "MessageAttributes": attributes_to(Attribute.to_sns_api, send.attributes),
+        **(_fifo(send) if fifo else {}),
+    }
+
+
+def bus_entry(to: Bus, send: Send) -> dict[str, Any]:
+    """Return the entry of a batch for EventBridge."""
+    return {
+        "EventBusName": to.name,
+        "Source": to.source,
+        "DetailType": to.detail_type,
+        "Detail": bus_detail(send.body, send.attributes),
+    }
+
+
+def invocation(to: Function, send: Send) -> dict[str, Any]:
+    """Return the call that invokes a function."""
+    payload = function_payload(send.id, send.body, send.attributes).encode()
+    return {"FunctionName": to.name, "InvocationType": "Event", "Payload": payload}
 
 
 def _batches(sends: Sequence[Send]) -> Iterator[tuple[Destination, list[Numbered]]]:

@@ -10,12 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, assert_never
 from zoneinfo import ZoneInfo
 
+from flowguard.aws.sender import bus_entry, invocation, queue_entry, topic_entry
+from flowguard.destinations import Bus, Destination, Function, Queue, Topic
+from flowguard.protocol.outbox import Send
 from flowguard.sim.provision import queue_name
 from flowguard.wire.attributes import Attribute, read_attributes
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
+from flowguard.worker.unsent import Unsent, bound_for
 
 BATCHES: Final = {"SendMessageBatch": "Entries", "PublishBatch": "PublishBatchRequestEntries", "PutEvents": "Entries"}
 _SINGLE: Final = frozenset({"SendMessage", "Publish", "Invoke", "CreateSchedule"})
@@ -75,13 +79,13 @@ class Posted:
     @property
     def is_unsent(self) -> bool:
         """Answer whether this is a dead letter for no stage: that of a message that was refused for good."""
-        return self.unsent is not None
+        return self.place.is_unsent
 
     @property
-    def unsent(self) -> Mapping[str, Any] | None:
+    def unsent(self) -> Unsent | None:
         """Return what the letter of an unsent message says of it."""
-        found = self._said.get("unsent")
-        return found if isinstance(found, dict) else None
+        found = self.attributes.get(PLACE)
+        return _unsent(found) if found is not None else None
 
     @property
     def says_to(self) -> bool:
@@ -89,21 +93,24 @@ class Posted:
 
         Such a letter says where the message was to go.
         """
-        return "to" in self._said
-
-    @property
-    def _said(self) -> Mapping[str, Any]:
         found = self.attributes.get(PLACE)
-        return _read(found.value) if found is not None else {}
+        return found is not None and _bound_for(found) is not None
 
 
 @lru_cache(maxsize=1024)
-def _read(text: str) -> Mapping[str, Any]:
+def _unsent(said: Attribute) -> Unsent | None:
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return Unsent.of({PLACE: said})
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _bound_for(said: Attribute) -> Destination | None:
+    try:
+        return bound_for({PLACE: said})
+    except ValueError:
+        return None
 
 
 @lru_cache(maxsize=1024)
@@ -112,6 +119,25 @@ def _place(text: str) -> Place:
         return Place.parse(text)
     except ValueError:
         return Place()
+
+
+def as_posted(send: Send, call: int) -> Posted:
+    """Return a send as its service takes it: made and read as the sender's call is."""
+    match to := send.to:
+        case Queue():
+            entries: Any = [queue_entry(0, send, fifo=to.fifo)]
+            found = posted("sqs", "SendMessageBatch", {"QueueUrl": to.short_name, "Entries": entries}, {}, call=call)
+        case Topic():
+            entries = [topic_entry(0, send, fifo=to.fifo)]
+            params = {"TopicArn": to.arn, "PublishBatchRequestEntries": entries}
+            found = posted("sns", "PublishBatch", params, {}, call=call)
+        case Bus():
+            found = posted("events", "PutEvents", {"Entries": [bus_entry(to, send)]}, {"Entries": [{}]}, call=call)
+        case Function():
+            found = posted("lambda", "Invoke", invocation(to, send), {}, call=call)
+        case _:
+            assert_never(to)
+    return found[0]
 
 
 def posted(

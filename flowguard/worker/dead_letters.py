@@ -1,4 +1,4 @@
-"""Dead letters of three kinds, and the form in which each goes back.
+"""Dead letters of three kinds, as they are read.
 
 A *parked* letter was written by flowguard and carries everything for its return: the next redrive, retry 0, the error.
 An *unsent* one was written by flowguard too: a message of a commit that its destination refused for good. A *raw* one
@@ -7,7 +7,6 @@ was moved by SQS itself, for its function was killed too often; it is as it was 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,24 +15,11 @@ from flowguard.destinations import Destination
 from flowguard.errors import EnvelopeError
 from flowguard.flow import AnyFlow
 from flowguard.ids import ObjectId, RequestId
-from flowguard.printable import LONGEST_PART, bounded
-from flowguard.wire.attributes import Attribute
-from flowguard.wire.envelope import Envelope, Source, normalize_record, resend
-from flowguard.wire.message import (
-    EVENT,
-    FLOW_STAGE,
-    PLACE,
-    REQUEST_ID,
-    REQUESTED_AT,
-    SIGNATURE,
-    WEAK,
-    ErrorNote,
-    Message,
-    Place,
-)
+from flowguard.printable import bounded
+from flowguard.wire.envelope import Envelope, Source, normalize_record
+from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
 from flowguard.wire.notification import UNKNOWN_QUEUE, arn_service, is_ours
 from flowguard.wire.records import open_record
-from flowguard.wire.signing import UNSIGNED, Signer, is_claim, statement
 from flowguard.worker.routing import Routes
 from flowguard.worker.unsent import Unsent, bound_for
 
@@ -131,13 +117,19 @@ class Letter:
         return self.message.first_error if self.message is not None else None
 
     @property
+    def place_text(self) -> str:
+        """Return the text of the letter's ``flowguard`` attribute. An empty object where it has none."""
+        said = self.envelope.attributes.get(PLACE) if self.envelope is not None else None
+        return said.value if said is not None else "{}"
+
+    @property
     def object_id(self) -> str | None:
         """Return the letter's object, or the one that its payload seems to name. None where there is neither."""
         if self.message is None:
             return None
         if self.message.object_id:
             return self.message.object_id
-        if (seems := Place.parse(self._place_text).seems) is not None:
+        if (seems := Place.parse(self.place_text).seems) is not None:
             return seems
         return None if self.flow is None or self.unsent is not None else self.flow.object_in(self.text)
 
@@ -162,72 +154,6 @@ class Letter:
             raise ValueError(self.problem or "it cannot be read")
         return self.message if self.is_parked else self.message._replace(redrive=self.message.redrive + 1, retry=0)
 
-    def resent(self, signer: Signer = UNSIGNED) -> tuple[str, dict[str, Attribute]]:
-        """Return the body and attributes with which the letter is sent back.
-
-        A parked one goes back as it is, a raw one as the next redrive. Raises ValueError where it cannot be read, for
-        an unsent one, which is for no stage, and for one whose own signature is not good where messages are signed: the
-        new one would make a forged message a true one.
-        """
-        m = self.returning()
-        if self.unsent is not None:
-            raise ValueError(f"it is a message to {bounded(str(self.unsent.to), LONGEST_PART)}, not one of a stage")
-        assert self.envelope is not None  # noqa: S101 - a message was read from it
-        text = self._place_text
-        self._check_signature(Place.parse(text), signer)
-        if self.is_parked:
-            return resend(self.envelope, {})
-        place = {name: value for name, value in json.loads(text).items() if name not in ("retry", "to", SIGNATURE)}
-        place["redrive"] = m.redrive
-        if self.flow is None and not self._said_id:
-            place[WEAK] = True  # a flow that names its requests by their payload asks its rule
-        if self.envelope.event is not None:
-            place[EVENT] = True
-        if signer.is_on:
-            place[SIGNATURE] = signer.sign(_statement(m, Place.parse(text), m.request_id))
-        extras = {
-            **({REQUEST_ID: Attribute.string(m.request_id)} if m.request_id else {}),
-            REQUESTED_AT: Attribute.number(m.requested_at),
-            PLACE: Attribute.string(json.dumps(place, separators=(",", ":"))),
-        }
-        if m.flow:
-            extras[FLOW_STAGE] = Attribute.string(f"{m.flow}/{m.stage}")
-        return resend(self.envelope, extras)
-
-    @property
-    def _place_text(self) -> str:
-        said = self.envelope.attributes.get(PLACE) if self.envelope is not None else None
-        return said.value if said is not None else "{}"
-
-    @property
-    def _said_id(self) -> str:
-        said = self.envelope.attributes.get(REQUEST_ID) if self.envelope is not None else None
-        return said.value if said is not None else ""
-
-    def check_unsent(self, unsent: Unsent, signer: Signer) -> None:
-        """Raise ValueError where messages are signed and flowguard did not park the letter as it lies there."""
-        if self.message is None or not signer.is_required:
-            return
-        place = Place.parse(self._place_text)
-        parked = self.message._replace(body=unsent.covered(self.text))
-        if problem := signer.problem(_statement(parked, place, self._said_id), place.signature):
-            raise ValueError(f"{problem}, so anybody may have written it; send it by hand, or drop it")
-
-    def _check_signature(self, place: Place, signer: Signer) -> None:
-        """Check the signature of the letter as it lies there. Raises ValueError where it is not good."""
-        if self.message is None:
-            return
-        if not signer.is_required:
-            if place.signature is not None and not self.is_parked:
-                raise ValueError("it is signed; set FLOWGUARD_SIGNING_KEYS, so that it can be signed anew")
-            return
-        if not self.message.flow:
-            raise ValueError("it names no flow, so it cannot be signed; give --flow-class")
-        if place.signature is None and not is_claim(self.message):
-            return
-        if problem := signer.problem(_statement(self.message, place, self._said_id), place.signature):
-            raise ValueError(f"{problem}; its stage would refuse it, too")
-
     def facts(self, now: int) -> dict[str, Any]:
         """Return what is shown of the letter.
 
@@ -248,11 +174,6 @@ class Letter:
             "receive_count": self.receive_count,
             "bytes": len(self.text.encode("utf-8", "surrogatepass")),
         }
-
-
-def _statement(message: Message, place: Place, request_id: str) -> str:
-    """Return what the letter's attributes say, whatever was read from its payload."""
-    return statement(message, version=place.version, object_id=place.object_id or "", request_id=request_id)
 
 
 def _place(message: Message | None) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from flowguard.wire.signing import Keys, KeySigner, signed_attributes
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.plan import dead_letter, retried
 from flowguard.worker.routing import Arrival, Routes
+from flowguard.worker.sent_back import check_returnable
 from flowguard.worker.trust import Trust
 from tests.scene import ENGINES, START, Order, Orders, Scene, record, scene
 
@@ -501,20 +502,12 @@ def test_what_could_not_be_sent_is_parked_with_a_signature(signed: Scene) -> Non
     letters = [Letter.read(found, now=START) for found in signed.sent("dead")]
     assert sorted(letter.message.stage for letter in letters if letter.message) == ["close-order", "price-order"]
     for letter in letters:
-        good(letter, signer())
+        check_returnable(letter, signer())
         with pytest.raises(ValueError, match="another secret"):
-            good(letter, signer(f"k1:other-{SECRET}"))
+            check_returnable(letter, signer(f"k1:other-{SECRET}"))
         if letter.unsent is not None:
             with pytest.raises(ValueError, match="so anybody may have written it"):
-                good(replace(letter, unsent=letter.unsent._replace(to=Queue(ATTACKERS))), signer())
-
-
-def good(letter: Letter, by: KeySigner) -> None:
-    """Raises ValueError where the signature is not."""
-    if letter.unsent is not None:
-        letter.check_unsent(letter.unsent, by)
-    else:
-        assert letter.resent(by)
+                check_returnable(replace(letter, unsent=letter.unsent._replace(to=Queue(ATTACKERS))), signer())
 
 
 def test_the_functions_own_arn_comes_from_lambda(at: Scene) -> None:

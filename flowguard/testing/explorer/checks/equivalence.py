@@ -20,7 +20,7 @@ from flowguard.sim.sends import Posted
 from flowguard.testing.explorer.checks.failures import Failures, last_of_runs
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, Problem
 from flowguard.testing.explorer.record.history import History
-from flowguard.testing.explorer.record.parked import parked
+from flowguard.testing.explorer.record.parked import as_sent
 from flowguard.testing.explorer.record.view import body_of
 from flowguard.wire.message import FLOW_STAGE
 
@@ -48,7 +48,7 @@ def end_of(history: History, keys: Mapping[str, str], free: Free) -> End:
     last = last_of_runs(history)
     failures = Failures.of(history, last)
     sent = [
-        one for one in map(_as_sent, history.posted) if not _is_inner(one, history) and not failures.is_overcome(one)
+        one for one in map(as_sent, history.posted) if not _is_inner(one, history) and not failures.is_overcome(one)
     ]
     named: dict[tuple[str, str], set[str]] = {}
     for one in sent:
@@ -115,15 +115,6 @@ def _by_key(
         name = f"{key} {kept[key]}" if key in kept else f"with {_short(json.dumps(kept, sort_keys=True, default=str))}"
         found.setdefault(name, []).append(kept)
     return found
-
-
-def _as_sent(message: Posted) -> Posted:
-    """Return a message that its destination refused for good as if it had been sent.
-
-    It counts so because it is parked and can still be sent.
-    """
-    found = parked(message)
-    return message if found is None else found.as_sent()
 
 
 def _is_inner(message: Posted, history: History) -> bool:

@@ -19,7 +19,7 @@ from flowguard.sim.functions import queue_of, topics
 from flowguard.testing.explorer.checks.failures import last_of_runs
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import CallRecord, DeliveryRecord, History
-from flowguard.testing.explorer.record.parked import parked
+from flowguard.testing.explorer.record.parked import as_sent
 from flowguard.testing.explorer.record.refusal import LastingRefusal
 from flowguard.testing.explorer.record.schedule import DEATHS, FaultKind
 from flowguard.testing.explorer.run.fault_effects import LAST_RECEIVE
@@ -99,7 +99,7 @@ class Standing:
             return True
         if any(item.status is Status.FAILED for item in last_of_runs(history).values()):
             return True
-        return any(found.as_sent().to in self.inboxes for found in map(parked, history.posted) if found is not None)
+        return any(one.is_unsent and as_sent(one).to in self.inboxes for one in history.posted)
 
 
 def _inboxes(flows: Sequence[AnyFlow]) -> Iterator[str]:

@@ -10,12 +10,13 @@ from flowguard.errors import FlowguardError
 from flowguard.flow import AnyFlow
 from flowguard.protocol.run import RunItem
 from flowguard.sim.functions import queue_of
-from flowguard.sim.sends import Posted
+from flowguard.sim.sends import Posted, as_posted
 from flowguard.testing.explorer.record.history import History
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.message import FLOW_STAGE
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.redrive import Judgement, judge
+from flowguard.worker.sent_back import sent_back
 
 
 def letters(history: History, flows: Sequence[AnyFlow]) -> list[Posted]:
@@ -38,26 +39,15 @@ def judged(letter: Letter, item: RunItem | None, now: int) -> Judgement:
     return judge(letter, item, now=now, unsent=item is not None and item.outbox is not None)
 
 
-def sent_back(letter: Letter) -> Posted | None:
+def posted_back(letter: Letter) -> Posted | None:
     """Return the message that goes to its stage's queue. None where the flow has no such stage any more."""
-    message, flow = letter.returning(), letter.flow
+    if letter.flow is None:
+        return None
     try:
-        if flow is None:
-            return None
-        queue = queue_of(flow, flow.stage(message.stage))
-        body, attributes = letter.resent()
+        queue = queue_of(letter.flow, letter.flow.stage(letter.returning().stage))
+        return as_posted(sent_back(letter, Queue(queue)), 0)
     except (FlowguardError, ValueError):
         return None
-    own = f"{message.request_id or letter.message_id}.{message.hop}.{message.redrive}.redrive"
-    group = letter.group_id or message.object_id or message.request_id or letter.message_id
-    return Posted(
-        to=f"sqs:{queue}",
-        body=body,
-        call=0,
-        attributes=attributes,
-        group=group if queue.endswith(".fifo") else None,
-        copy_of=own,
-    )
 
 
 def _flow_of(found: Posted, flows: Sequence[AnyFlow]) -> AnyFlow | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flowguard.aws.items import run_key
 from flowguard.sim.sends import Posted
 from flowguard.testing.explorer.record.history import History, Redriven
-from flowguard.testing.explorer.record.redriven_letters import judged, letters, read, sent_back
+from flowguard.testing.explorer.record.redriven_letters import judged, letters, posted_back, read
 from flowguard.testing.explorer.record.schedule import Choice, FaultKind, Schedule
 from flowguard.testing.explorer.run.expiry import last_moment
 from flowguard.testing.explorer.run.inbox import Inbox
@@ -29,7 +29,7 @@ class Redrives:
             self._left.remove(choice)
             found = there[choice.at - 1]
             letter = read(found, sandbox.flows, now) if now <= last_moment(sandbox, found.at) else None
-            if letter is not None and (back := sent_back(letter)) is not None:
+            if letter is not None and (back := posted_back(letter)) is not None:
                 return self._send(inbox, choice, letter, back)
         return None
 

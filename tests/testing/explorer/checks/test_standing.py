@@ -17,7 +17,7 @@ from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.testing.explorer import explore, replay
 from flowguard.testing.explorer.checks.invariants import broken
 from flowguard.testing.explorer.record.history import History
-from flowguard.testing.explorer.record.parked import parked
+from flowguard.testing.explorer.record.parked import as_sent
 from flowguard.testing.explorer.record.refusal import refusal_at
 from flowguard.testing.explorer.record.schedule import Schedule
 from flowguard.testing.explorer.run.driver import run
@@ -79,9 +79,7 @@ def test_each_kind_of_destination_and_table_is_refused_once() -> None:
 def test_a_side_message_is_parked_and_the_run_goes_on(schedule: str) -> None:
     history = history_of(schedule)
     (letter,) = [one for one in history.posted if one.is_unsent]
-    found = parked(letter)
-    assert found is not None
-    assert found.as_sent().to == ("sqs:told" if schedule == "f7" else "sqs:emails")
+    assert as_sent(letter).to == ("sqs:told" if schedule == "f7" else "sqs:emails")
     assert EventType.PARKED in told(history)
     assert statuses(history) == ["request-1 COMPLETED"]
     assert statuses(history.after) == ["next-1 COMPLETED"]

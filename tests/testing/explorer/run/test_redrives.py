@@ -6,13 +6,18 @@ from typing import Any
 
 import pytest
 
+from flowguard import Flow
 from flowguard.aws import expressions
+from flowguard.destinations import Destination
 from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.outbox import Kind, Send
 from flowguard.testing.explorer import Report, explore, replay
 from flowguard.testing.explorer.checks.invariants import broken
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.run import redrives
+from flowguard.wire.envelope import resend
 from flowguard.wire.message import Message
+from flowguard.worker import sent_back
 from flowguard.worker.redrive import Fate, Judgement
 from tests.testing.explorer import seeded
 from tests.testing.explorer.histories import history_of
@@ -21,6 +26,14 @@ ORDER = seeded.Order(order_id="o1", amount=3)
 POISON = seeded.Order(order_id="o1", amount=0)
 NEWER = seeded.Order(order_id="o1", amount=5)
 Patch = pytest.MonkeyPatch
+
+
+class PickyInOrder(seeded.Picky, name="picky-in-order", inbox="picky.fifo"):
+    """Fails for good, and its queue keeps the order."""
+
+
+class InOrderPicky(Flow, name="in-order-picky", object_id="order_id", dead_letters="picky-dead-letters.fifo"):
+    stages = (PickyInOrder,)
 
 
 def explored(flow: Any, *messages: seeded.Order, **about: Any) -> Report:
@@ -129,6 +142,31 @@ def test_a_judgement_that_gives_up_what_goes_on_breaks_i13(monkeypatch: Patch) -
     history = run("d2-1.r1", ORDER)
     assert [one.fate for one in history.redriven] == [Fate.SUPERSEDED]
     assert rules(history) == {"I13"}
+
+
+@pytest.mark.parametrize(
+    ("broken", "rule"),
+    [
+        pytest.param(lambda *said: ("{}", resend(*said)[1]), "I11", id="another body"),
+        pytest.param(lambda *said: (resend(*said)[0], {}), "I13", id="no attributes"),
+    ],
+)
+def test_what_is_broken_in_a_letter_that_goes_back_is_found(broken: Any, rule: str, monkeypatch: Patch) -> None:
+    """The explorer sends back what ``flowguard dlq redrive`` sends: one function makes both."""
+    monkeypatch.setattr(sent_back, "resend", broken)
+    assert rule in {
+        one.rule for one in replay(seeded.ToldTwoStages, [ORDER], "d2-1.r1", tables=seeded.TABLES).violations
+    }
+
+
+def test_a_second_redrive_under_the_id_of_the_first_is_dropped_and_breaks_i13(monkeypatch: Patch) -> None:
+    assert rules(run("r1.r2", POISON, flow=InOrderPicky), InOrderPicky) == set()
+
+    def without_number(kind: Kind, to: Destination, body: str, own: str, attributes: Any, **more: Any) -> Send:
+        return Send(kind, to, body, own.rsplit(".", 2)[0], attributes, **more)
+
+    monkeypatch.setattr(sent_back, "Send", without_number)
+    assert rules(run("r1.r2", POISON, flow=InOrderPicky), InOrderPicky) == {"I13"}
 
 
 def test_what_a_redriven_hop_sends_is_no_copy_of_what_it_sent_when_it_failed(monkeypatch: Patch) -> None:

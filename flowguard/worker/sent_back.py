@@ -1,0 +1,121 @@
+"""Dead letters on their way back: the message as which each is sent.
+
+::
+
+    parked   as it is: it says the next redrive already
+    raw      the untouched original, and beside it the next redrive, retry 0
+    unsent   the message that it holds, under the id that it had
+"""
+
+from __future__ import annotations
+
+import json
+
+from flowguard.destinations import Destination
+from flowguard.printable import LONGEST_PART, bounded
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import Envelope, resend
+from flowguard.wire.message import EVENT, FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, SIGNATURE, WEAK, Message, Place
+from flowguard.wire.signing import UNSIGNED, Signer, is_claim, statement
+from flowguard.worker.dead_letters import Letter
+from flowguard.worker.unsent import Unsent
+
+
+def sent_back(letter: Letter, to: Destination, signer: Signer = UNSIGNED) -> Send:
+    """Return the message as which the letter is sent to ``to``, its stage's queue as a rule.
+
+    Raises ValueError where :func:`check_returnable` does or the letter's body is not what it says, and
+    :class:`flowguard.errors.RunFailed` or :class:`flowguard.errors.TooLarge` where no service takes the message.
+    """
+    check_returnable(letter, signer)
+    if letter.unsent is not None:
+        return letter.unsent.send(letter.text, to)
+    message = letter.returning()
+    body, attributes = resend(_envelope(letter), {} if letter.is_parked else _next_redrive(letter, message, signer))
+    own = f"{message.request_id or letter.message_id}.{message.hop}.{message.redrive}.redrive"
+    group = letter.group_id or message.object_id or message.request_id or letter.message_id
+    return Send(Kind.SIDE, to, body, own, attributes, group=group).checked()
+
+
+def check_returnable(letter: Letter, signer: Signer = UNSIGNED) -> None:
+    """Check that the letter may be sent back.
+
+    Raises ValueError for a letter that cannot be read, for an unsent one that flowguard may not have parked, and where
+    messages are signed for one whose own signature is not good: the new one would make a forged message a true one.
+    """
+    if letter.message is None:
+        raise ValueError(letter.problem or "it cannot be read")
+    if letter.unsent is not None:
+        _check_unsent(letter, letter.unsent, letter.message, signer)
+    elif signer.is_required:
+        _check_signed(letter, letter.message, signer)
+    elif _place(letter).signature is not None and not letter.is_parked:
+        raise ValueError("it is signed; set FLOWGUARD_SIGNING_KEYS, so that it can be signed anew")
+
+
+def _next_redrive(letter: Letter, message: Message, signer: Signer) -> dict[str, Attribute]:
+    """Build the attributes of a raw letter's next redrive. ``message`` is of that redrive."""
+    said = json.loads(letter.place_text)
+    place = {name: value for name, value in said.items() if name not in ("retry", "to", SIGNATURE)}
+    place["redrive"] = message.redrive
+    if letter.flow is None and not _said_id(letter):
+        place[WEAK] = True  # a flow that names its requests by their payload asks its rule
+    if _envelope(letter).event is not None:
+        place[EVENT] = True
+    if signer.is_on:
+        place[SIGNATURE] = signer.sign(_statement(message, _place(letter), message.request_id))
+    extras = {
+        **({REQUEST_ID: Attribute.string(message.request_id)} if message.request_id else {}),
+        REQUESTED_AT: Attribute.number(message.requested_at),
+        PLACE: Attribute.string(json.dumps(place, separators=(",", ":"))),
+    }
+    if message.flow:
+        extras[FLOW_STAGE] = Attribute.string(f"{message.flow}/{message.stage}")
+    return extras
+
+
+def _check_unsent(letter: Letter, unsent: Unsent, message: Message, signer: Signer) -> None:
+    """Check that flowguard parked an unsent message as it lies there."""
+    if letter.source_arn is not None:
+        raise ValueError(
+            f"SQS moved it here from {bounded(letter.source_arn, LONGEST_PART)}, so anybody may have written it; look "
+            "at it with dlq show --payload, then send it by hand, or drop it"
+        )
+    if not signer.is_required:
+        return
+    place = _place(letter)
+    if problem := signer.problem(
+        _statement(message._replace(body=unsent.covered(letter.text)), place), place.signature
+    ):
+        raise ValueError(f"{problem}, so anybody may have written it; send it by hand, or drop it")
+
+
+def _check_signed(letter: Letter, message: Message, signer: Signer) -> None:
+    """Check the signature of a stage's message as it lies there, where it needs one."""
+    place = _place(letter)
+    if not message.flow:
+        raise ValueError("it names no flow, so it cannot be signed; give --flow-class")
+    if place.signature is None and not is_claim(message):
+        return
+    if problem := signer.problem(_statement(message, place, _said_id(letter)), place.signature):
+        raise ValueError(f"{problem}; its stage would refuse it, too")
+
+
+def _envelope(letter: Letter) -> Envelope:
+    assert letter.envelope is not None  # noqa: S101 - a message was read from it
+    return letter.envelope
+
+
+def _place(letter: Letter) -> Place:
+    return Place.parse(letter.place_text)
+
+
+def _said_id(letter: Letter) -> str:
+    said = _envelope(letter).attributes.get(REQUEST_ID)
+    return said.value if said is not None else ""
+
+
+def _statement(message: Message, place: Place, request_id: str) -> str:
+    """Return what the letter's attributes say, whatever was read from its payload."""
+    return statement(message, version=place.version, object_id=place.object_id or "", request_id=request_id)
