@@ -1,4 +1,7 @@
-"""The life cycle of a message, to be read in ``Runtime.work``. Its steps are claim, handle, commit, dispatch, ack."""
+"""The way of a message through its stage, to be read in ``Runtime.work``: claim, flush, handle, commit.
+
+It returns an ending, which says what is to be sent and whether to ack. ``worker/batch.py`` dispatches that.
+"""
 
 from __future__ import annotations
 
@@ -60,11 +63,7 @@ class Runtime:
                 raise
             except BaseException as error:  # a stage may raise anything; what follows is decided in one place
                 return self._failed(arrival, claim, error)
-            try:
-                answer = self.services.store.commit(claim, commit)
-            except (ConditionFailed, Reject) as error:  # known not to be applied; any other error might hide a success
-                return self._failed(arrival, claim, error)
-            return self._answered(arrival, commit, answer)
+            return self._commit(arrival, claim, commit)
 
     # -- the steps
 
@@ -149,6 +148,14 @@ class Runtime:
         clock, signer = self.services.clock, self.services.signer
         step: Step[Any] = Step(message, state=state, clock=clock, committed_at=planner.moment, signer=signer)
         return planner.ended(stage().handle(payload, step), step)
+
+    def _commit(self, arrival: Arrival, claim: Claim, commit: Commit) -> Ending:
+        """Write the commit: all of it, or nothing."""
+        try:
+            answer = self.services.store.commit(claim, commit)
+        except (ConditionFailed, Reject) as error:  # known not to be applied; any other error might hide a success
+            return self._failed(arrival, claim, error)
+        return self._answered(arrival, commit, answer)
 
     # -- what each answer leads to
 
