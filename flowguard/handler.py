@@ -15,13 +15,11 @@ from flowguard.flow import AnyFlow
 from flowguard.printable import bounded, printable
 from flowguard.settings import Settings
 from flowguard.stage import AnyStage
-from flowguard.wire.envelope import BadRecord, Envelope, Source, normalize
+from flowguard.wire.envelope import BadRecord, Envelope, normalize
 from flowguard.worker.batch import Batch
 from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Budget, Services, Unlimited
 from flowguard.worker.routing import Routes
-
-_FROM_QUEUES = (Source.SQS, Source.SNS_SQS)
 
 
 class LambdaBudget:
@@ -111,7 +109,7 @@ def _answer(endings: Sequence[Ending], bad: Sequence[BadRecord]) -> Any:
     left = {ending.envelope.message_id: ending.why for ending in endings if not ending.ack}
     unnamed = {f"[{record.index}]": str(record.error) for record in bad if record.record_id is None}
     left.update({record.record_id: str(record.error) for record in bad if record.record_id is not None})
-    if unnamed or not all(ending.envelope.source in _FROM_QUEUES for ending in endings):
+    if unnamed or not all(ending.envelope.source.is_queue for ending in endings):
         if left or unnamed:
             raise NotProcessed({_short(record): _short(why) for record, why in {**left, **unnamed}.items()})
         return _result(endings)

@@ -17,7 +17,7 @@ from flowguard.aws.faults import is_final, is_final_code
 from flowguard.aws.schedules import Schedules
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.printable import bounded
-from flowguard.protocol.outbox import LARGEST, Send
+from flowguard.protocol.outbox import Send, largest
 from flowguard.retry import LONGEST_SQS_DELAY, LONGEST_VISIBILITY
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.bodies import bus_detail, function_payload
@@ -180,7 +180,7 @@ def _batches(sends: Sequence[Send]) -> Iterator[tuple[Destination, list[Numbered
         size = 0
         for place, send in numbered:
             more = send.size
-            if batch and (len(batch) == MOST_ENTRIES or size + more > LARGEST[type(to)]):
+            if batch and (len(batch) == MOST_ENTRIES or size + more > largest(to)):
                 yield to, batch
                 batch, size = [], 0
             batch.append((place, send))

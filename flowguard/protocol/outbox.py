@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic, parse_destination
 from flowguard.errors import EnvelopeError, RunFailed, TooLarge
@@ -31,9 +31,6 @@ class Kind(StrEnum):
         return self is Kind.NEXT or self is Kind.DEAD
 
 
-LARGEST = {Queue: 1_048_576, Topic: 262_144, Function: 1_048_576, Bus: 1_048_576}
-"""What the services take, in bytes: a message with its attributes, or a whole batch of them."""
-
 LARGEST_SCHEDULED = 262_144
 """What EventBridge Scheduler takes as the body of a message that it sends later."""
 
@@ -45,6 +42,17 @@ _REFUSED_CHARACTERS = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010
 _ATTRIBUTE_NAME = re.compile(r"(?!(?i:aws|amazon)\.)[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 _LONGEST_ATTRIBUTE_NAME = 256
 _LONGEST_ATTRIBUTE_TYPE = 256
+
+
+def largest(to: Destination) -> int:
+    """Return what the destination's service takes, in bytes: a message with its attributes, or a batch of them."""
+    match to:
+        case Topic():
+            return 262_144
+        case Queue() | Bus() | Function():
+            return 1_048_576
+        case _:
+            assert_never(to)
 
 
 def refused_character(text: str) -> str | None:
@@ -93,23 +101,33 @@ class Send:
                 )
             case Function():
                 return len(function_payload(self.id, self.body, self.attributes).encode())
-            case _:
+            case Queue() | Topic():
                 return self._body_size() + sum(_attribute_size(name, a) for name, a in self.attributes.items())
+            case _:
+                assert_never(self.to)
 
     def _body_size(self) -> int:
         return len(self.body) if self.body.isascii() else len(self.body.encode("utf-8", "surrogatepass"))
 
     @property
     def _largest(self) -> int:
-        return LARGEST_SCHEDULED if self.delay > LONGEST_SQS_DELAY.total_seconds() else LARGEST[type(self.to)]
+        return LARGEST_SCHEDULED if self.delay > LONGEST_SQS_DELAY.total_seconds() else largest(self.to)
 
     def _problem(self) -> str | None:
         if not _is_readable(self.to):
             return "cannot be sent: it names no destination"
         if type(self.delay) is not int or self.delay < 0:
             return f"has a delay of {self.delay!r}; it is a whole number of seconds"
-        if isinstance(self.to, Bus | Function):
-            return None  # their texts are JSON, in which every character can be written, and an attribute is a field
+        match self.to:
+            case Bus() | Function():  # their texts are JSON, which writes every character; an attribute is a field
+                return None
+            case Queue() | Topic():
+                return self._text_problem()
+            case _:
+                assert_never(self.to)
+
+    def _text_problem(self) -> str | None:
+        """Return why SQS and SNS would refuse the message; None where they take it."""
         if not self.body:
             return "has an empty body, which SQS and SNS refuse"
         if character := refused_character(self.body):

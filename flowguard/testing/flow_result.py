@@ -107,7 +107,7 @@ class FlowResult:
         return next((item for item in self.table(table) if key.items() <= item.items()), None)
 
     def sent(self, to: str) -> list[SentMessage]:
-        """Return what functions have sent to this queue, topic or bus. Copies of the same id count once."""
+        """Return what was sent to this queue, topic, bus or function. Copies of the same id count once."""
         found: dict[object, SentMessage] = {}
         for number, one in enumerate(self.messages):
             if one.to == to:

@@ -43,7 +43,7 @@ class SharedWorld(World):
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
-            for interceptor in (self._watch, self.mail, self.provisioner, self._post):
+            for interceptor in (self._watch, self.mail, self._post, self.provisioner):
                 opened.enter_context(intercept(interceptor))
             self._set_up()
             self._exit = opened.pop_all()

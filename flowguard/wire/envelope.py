@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, assert_never
 
 from flowguard.errors import EnvelopeError
 from flowguard.printable import bounded
@@ -44,6 +44,17 @@ class Source(StrEnum):
     SNS_SQS = "sns-sqs"
     SNS_LAMBDA = "sns-lambda"
     INVOCATION = "lambda"
+
+    @property
+    def is_queue(self) -> bool:
+        """Answer whether a queue delivered the record, which keeps it until it is acked."""
+        match self:
+            case Source.SQS | Source.SNS_SQS:
+                return True
+            case Source.SNS_LAMBDA | Source.INVOCATION:
+                return False
+            case _:
+                assert_never(self)
 
 
 class Envelope(NamedTuple):

@@ -85,9 +85,8 @@ def _check_unsent(letter: Letter, unsent: Unsent, message: Message, signer: Sign
     if not signer.is_required:
         return
     place = _place(letter)
-    if problem := signer.problem(
-        _statement(message._replace(body=unsent.covered(letter.text)), place), place.signature
-    ):
+    parked = message._replace(body=unsent.covered(letter.text))
+    if problem := signer.problem(_statement(parked, place, _said_id(letter)), place.signature):
         raise ValueError(f"{problem}, so anybody may have written it; send it by hand, or drop it")
 
 

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from flowguard.aws.schedules import Schedules
 from flowguard.aws.sender import AWSSender
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
-from flowguard.protocol.outbox import LARGEST, Kind, Send
+from flowguard.protocol.outbox import Kind, Send, largest
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.wire.attributes import Attribute
@@ -80,7 +80,7 @@ def test_messages_that_fill_a_batch_to_the_byte_go_together(sender: AWSSender, f
         return {}
 
     sent: list[int] = []
-    bodies = ["x" * first, "x" * (LARGEST[Queue] // 2)]
+    bodies = ["x" * first, "x" * (largest(Queue("carts")) // 2)]
     with intercept(accept):
         sender.send([Send(Kind.SIDE, Queue("https://emails"), body, body[:1]) for body in bodies])
     assert sent == sizes
@@ -88,7 +88,8 @@ def test_messages_that_fill_a_batch_to_the_byte_go_together(sender: AWSSender, f
 
 def test_a_message_larger_than_any_batch_is_a_batch_by_itself(sender: AWSSender) -> None:
     """An outbox that was stored before a limit became smaller may hold one."""
-    to, body = Topic("arn:aws:sns:us-east-1:123456789012:told"), "x" * (LARGEST[Topic] + 1)
+    to = Topic("arn:aws:sns:us-east-1:123456789012:told")
+    body = "x" * (largest(to) + 1)
 
     def accept(call: ApiCall, proceed: Proceed) -> Response:
         return {}

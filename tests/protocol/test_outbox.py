@@ -12,7 +12,7 @@ import pytest
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.errors import RunFailed, TooLarge
 from flowguard.ids import RequestId
-from flowguard.protocol.outbox import LARGEST, LARGEST_SCHEDULED, MOST_ATTRIBUTES, Kind, Outbox, Send, StoredOutbox
+from flowguard.protocol.outbox import LARGEST_SCHEDULED, MOST_ATTRIBUTES, Kind, Outbox, Send, StoredOutbox, largest
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.bodies import bus_detail, function_payload
 
@@ -58,7 +58,7 @@ def test_a_size_is_counted_in_bytes_as_the_services_count(body: str, size: int) 
 
 @pytest.mark.parametrize("to", [Queue("q"), Topic("t")])
 def test_a_message_of_one_byte_too_many_is_refused_with_its_sizes(to: Destination) -> None:
-    limit = LARGEST[type(to)]
+    limit = largest(to)
     assert Send(Kind.SIDE, to, "x" * limit, "own").checked().size == limit
     attributes = {"a": Attribute("String", "b")}
     with pytest.raises(TooLarge) as caught:
@@ -82,8 +82,8 @@ def test_where_attributes_go_into_the_text_the_size_is_that_of_the_text(to: Dest
     attributes = {"a": Attribute("String", "b")}
     empty = Send(Kind.SIDE, to, "", "own", attributes).size
     each = (Send(Kind.SIDE, to, letter * 1_000, "own", attributes).size - empty) / 1_000
-    most = int((LARGEST[type(to)] - empty) / each)
-    assert Send(Kind.SIDE, to, letter * most, "own", attributes).checked().size <= LARGEST[type(to)]
+    most = int((largest(to) - empty) / each)
+    assert Send(Kind.SIDE, to, letter * most, "own", attributes).checked().size <= largest(to)
     with pytest.raises(TooLarge):
         Send(Kind.SIDE, to, letter * (most + 1), "own", attributes).checked()
 

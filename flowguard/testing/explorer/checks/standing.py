@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, assert_never
 
-from flowguard.destinations import Destination, Queue, Topic
+from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.events import Event
 from flowguard.flow import AnyFlow
 from flowguard.protocol.outbox import Send
@@ -59,10 +59,17 @@ class Standing:
 
     def refuses(self, to: Destination) -> bool:
         """Answer whether nothing is sent there any more."""
-        if isinstance(to, Queue | Topic):
-            service, name = ("sqs", to.short_name) if isinstance(to, Queue) else ("sns", to.arn.rpartition(":")[2])
-        else:
-            service, name = str(to).partition(":")[0], to.name
+        match to:
+            case Queue():
+                service, name = "sqs", to.short_name
+            case Topic():
+                service, name = "sns", to.arn.rpartition(":")[2]
+            case Bus():
+                service, name = "events", to.name
+            case Function():
+                service, name = "lambda", to.name
+            case _:
+                assert_never(to)
         return any((one.service, one.name) == (service, name) for one in self.refusals)
 
     def to_be_sent(self, sends: Sequence[Send]) -> list[Send]:
