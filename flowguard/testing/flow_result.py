@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flowguard.errors import FlowguardError
+from flowguard.events import EventType
 from flowguard.sim.delivered import Delivered
 from flowguard.testing.story import story
 from flowguard.wire.attributes import Attribute
@@ -113,6 +114,10 @@ class FlowResult:
             if one.to == to:
                 found.setdefault(number if one.id is None else one.id, one)
         return list(found.values())
+
+    def count(self, *events: EventType) -> int:
+        """Count the events of these types: ``result.count(EventType.FENCED)``."""
+        return sum(one.events.get(event, 0) for one in self.deliveries for event in events)
 
     def __str__(self) -> str:
         return "\n".join([*story(self.deliveries, self.start), *map(_line, self.ends)])

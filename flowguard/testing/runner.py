@@ -186,6 +186,19 @@ class FlowRunner:
             world.clock.move_to(until)
         return self._result(rows, world.posted[first:])
 
+    def step(self) -> FlowResult:
+        """Deliver the message that is due next, and no other. The clock goes along.
+
+        So a test lets something happen between two stages of a run: a newer request comes, or a copy of the first one.
+        Where no message is left, nothing is delivered.
+        """
+        self._check()
+        first = len(self._world.posted)
+        row = self._world.step(None)
+        rows = [] if row is None else [row]
+        self._rows += rows
+        return self._result(rows, self._world.posted[first:])
+
     def timeline(self) -> str:
         """Return the time line of everything that was delivered so far, and the runs as they are."""
         return str(self._result(self._rows, ()))

@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
+from datetime import timedelta
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from flowguard import Done, Reject
 from flowguard.events import EventType
-from flowguard.protocol.run import Status
 from flowguard.sim.calls import intercept
-from flowguard.sim.memory.aws import MemoryAWS
-from flowguard.testing import step_for
+from flowguard.testing import FlowResult, FlowRunner, step_for
 from flowguard.writes import Put, Update
-from flows.triggered_cache import handlers
-from flows.triggered_cache.flow import QUEUES, TABLES, BuildEntry, CollectParts, PublishEntry, TriggeredCache
+from flows.triggered_cache.flow import BuildEntry, CollectParts, PublishEntry, TriggeredCache
 from flows.triggered_cache.models import CacheReset, CacheState, EntryBuilt, EntryPublished, PartsCollected
-from tests.flows.world import Meanwhile, World
+from tests.flows.mishaps import Copies, Meanwhile
+from tests.flows.samples import sample
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    functions = {
-        "cache-resets": handlers.collect_parts,
-        "cache-to-build": handlers.build_entry,
-        "cache-to-publish": handlers.publish_entry,
-    }
-    with MemoryAWS(region="eu-west-1") as aws:
-        yield World(aws, TriggeredCache, functions, tables=TABLES, queues=QUEUES)
+def cache(flow_runner: FlowRunner) -> FlowRunner:
+    return flow_runner.serve(TriggeredCache)
 
 
-def entry(world: World, key: str = "page/tea") -> dict[str, Any]:
-    found = world.item("cache-entries", key)
+def entry(result: FlowResult, key: str = "page/tea") -> Mapping[str, Any]:
+    found = result.item("cache-entries", cache_key=key)
     assert found is not None
     return found
+
+
+def revisions_told(result: FlowResult) -> list[int]:
+    return [told.body["revision"] for told in result.sent("cache-subscribers")]
+
+
+RESET: Final = "triggered_cache/01-reset.json"
+DUPLICATE: Final = "triggered_cache/02-duplicate.json"
+NEWER: Final = "triggered_cache/03-newer.json"
+OLDER: Final = "triggered_cache/04-older.json"
 
 
 # -- a stage is a plain method ----------------------------------------------------------------------------------------
@@ -81,114 +84,103 @@ def test_publishing_replaces_the_entry_and_tells_its_subscribers() -> None:
 # -- the whole flow ---------------------------------------------------------------------------------------------------
 
 
-def test_a_reset_entry_is_rebuilt_and_its_subscribers_are_told(world: World) -> None:
-    assert world.deliver("triggered_cache/01-reset.json") == {"batchItemFailures": []}
-    assert entry(world)["status"] == "REBUILDING"
-    world.work()
-    found = entry(world)
+def test_a_reset_entry_is_rebuilt_and_its_subscribers_are_told(cache: FlowRunner) -> None:
+    reset = cache.deliver(sample(RESET)).step()
+    assert [one.acked for one in reset.deliveries] == [True]
+    assert entry(reset)["status"] == "REBUILDING"
+    result = cache.run()
+    found = entry(result)
     assert (found["status"], found["revision"], found["request_id"]) == ("READY", 1, "page-tea-reset-1")
     assert found["content"] == (
         "page/tea, revision 1\ntitle: Tea, pots and cups\noffers: Two tins for the price of one"
     )
     published = {"cache_key": "page/tea", "revision": 1, "digest": found["digest"]}
-    assert list(world.messages("cache-subscribers").values()) == [published]
-    (complete,) = world.messages("cache-completed").values()
-    assert (complete["status"], complete["result"]) == ("COMPLETED", published)
+    assert [told.body for told in result.sent("cache-subscribers")] == [published]
+    (complete,) = result.sent("cache-completed")
+    assert (complete.body["status"], complete.body["result"]) == ("COMPLETED", published)
 
 
-def test_while_it_is_rebuilt_the_old_content_can_be_read(world: World) -> None:
-    world.deliver("triggered_cache/01-reset.json")
-    world.work()
-    before = entry(world)
-    world.deliver("triggered_cache/03-newer.json")
-    assert entry(world) == {**before, "status": "REBUILDING", "request_id": "page-tea-reset-2"}
+def test_while_it_is_rebuilt_the_old_content_can_be_read(cache: FlowRunner) -> None:
+    before = entry(cache.deliver(sample(RESET)).run())
+    reset = cache.deliver(sample(NEWER)).step()
+    assert entry(reset) == {**before, "status": "REBUILDING", "request_id": "page-tea-reset-2"}
 
 
-def test_duplicates_of_every_message_change_nothing(world: World) -> None:
-    world.deliver("triggered_cache/01-reset.json")
-    world.work(copies=3)
-    before = entry(world)
-    world.deliver("triggered_cache/02-duplicate.json")
-    world.work(copies=3)
-    assert entry(world) == before
-    assert len(world.messages("cache-subscribers")) == 1
-    assert len(world.messages("cache-completed")) == 1
-    assert world.count(EventType.COMMITTED, EventType.COMPLETED) == 3
+def test_duplicates_of_every_message_change_nothing(cache: FlowRunner) -> None:
+    with intercept(Copies(3)):
+        first = cache.deliver(sample(RESET)).run()
+    again = cache.deliver(sample(DUPLICATE), sample(DUPLICATE)).run()
+    assert entry(again) == entry(first)
+    assert (len(first.sent("cache-subscribers")), len(first.sent("cache-completed"))) == (1, 1)
+    assert {one.id for one in again.messages} <= {one.id for one in first.messages}, "copies: receivers drop them"
+    assert first.count(EventType.COMMITTED, EventType.COMPLETED) == 3
+    assert again.count(EventType.COMMITTED, EventType.COMPLETED) == 0
 
 
 @pytest.mark.parametrize("stages_done", [0, 1])
-def test_a_cache_that_is_reset_while_being_processed_shows_the_newer_content(world: World, stages_done: int) -> None:
-    world.deliver("triggered_cache/01-reset.json")
-    world.work(*["cache-to-build"][:stages_done] or ["cache-to-publish"])
-    world.deliver("triggered_cache/03-newer.json")
-    world.work()
-    assert (entry(world)["status"], entry(world)["revision"]) == ("READY", 2)
-    assert [told["revision"] for told in world.messages("cache-subscribers").values()] == [2]
-    assert world.count(EventType.TOOK_OVER) == 1
-    assert world.count(EventType.SUPERSEDED) == 1
+def test_a_cache_that_is_reset_while_being_processed_shows_the_newer_content(
+    cache: FlowRunner, stages_done: int
+) -> None:
+    cache.deliver(sample(RESET)).step()
+    for _ in range(stages_done):
+        cache.step()
+    result = cache.deliver(sample(NEWER)).run()
+    assert (entry(result)["status"], entry(result)["revision"]) == ("READY", 2)
+    assert revisions_told(result) == [2]
+    assert result.count(EventType.TOOK_OVER) == 1
+    assert result.count(EventType.SUPERSEDED) == 1
 
 
-def test_the_old_runs_late_write_is_fenced(world: World) -> None:
+def test_the_old_runs_late_write_is_fenced(cache: FlowRunner) -> None:
     """The old run is about to publish; just before its commit the cache is reset and rebuilt as a whole."""
-    world.deliver("triggered_cache/01-reset.json")
-    world.work("cache-to-build")
+    cache.deliver(sample(RESET))
+    for _ in ("collect-parts", "build-entry"):
+        cache.step()
+    rebuilt: list[FlowResult] = []
 
     def reset_and_rebuild() -> None:
-        world.deliver("triggered_cache/03-newer.json")
-        world.work()
+        rebuilt.append(cache.deliver(sample(NEWER)).run(within=timedelta(0)))
 
     with intercept(Meanwhile("TransactWriteItems", reset_and_rebuild)):
-        world.work("cache-to-publish")
-    assert world.count(EventType.FENCED) == 1
-    assert (entry(world)["status"], entry(world)["revision"]) == ("READY", 2)
-    assert [told["revision"] for told in world.messages("cache-subscribers").values()] == [2]
-    run = world.run("page/tea")
-    assert (run.request_id, run.status) == ("page-tea-reset-2", Status.COMPLETED)
-    assert run.state is not None
-    assert CacheState.model_validate_json(run.state).revision == 2
+        late = cache.step()
+    assert late.count(EventType.FENCED) == 1
+    assert (entry(late)["status"], entry(late)["revision"]) == ("READY", 2)
+    assert revisions_told(late) == revisions_told(rebuilt[0]) == [2]
+    run = late.run("page/tea")
+    assert (run.request_id, run.status) == ("page-tea-reset-2", "COMPLETED")
+    assert CacheState.model_validate(run.state).revision == 2
 
 
-def test_a_first_stage_that_was_overtaken_does_not_mark_the_entry(world: World) -> None:
+def test_a_first_stage_that_was_overtaken_does_not_mark_the_entry(cache: FlowRunner) -> None:
     def reset_and_rebuild() -> None:
-        world.deliver("triggered_cache/03-newer.json")
-        world.work()
+        cache.deliver(sample(NEWER)).run(within=timedelta(0))
 
     with intercept(Meanwhile("TransactWriteItems", reset_and_rebuild)):
-        assert world.deliver("triggered_cache/01-reset.json") == {"batchItemFailures": []}
-    assert world.count(EventType.FENCED) == 1
-    assert (entry(world)["status"], entry(world)["request_id"]) == ("READY", "page-tea-reset-2")
+        result = cache.deliver(sample(RESET)).step()
+    assert [one.acked for one in result.deliveries] == [True]
+    assert result.count(EventType.FENCED) == 1
+    assert (entry(result)["status"], entry(result)["request_id"]) == ("READY", "page-tea-reset-2")
 
 
-def test_an_older_reset_that_comes_late_is_dropped(world: World) -> None:
-    world.deliver("triggered_cache/03-newer.json")
-    world.work()
-    before = entry(world)
-    assert world.deliver("triggered_cache/04-older.json") == {"batchItemFailures": []}
-    world.work()
-    assert entry(world) == before
-    assert world.count(EventType.STALE) == 1
+def test_an_older_reset_that_comes_late_is_dropped(cache: FlowRunner) -> None:
+    before = entry(cache.deliver(sample(NEWER)).run())
+    result = cache.deliver(sample(OLDER)).run()
+    assert [one.acked for one in result.deliveries] == [True]
+    assert entry(result) == before
+    assert result.count(EventType.STALE) == 1
 
 
-def test_a_change_published_to_a_topic_and_a_direct_invocation_enter_too(world: World) -> None:
-    world.deliver("triggered_cache/05-sns-to-sqs.json")
-    assert world.deliver("triggered_cache/06-invocation.json")["verdict"] == "CLAIMED"
-    world.work()
-    assert (entry(world, "page/pots")["revision"], entry(world, "page/cups")["revision"]) == (7, 3)
+def test_a_change_published_to_a_topic_and_a_direct_invocation_enter_too(cache: FlowRunner) -> None:
+    published, invoked = sample("triggered_cache/05-sns-to-sqs.json"), sample("triggered_cache/06-invocation.json")
+    result = cache.deliver(published, invoked).run()
+    assert result.verdicts[:2] == ["CLAIMED", "CLAIMED"]
+    assert (entry(result, "page/pots")["revision"], entry(result, "page/cups")["revision"]) == (7, 3)
 
 
-def test_one_revision_is_one_request_though_its_sender_repeats_it_under_no_id(world: World) -> None:
-    world.deliver("triggered_cache/09-without-attributes.json")
-    world.work()
-    world.deliver("triggered_cache/10-sent-again.json")
-    world.work()
-    assert (world.count(EventType.CLAIMED), world.count(EventType.DONE), world.count(EventType.WEAK_ID)) == (3, 1, 0)
-    assert entry(world, "page/kettles")["request_id"] == '["page/kettles","2"]'
-
-
-def test_what_cannot_be_built_ends_in_the_dead_letters_and_the_subscribers_learn_of_it(world: World) -> None:
-    world.deliver("triggered_cache/07-nothing-to-show.json")
-    world.deliver("triggered_cache/08-bad-payload.json")
-    assert sorted(world.messages("triggered-cache-dead-letters")) == ["page-empty-reset-1", "page-tea-reset-3"]
-    (complete,) = world.messages("cache-completed").values()
-    assert (complete["object_id"], complete["status"]) == ("page/empty", "FAILED")
-    assert world.item("cache-entries", "page/empty") is None
+def test_what_cannot_be_built_ends_in_the_dead_letters_and_the_subscribers_learn_of_it(cache: FlowRunner) -> None:
+    empty, bad = sample("triggered_cache/07-nothing-to-show.json"), sample("triggered_cache/08-bad-payload.json")
+    result = cache.deliver(empty, bad).run()
+    assert sorted(str(one.id) for one in result.dead_letters) == ["page-empty-reset-1", "page-tea-reset-3"]
+    (complete,) = result.sent("cache-completed")
+    assert (complete.body["object_id"], complete.body["status"]) == ("page/empty", "FAILED")
+    assert result.item("cache-entries", cache_key="page/empty") is None

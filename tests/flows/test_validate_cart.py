@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
-from flowguard import Done, Reject
+from flowguard import Done, Reject, Settings
+from flowguard.aws.clients import Clients
+from flowguard.aws.services import aws_services
 from flowguard.events import EventType
-from flowguard.protocol.run import Status
 from flowguard.sim.calls import intercept
-from flowguard.sim.memory.aws import MemoryAWS
-from flowguard.testing import step_for
-from flowguard.worker.runtime import LEASE_WITHOUT_LAMBDA
+from flowguard.testing import FlowClock, FlowResult, FlowRunner, MemoryAWS, step_for
 from flowguard.writes import Put, Update
 from flows.validate_cart import handlers
-from flows.validate_cart.flow import QUEUES, TABLES, CheckCart, ConfirmCart, PriceCart, ValidateCart
+from flows.validate_cart.flow import CheckCart, ConfirmCart, PriceCart, ValidateCart
 from flows.validate_cart.models import (
     CartChecked,
     CartConfirmed,
@@ -26,26 +26,31 @@ from flows.validate_cart.models import (
     CartSubmitted,
     PricedLine,
 )
-from tests.flows.world import Death, Died, Meanwhile, World
+from tests.flows.mishaps import Copies, Death, Meanwhile
+from tests.flows.samples import sample
 
 DAY = "2026-01-02"
 REPLIES = "shop-replies"
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    functions = {
-        "carts": handlers.price_cart,
-        "carts-to-check": handlers.check_cart,
-        "carts-to-confirm": handlers.confirm_cart,
-    }
-    with MemoryAWS(region="eu-west-1") as aws:
-        yield World(aws, ValidateCart, functions, tables=TABLES, queues=(*QUEUES, REPLIES))
+def carts(flow_runner: FlowRunner) -> FlowRunner:
+    return flow_runner.serve(ValidateCart)
 
 
-def confirmed(world: World) -> Decimal | None:
-    totals = world.item("cart-totals", DAY)
+def confirmed(result: FlowResult) -> int | None:
+    totals = result.item("cart-totals", day=DAY)
     return None if totals is None else totals["confirmed"]
+
+
+def cart(result: FlowResult, cart_id: str = "cart-2001") -> Mapping[str, Any]:
+    found = result.item("carts", cart_id=cart_id)
+    assert found is not None
+    return found
+
+
+def totals_mailed(result: FlowResult) -> list[str]:
+    return [mail.body["total"] for mail in result.sent("emails")]
 
 
 # -- a stage is a plain method ----------------------------------------------------------------------------------------
@@ -110,136 +115,131 @@ def test_a_confirmed_cart_is_written_counted_and_mailed() -> None:
 # -- the whole flow ---------------------------------------------------------------------------------------------------
 
 
-def test_a_submitted_cart_is_confirmed_and_whoever_asked_is_told(world: World) -> None:
-    assert world.deliver("validate_cart/01-request.json") == {"batchItemFailures": []}
-    world.work()
-    assert world.item("carts", "cart-2001") == {
+def test_a_submitted_cart_is_confirmed_and_whoever_asked_is_told(carts: FlowRunner) -> None:
+    result = carts.deliver(sample("validate_cart/01-request.json")).run()
+    assert [one.acked for one in result.deliveries] == [True] * 3
+    assert cart(result) == {
         "cart_id": "cart-2001",
         "status": "CONFIRMED",
-        "lines": [
-            {"sku": "tea", "quantity": 2, "unit_price": Decimal("4.20")},
-            {"sku": "cup", "quantity": 6, "unit_price": Decimal("7.95")},
-        ],
-        "total": Decimal("56.10"),
+        "lines": [{"sku": "tea", "quantity": 2, "unit_price": 4.2}, {"sku": "cup", "quantity": 6, "unit_price": 7.95}],
+        "total": 56.1,
         "request_id": "cart-2001-request-1",
     }
-    assert world.item("cart-totals", DAY) == {"day": DAY, "confirmed": 1, "revenue": Decimal("56.10")}
-    assert list(world.messages("emails").values()) == [{"cart_id": "cart-2001", "total": "56.10"}]
-    (reply,) = world.messages(REPLIES).values()
-    assert (reply["status"], reply["result"]) == ("COMPLETED", {"cart_id": "cart-2001", "total": "56.10"})
-    assert world.run("cart-2001").stages == {}
+    assert result.item("cart-totals", day=DAY) == {"day": DAY, "confirmed": 1, "revenue": 56.1}
+    assert [mail.body for mail in result.sent("emails")] == [{"cart_id": "cart-2001", "total": "56.10"}]
+    (reply,) = result.sent(REPLIES)
+    assert (reply.body["status"], reply.body["result"]) == ("COMPLETED", {"cart_id": "cart-2001", "total": "56.10"})
+    assert result.run("cart-2001").status == "COMPLETED"
 
 
-def test_duplicates_of_every_message_change_nothing(world: World) -> None:
-    world.deliver("validate_cart/01-request.json")
-    world.deliver("validate_cart/02-duplicate.json")
-    world.work(copies=3)
-    world.deliver("validate_cart/02-duplicate.json")
-    world.work(copies=3)
-    assert confirmed(world) == 1
-    assert len(world.messages("emails")) == 1
-    assert len(world.messages(REPLIES)) == 1
-    assert world.count(EventType.COMMITTED, EventType.COMPLETED) == 3
+def test_duplicates_of_every_message_change_nothing(carts: FlowRunner) -> None:
+    request, duplicate = sample("validate_cart/01-request.json"), sample("validate_cart/02-duplicate.json")
+    with intercept(Copies(3)):
+        carts.deliver(request, duplicate, duplicate)
+        first = carts.run()
+    again = carts.deliver(duplicate, duplicate).run()
+    assert confirmed(again) == 1
+    assert (len(first.sent("emails")), len(first.sent(REPLIES))) == (1, 1)
+    known = {one.id for one in first.messages}
+    assert {one.id for one in again.messages} <= known, "copies, which their receivers drop"
+    assert first.count(EventType.COMMITTED, EventType.COMPLETED) == 3
+    assert again.count(EventType.COMMITTED, EventType.COMPLETED) == 0
 
 
 @pytest.mark.parametrize("committed", [False, True])
-def test_a_worker_that_dies_at_its_commit_is_made_good_by_the_next_delivery(world: World, committed: bool) -> None:
-    with intercept(Death("TransactWriteItems", made=committed)), pytest.raises(Died):
-        world.deliver("validate_cart/01-request.json")
-    assert (world.item("carts", "cart-2001") is not None) is committed
-    world.clock.advance(seconds=LEASE_WITHOUT_LAMBDA.total_seconds())
-    world.deliver("validate_cart/02-duplicate.json")
-    world.work()
-    assert confirmed(world) == 1
-    assert world.count(EventType.COMMITTED, EventType.COMPLETED) == (2 if committed else 3)  # the dead tell nothing
+def test_a_worker_that_dies_at_its_commit_is_made_good_by_the_next_delivery(carts: FlowRunner, committed: bool) -> None:
+    carts.deliver(sample("validate_cart/01-request.json"))
+    with intercept(Death("TransactWriteItems", made=committed)):
+        died = carts.step()
+    assert (died.item("carts", cart_id="cart-2001") is not None) is committed
+    assert [one.acked for one in died.deliveries] == [False]
+    result = carts.run()
+    assert result.deliveries[0].receive == 2, "when its lease is over"
+    assert confirmed(result) == 1
+    assert died.count(EventType.COMMITTED) == 0, "the dead tell nothing"
+    assert result.count(EventType.COMMITTED, EventType.COMPLETED) == (2 if committed else 3)
 
 
-def test_a_newer_request_takes_over_and_only_it_is_confirmed(world: World) -> None:
-    world.deliver("validate_cart/01-request.json")
-    world.deliver("validate_cart/03-newer.json")
-    world.work()
-    assert world.run("cart-2001").request_id == "cart-2001-request-2"
-    cart = world.item("carts", "cart-2001")
-    assert cart is not None
-    assert (cart["status"], cart["total"]) == ("CONFIRMED", Decimal("36.60"))
-    assert confirmed(world) == 1
-    assert [mail["total"] for mail in world.messages("emails").values()] == ["36.60"]
-    assert world.count(EventType.TOOK_OVER) == 1
-    assert world.count(EventType.SUPERSEDED) == 1
+def test_a_newer_request_takes_over_and_only_it_is_confirmed(carts: FlowRunner) -> None:
+    result = carts.deliver(sample("validate_cart/01-request.json"), sample("validate_cart/03-newer.json")).run()
+    assert result.run("cart-2001").request_id == "cart-2001-request-2"
+    assert (cart(result)["status"], cart(result)["total"]) == ("CONFIRMED", 36.6)
+    assert confirmed(result) == 1
+    assert totals_mailed(result) == ["36.60"]
+    assert result.count(EventType.TOOK_OVER) == 1
+    assert result.count(EventType.SUPERSEDED) == 1
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_an_older_request_that_comes_late_is_dropped(world: World, ended: bool) -> None:
-    world.deliver("validate_cart/03-newer.json")
-    if ended:
-        world.work()
-    assert world.deliver("validate_cart/04-older.json") == {"batchItemFailures": []}
-    world.work()
-    cart = world.item("carts", "cart-2001")
-    assert cart is not None
-    assert (cart["request_id"], cart["total"]) == ("cart-2001-request-2", Decimal("36.60"))
-    assert confirmed(world) == 1
-    assert world.count(EventType.STALE) == 1
+def test_an_older_request_that_comes_late_is_dropped(carts: FlowRunner, ended: bool) -> None:
+    carts.deliver(sample("validate_cart/03-newer.json"))
+    before = carts.run() if ended else carts.step()
+    result = carts.deliver(sample("validate_cart/04-older.json")).run()
+    assert [one.acked for one in result.deliveries] == [True] * len(result.deliveries)
+    assert (cart(result)["request_id"], cart(result)["total"]) == ("cart-2001-request-2", 36.6)
+    assert confirmed(result) == 1
+    assert before.count(EventType.STALE) + result.count(EventType.STALE) == 1
 
 
-def test_a_stale_workers_business_writes_are_refused_together_with_its_state(world: World) -> None:
+def test_a_stale_workers_business_writes_are_refused_together_with_its_state(carts: FlowRunner) -> None:
     """The old run has claimed its last stage; just before its commit the newer request is claimed and priced."""
-    world.deliver("validate_cart/01-request.json")
-    world.work("carts-to-check")
-    with intercept(Meanwhile("TransactWriteItems", lambda: world.deliver("validate_cart/03-newer.json"))):
-        world.work("carts-to-confirm")
-    assert world.count(EventType.FENCED) == 1
-    cart = world.item("carts", "cart-2001")
-    assert cart is not None
-    assert (cart["status"], cart["request_id"]) == ("PRICED", "cart-2001-request-2")
-    assert confirmed(world) is None
-    assert world.messages("emails") == world.messages(REPLIES) == {}
-    run = world.run("cart-2001")
-    assert run.status is Status.RUNNING
-    assert run.state is not None
-    assert CartState.model_validate_json(run.state).total == Decimal("36.60")
+    carts.deliver(sample("validate_cart/01-request.json"))
+    for _ in ("price-cart", "check-cart"):
+        carts.step()
 
-    world.work()
-    assert confirmed(world) == 1
-    assert [mail["total"] for mail in world.messages("emails").values()] == ["36.60"]
+    def a_newer_request_is_priced() -> None:
+        carts.deliver(sample("validate_cart/03-newer.json")).step()
 
+    with intercept(Meanwhile("TransactWriteItems", a_newer_request_is_priced)):
+        stale = carts.step()
+    assert stale.count(EventType.FENCED) == 1
+    assert (cart(stale)["status"], cart(stale)["request_id"]) == ("PRICED", "cart-2001-request-2")
+    assert confirmed(stale) is None
+    assert stale.sent("emails") == stale.sent(REPLIES) == []
+    run = stale.run("cart-2001")
+    assert run.status == "RUNNING"
+    assert CartState.model_validate(run.state).total == Decimal("36.60")
 
-def test_a_cart_published_to_the_topic_runs_under_the_notifications_id(world: World) -> None:
-    world.deliver("validate_cart/05-sns-to-sqs.json")
-    world.work()
-    cart = world.item("carts", "cart-2002")
-    assert cart is not None
-    assert (cart["status"], cart["total"]) == ("CONFIRMED", Decimal("36.40"))
-    assert world.count(EventType.WEAK_ID) == 0
+    result = carts.run()
+    assert confirmed(result) == 1
+    assert totals_mailed(result) == ["36.60"]
 
 
-def test_a_direct_invocation_is_answered_at_once(world: World) -> None:
-    answer = world.deliver("validate_cart/06-invocation.json")
-    assert answer["verdict"] == "CLAIMED"
-    world.work()
-    assert confirmed(world) == 1
+def test_a_cart_published_to_the_topic_runs_under_the_notifications_id(carts: FlowRunner) -> None:
+    result = carts.deliver(sample("validate_cart/05-sns-to-sqs.json")).run()
+    assert (cart(result, "cart-2002")["status"], cart(result, "cart-2002")["total"]) == ("CONFIRMED", 36.4)
+    assert result.count(EventType.WEAK_ID) == 0
 
 
-def test_an_empty_cart_ends_in_the_dead_letters_and_whoever_asked_is_told(world: World) -> None:
-    assert world.deliver("validate_cart/07-empty-cart.json") == {"batchItemFailures": []}
-    world.work()
-    assert list(world.messages("validate-cart-dead-letters")) == ["cart-2004-request-1"]
-    run = world.run("cart-2004")
-    assert (run.status, run.error) == (Status.FAILED, "Reject: the cart is empty")
-    assert world.item("carts", "cart-2004") is None
-    (reply,) = world.messages(REPLIES).values()
-    assert (reply["status"], reply["error"]) == ("FAILED", "Reject: the cart is empty")
+def test_a_direct_invocation_is_answered_at_once(carts: FlowRunner) -> None:
+    result = carts.deliver(sample("validate_cart/06-invocation.json")).run()
+    assert result.verdicts[0] == "CLAIMED"
+    assert confirmed(result) == 1
 
 
-def test_a_payload_that_does_not_validate_starts_no_run(world: World) -> None:
-    assert world.deliver("validate_cart/08-bad-payload.json") == {"batchItemFailures": []}
-    assert list(world.messages("validate-cart-dead-letters")) == ["cart-2005-request-1"]
-    assert world.count(EventType.CLAIMED) == 0
+def test_an_empty_cart_ends_in_the_dead_letters_and_whoever_asked_is_told(carts: FlowRunner) -> None:
+    result = carts.deliver(sample("validate_cart/07-empty-cart.json")).run()
+    assert [one.acked for one in result.deliveries] == [True]
+    assert [one.id for one in result.dead_letters] == ["cart-2004-request-1"]
+    run = result.run("cart-2004")
+    assert (run.status, run.error) == ("FAILED", "Reject: the cart is empty")
+    assert result.item("carts", cart_id="cart-2004") is None
+    (reply,) = result.sent(REPLIES)
+    assert (reply.body["status"], reply.body["error"]) == ("FAILED", "Reject: the cart is empty")
 
 
-def test_one_bad_record_does_not_harm_the_others_of_its_batch(world: World) -> None:
-    assert world.deliver("envelopes/mixed-batch.json") == {"batchItemFailures": []}
-    world.work()
-    cart = world.item("carts", "cart-1001")
-    assert cart is not None
-    assert cart["status"] == "CONFIRMED"
+def test_a_payload_that_does_not_validate_starts_no_run(carts: FlowRunner) -> None:
+    result = carts.deliver(sample("validate_cart/08-bad-payload.json")).run()
+    assert [one.acked for one in result.deliveries] == [True]
+    assert [one.id for one in result.dead_letters] == ["cart-2005-request-1"]
+    assert result.count(EventType.CLAIMED) == 0
+
+
+def test_one_bad_record_does_not_harm_the_others_of_its_batch(
+    carts: FlowRunner, flow_engine: MemoryAWS, flow_clock: FlowClock
+) -> None:
+    """The function itself gets the batch: the runner hands over a record at a time."""
+    services = aws_services(Settings(), Clients(), clock=flow_clock)
+    batch = sample("envelopes/mixed-batch.json")
+    assert handlers.price_cart.using(services)(batch) == {"batchItemFailures": []}
+    assert cart(carts.run(), "cart-1001")["status"] == "CONFIRMED"

@@ -131,6 +131,23 @@ def test_a_flow_runs_from_its_request_to_its_end(flow_runner: FlowRunner) -> Non
     assert [one.to for one in result.messages] == ["parcels", "mails", "bills", "replies"], "not what the test sends"
 
 
+def test_a_step_delivers_one_message_and_what_comes_meanwhile_is_delivered_before_the_next_stage(
+    flow_runner: FlowRunner,
+) -> None:
+    flow_runner.send(Shop, ORDER, requested_at=1)
+    first = flow_runner.step()
+    assert (first.verdicts, first.run("o1").stage, [one.to for one in first.messages]) == (
+        ["CLAIMED"],
+        "take",
+        ["parcels"],
+    )
+    flow_runner.deliver(sqs_event("orders", Order(order_id="o1", amount=4)))
+    assert flow_runner.step().verdicts == ["CLAIMED"], "the newer request takes over"
+    assert flow_runner.run().verdicts == ["SUPERSEDED", "CLAIMED"]
+    assert (flow_runner.step().deliveries, flow_runner.step().messages) == ((), ())
+    assert flow_runner.timeline().count("CLAIMED") == 3
+
+
 def test_the_same_event_twice_is_one_message_delivered_twice(flow_runner: FlowRunner) -> None:
     event = sqs_event("orders", ORDER)
     result = flow_runner.serve(Shop).deliver(event, event).run()

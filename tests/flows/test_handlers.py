@@ -1,0 +1,84 @@
+"""What the Lambda functions of the shipped flows point at: each is the function of its stage."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from flowguard import Flow, LambdaHandler, Settings
+from flowguard.aws.clients import Clients
+from flowguard.aws.services import aws_services
+from flowguard.testing import FlowClock, FlowRunner, MemoryAWS
+from flows.take_payment import handlers as take_payment
+from flows.take_payment.flow import TakePayment
+from flows.triggered_cache import handlers as triggered_cache
+from flows.triggered_cache.flow import TriggeredCache
+from flows.validate_cart import handlers as validate_cart
+from flows.validate_cart.flow import ValidateCart
+from tests.flows.samples import sample
+
+
+@pytest.mark.parametrize(
+    ("flow", "event", "first", "others"),
+    [
+        (
+            ValidateCart,
+            "validate_cart/01-request.json",
+            validate_cart.price_cart,
+            {"carts-to-check": validate_cart.check_cart, "carts-to-confirm": validate_cart.confirm_cart},
+        ),
+        (
+            TriggeredCache,
+            "triggered_cache/01-reset.json",
+            triggered_cache.collect_parts,
+            {"cache-to-build": triggered_cache.build_entry, "cache-to-publish": triggered_cache.publish_entry},
+        ),
+        (
+            TakePayment,
+            "failures/01-flaky-gateway.json",
+            take_payment.charge_card,
+            {"payments-to-book": take_payment.book_payment},
+        ),
+    ],
+    ids=lambda one: one.__name__ if isinstance(one, type) else None,
+)
+def test_the_functions_carry_a_request_to_its_end(
+    flow: type[Flow],
+    event: str,
+    first: LambdaHandler,
+    others: dict[str, LambdaHandler],
+    flow_runner: FlowRunner,
+    flow_engine: MemoryAWS,
+    flow_clock: FlowClock,
+) -> None:
+    flow_runner.serve(flow)  # its tables and queues
+    services = aws_services(Settings(), Clients(), clock=flow_clock)
+    request = json.loads(json.dumps(sample(event)).replace('[\\"down\\",\\"timeout\\",\\"ok\\"]', '[\\"ok\\"]'))
+    assert first.using(services)(request) == {"batchItemFailures": []}
+    for queue, function in others.items():
+        assert function.using(services)(received(flow_engine, queue)) == {"batchItemFailures": []}
+    [run] = flow_runner.run().runs()
+    assert run.status == "COMPLETED"
+
+
+def test_the_function_of_the_dead_letter_queue_ends_the_run(flow_runner: FlowRunner, flow_clock: FlowClock) -> None:
+    flow_runner.serve(TakePayment)
+    services = aws_services(Settings(), Clients(), clock=flow_clock)
+    given_up = sample("failures/01-flaky-gateway.json")
+    assert take_payment.dead_letters.using(services)(given_up) == {"batchItemFailures": []}
+    [run] = flow_runner.run().runs()
+    assert (run.status, "SQS gave the message up" in str(run.error)) == ("FAILED", True)
+
+
+def received(engine: MemoryAWS, queue: str) -> Any:
+    """What is in a queue, as its function gets it."""
+    sqs = engine.client("sqs")
+    url = sqs.get_queue_url(QueueName=queue)["QueueUrl"]
+    found: Any = sqs.receive_message(QueueUrl=url, MessageAttributeNames=["All"], MessageSystemAttributeNames=["All"])[
+        "Messages"
+    ]
+    for message in found:
+        sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    return {"Messages": found}
