@@ -79,9 +79,3 @@ def test_the_harmless_are_mutants_and_say_why(mutants: Mutants) -> None:
     assert len(set(names)) == len(names)
     assert [name for name in HARMLESS if name not in set(names)] == []
     assert all(len(reason) > 20 for reason in HARMLESS.values())
-
-
-def test_what_is_owed_is_a_mutant_and_in_no_other_table() -> None:
-    names = {one.name for one in Mutants().all}
-    assert sorted(OWED - names) == []
-    assert sorted(OWED & set(HARMLESS)) == []
