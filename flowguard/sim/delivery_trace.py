@@ -13,7 +13,7 @@ from flowguard.events import Event, EventType
 from flowguard.protocol.verdicts import Verdict
 from flowguard.sim.calls import ApiCall, Proceed, Response
 from flowguard.sim.prepared import low_level
-from flowguard.sim.provision import queue_name
+from flowguard.sim.sends import Entry, SendOperation, sending
 from flowguard.wire.message import REQUEST_ID, Message
 
 VERDICTS = {EventType(verdict.value.lower()): verdict.value for verdict in Verdict} | {
@@ -30,8 +30,6 @@ OUTCOMES = {
     EventType.FAILED: "failed",
     EventType.BROKEN: "broken",
 }
-_BATCHES = {"SendMessageBatch": "Entries", "PublishBatch": "PublishBatchRequestEntries", "PutEvents": "Entries"}
-_SINGLE = {"SendMessage", "Publish", "Invoke"}
 _WRITES = {"PutItem": "put", "UpdateItem": "update", "DeleteItem": "delete"}
 
 
@@ -140,31 +138,26 @@ def _key(action: Mapping[str, Any], declared: str | None) -> str:
 
 
 def sent(call: ApiCall, answer: Response) -> list[Sent]:
-    """Return the messages that the service accepted."""
-    if call.operation in _BATCHES:
-        entries = call.params[_BATCHES[call.operation]]
-    else:
-        entries = [call.params] if call.operation in _SINGLE else []
-    refused = {one["Id"] for one in answer.get("Failed", ())}
+    """Return the messages that the service accepted. That of a schedule is none of them: it is sent when it is due."""
+    sends = sending(call.service, call.operation)
+    if sends is None or sends.to is not None:
+        return []
     return [
-        Sent(_to(call, entry), entry.get("DelaySeconds", 0), _id(entry))
-        for entry in entries
-        if entry.get("Id") not in refused
+        Sent(_shown(sends, call, entry), entry.get("DelaySeconds", 0), _id(entry))
+        for entry in sends.accepted(call.params, answer)
     ]
 
 
-def _to(call: ApiCall, entry: Mapping[str, Any]) -> str:
+def _shown(sends: SendOperation, call: ApiCall, entry: Entry) -> str:
     match call.service:
         case "sqs":
-            return queue_name(call.params)
-        case "sns":
-            return f"sns:{call.params.get('TopicArn', '').rpartition(':')[2]}"
+            return sends.receiver(call.params, entry)
         case "events":
             return f"events:{entry['DetailType']}"
         case _:
-            return f"{call.service}:{call.params['FunctionName']}"
+            return sends.place(call.params, entry)
 
 
-def _id(entry: Mapping[str, Any]) -> str | None:
+def _id(entry: Entry) -> str | None:
     found: str | None = entry.get("MessageAttributes", {}).get(REQUEST_ID, {}).get("StringValue")
     return found

@@ -13,11 +13,10 @@ from flowguard.sim.account import ACCOUNT_ID
 from flowguard.sim.calls import ApiCall, Proceed, Response
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.provision import AutoProvisioner
+from flowguard.sim.sends import sending
 from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.waiting_records import Queues
 from flowguard.wire.envelope import BadRecord, normalize
-
-_SENDING = frozenset({"SendMessage", "SendMessageBatch", "Publish", "PublishBatch"})
 
 
 class Mail:
@@ -41,9 +40,8 @@ class Mail:
             if held is not None:
                 held.visible_at = now + call.params["VisibilityTimeout"] * 1000
                 return {}
-        if call.operation in _SENDING:
-            entries = call.params.get("Entries") or [call.params]
-            self.moments.update(now + entry.get("DelaySeconds", 0) * 1000 for entry in entries)
+        if (sends := sending(call.service, call.operation)) is not None and sends.fills_queues:
+            self.moments.update(now + one.get("DelaySeconds", 0) * 1000 for one in sends.entries(call.params))
         return proceed()
 
     def collect(self, queues: Iterable[str]) -> None:

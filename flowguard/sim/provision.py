@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 
 from flowguard.sim.calls import ApiCall, Proceed, Response
 from flowguard.sim.keyed import create_table
+from flowguard.sim.limits.queues import queue_name
 from flowguard.sim.limits.schedules import DEFAULT_GROUP, group_name
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.prepared import low_level
@@ -96,11 +97,6 @@ class AutoProvisioner:
                 events.describe_event_bus(Name=name)
             except ClientError:
                 events.create_event_bus(Name=name)
-
-
-def queue_name(params: Mapping[str, Any]) -> str:
-    """Return the name of the queue that an SQS call uses."""
-    return str(params.get("QueueName") or params["QueueUrl"].rpartition("/")[2])
 
 
 def tables_of(params: Mapping[str, Any]) -> list[tuple[str, Keys | None]]:

@@ -1,224 +1,200 @@
-"""Messages as services take them and as a function's queue delivers them.
+"""The operations that send messages.
 
-The services are SQS, SNS, EventBridge and Lambda.
+``SENDS`` says of each what it sends, where, and which of it a service accepted. A new one is an entry there, and all
+that read messages know it: traces, queues, the explorer's faults and refusals.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
-from typing import Any, Final, assert_never
+from typing import Any, Final, TypeAlias, cast
 from zoneinfo import ZoneInfo
 
-from flowguard.aws.sender import bus_entry, invocation, queue_entry, topic_entry
-from flowguard.destinations import Bus, Destination, Function, Queue, Topic
-from flowguard.protocol.outbox import Send
-from flowguard.sim.provision import queue_name
+from flowguard.sim.calls import ApiCall, Proceed, Response
+from flowguard.sim.limits.queues import queue_name
+from flowguard.sim.limits.topics import topic_name
 from flowguard.wire.attributes import Attribute, read_attributes
-from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
-from flowguard.worker.unsent import Unsent, bound_for
 
-BATCHES: Final = {"SendMessageBatch": "Entries", "PublishBatch": "PublishBatchRequestEntries", "PutEvents": "Entries"}
-_SINGLE: Final = frozenset({"SendMessage", "Publish", "Invoke", "CreateSchedule"})
-SENDING: Final = frozenset(BATCHES) | _SINGLE
+Params: TypeAlias = Mapping[str, Any]
+Entry: TypeAlias = Mapping[str, Any]
+"""What a call sends for one message: an entry of a batch, or else the call's own parameters."""
+
+
+def _nothing(entry: Entry) -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Posted:
-    """A message that a service took, ``at`` ms since 1970.
+class SendOperation:
+    """An operation that sends messages.
 
-    ``to`` is ``sqs:carts``, ``sns:news``, ``events:default`` or ``lambda:price``. ``due`` is when a schedule sends it.
+    ``receiver`` names what takes a message and may refuse it, ``to`` where the message goes if that is elsewhere.
+    ``batch`` is the parameter with the entries; None where the call is an entry itself. ``by_position``: the answer has
+    a line for each entry, and not the ids of those that failed. ``fills_queues``: queues get the message at once.
     """
 
-    to: str
-    body: str
-    call: int
-    at: int = 0
-    from_user: bool = False
-    attributes: Mapping[str, Attribute] = field(default_factory=dict)
-    delay: int = 0
-    due: int | None = None
-    group: str | None = None
-    copy_of: str | None = None
-    """The FIFO deduplication id."""
+    service: str
+    receiver: Callable[[Params, Entry], str]
+    body: Callable[[Entry], str]
+    attributes: Callable[[Entry], Mapping[str, Attribute]]
+    to: Callable[[Entry], str] | None = None
+    group: Callable[[Entry], str | None] = lambda entry: entry.get("MessageGroupId")
+    due: Callable[[Entry], int | None] = _nothing
+    batch: str | None = None
+    by_position: bool = False
+    fills_queues: bool = False
 
     @property
-    def name(self) -> str:
-        return self.to.partition(":")[2]
+    def failures(self) -> str:
+        """Return the field of the answer that says whether entries failed."""
+        return "FailedEntryCount" if self.by_position else "Failed"
 
-    @property
-    def id(self) -> str | None:
-        """Return the id by which a receiver drops copies."""
-        found = self.attributes.get(REQUEST_ID)
-        return found.value if found is not None else None
+    def place(self, params: Params, entry: Entry) -> str:
+        """Return where a message goes, with its service: ``sqs:carts``."""
+        return self.to(entry) if self.to is not None else f"{self.service}:{self.receiver(params, entry)}"
 
-    @property
-    def place(self) -> Place:
-        """Return where the message is in its run. Hop 1 and retry 0 for a message of no run."""
-        found = self.attributes.get(PLACE)
-        return _place(found.value) if found is not None else Place()
+    def entries(self, params: Params) -> Sequence[Entry]:
+        """Return an entry for each message of the call."""
+        entries: Sequence[Entry] = params[self.batch] if self.batch is not None else [params]
+        return entries
 
-    @property
-    def run(self) -> str:
-        """Return the key of the run item that a stage's message is about. It ends in ``#`` where it names no object."""
-        stage = self.attributes.get(FLOW_STAGE)
-        flow = stage.value.partition("/")[0] if stage is not None else ""
-        return f"run#{flow}#{self.place.object_id or ''}"
+    def accepted(self, params: Params, answer: Mapping[str, Any]) -> list[Entry]:
+        """Return the entries that the service accepted.
 
-    @property
-    def is_letter(self) -> bool:
-        """Answer whether this is a dead letter of a stage. Such a letter says the redrive that it will be.
-
-        A message of that redrive which is to be tried again says a retry, too.
+        A recurring schedule, which only user code makes, is none of them: no message's way depends on it.
         """
-        return self.place.redrive > 0 and self.place.retry == 0 and not self.is_unsent
+        entries = self.entries(params) if str(params.get("ScheduleExpression", "at(")).startswith("at(") else []
+        if self.by_position:
+            return [one for one, said in zip(entries, answer["Entries"], strict=True) if "ErrorCode" not in said]
+        failed = {one["Id"] for one in answer.get("Failed", ()) if "Id" in one}
+        return [one for one in entries if one.get("Id") not in failed]
 
-    @property
-    def is_unsent(self) -> bool:
-        """Answer whether this is a dead letter for no stage: that of a message that was refused for good."""
-        return self.place.is_unsent
+    def receivers(self, params: Params) -> list[str]:
+        """Return what the call needs to be accepted, each name once."""
+        return list(dict.fromkeys(self.receiver(params, one) for one in self.entries(params)))
 
-    @property
-    def unsent(self) -> Unsent | None:
-        """Return what the letter of an unsent message says of it."""
-        found = self.attributes.get(PLACE)
-        return _unsent(found) if found is not None else None
+    def in_part(self, call: ApiCall, proceed: Proceed, left_out: Collection[int]) -> Response:
+        """Make a batch's call without some entries, which are counted from 1. Empty where none is left.
 
-    @property
-    def says_to(self) -> bool:
-        """Answer whether this is a dead letter of a next hop's message that was refused for good.
-
-        Such a letter says where the message was to go.
+        Afterwards its parameters, which a recorder may keep, have all of them again.
         """
-        found = self.attributes.get(PLACE)
-        return found is not None and _bound_for(found) is not None
+        params, name = cast("dict[str, Any]", call.params), str(self.batch)
+        every = params[name]
+        params[name] = [one for number, one in enumerate(every, 1) if number not in left_out]
+        try:
+            return proceed() if params[name] else {}
+        finally:
+            params[name] = every
 
 
-@lru_cache(maxsize=1024)
-def _unsent(said: Attribute) -> Unsent | None:
-    try:
-        return Unsent.of({PLACE: said})
-    except ValueError:
-        return None
+# -- where a message goes, and what it says ----------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1024)
-def _bound_for(said: Attribute) -> Destination | None:
-    try:
-        return bound_for({PLACE: said})
-    except ValueError:
-        return None
+def _target(entry: Entry) -> str:
+    _, _, service, *_, name = str(entry["Target"]["Arn"]).split(":")
+    return f"{service}:{name}"
 
 
-@lru_cache(maxsize=1024)
-def _place(text: str) -> Place:
-    try:
-        return Place.parse(text)
-    except ValueError:
-        return Place()
+def _input(entry: Entry) -> str:
+    return str(entry["Target"].get("Input", ""))
 
 
-def as_posted(send: Send, call: int) -> Posted:
-    """Return a send as its service takes it: made and read as the sender's call is."""
-    match to := send.to:
-        case Queue():
-            entries: Any = [queue_entry(0, send, fifo=to.fifo)]
-            found = posted("sqs", "SendMessageBatch", {"QueueUrl": to.short_name, "Entries": entries}, {}, call=call)
-        case Topic():
-            entries = [topic_entry(0, send, fifo=to.fifo)]
-            params = {"TopicArn": to.arn, "PublishBatchRequestEntries": entries}
-            found = posted("sns", "PublishBatch", params, {}, call=call)
-        case Bus():
-            found = posted("events", "PutEvents", {"Entries": [bus_entry(to, send)]}, {"Entries": [{}]}, call=call)
-        case Function():
-            found = posted("lambda", "Invoke", invocation(to, send), {}, call=call)
-        case _:
-            assert_never(to)
-    return found[0]
+def _payload(entry: Entry) -> str:
+    payload = entry.get("Payload", b"")
+    return payload.decode() if isinstance(payload, bytes) else str(payload)
 
 
-def posted(
-    service: str, operation: str, params: Mapping[str, Any], answer: Mapping[str, Any], **of_call: Any
-) -> list[Posted]:
-    """Return the messages of a call that were taken."""
-    if operation not in SENDING or _comes_round(params):
-        return []
-    entries: Any = params[BATCHES[operation]] if operation in BATCHES else [params]
-    refused = {one["Id"] for one in answer.get("Failed", ()) if "Id" in one}
-    if operation == "PutEvents":
-        entries = [entry for entry, said in zip(entries, answer["Entries"], strict=True) if "ErrorCode" not in said]
-    return [_one(service, params, entry, of_call) for entry in entries if entry.get("Id") not in refused]
-
-
-def _one(service: str, params: Mapping[str, Any], entry: Mapping[str, Any], of_call: Mapping[str, Any]) -> Posted:
-    if service == "scheduler":
-        return _scheduled(entry, of_call)
-    said = dict(entry.get("MessageAttributes", {}))
-    match service:
-        case "sqs":
-            to, body = queue_name(params), entry["MessageBody"]
-        case "sns":
-            to, body = str(params.get("TopicArn", "")).rpartition(":")[2], entry["Message"]
-        case "events":
-            to, body = str(entry.get("EventBusName", "default")), entry["Detail"]
-            said = _inside(body)
-        case _:
-            payload = entry.get("Payload", b"")
-            to, body = str(params["FunctionName"]), payload.decode() if isinstance(payload, bytes) else str(payload)
-            said = _inside(body)
-    return Posted(
-        to=f"{service}:{to}",
-        body=body,
-        attributes=read_attributes(said, Attribute.of_receive_message, "sent", "MessageAttributes"),
-        delay=entry.get("DelaySeconds", 0),
-        group=entry.get("MessageGroupId"),
-        copy_of=entry.get("MessageDeduplicationId"),
-        **of_call,
-    )
-
-
-def _comes_round(params: Mapping[str, Any]) -> bool:
-    """Answer whether a schedule is a recurring one of user code. No message's way depends on it."""
-    return not str(params.get("ScheduleExpression", "at(")).startswith("at(")
-
-
-def _scheduled(entry: Mapping[str, Any], of_call: Mapping[str, Any]) -> Posted:
-    """Read a one-time schedule. Its message has a body alone, which says everything where flowguard made it."""
-    target = entry["Target"]
-    body = str(target.get("Input", ""))
+def _moment(entry: Entry) -> int:
     zone = ZoneInfo(entry.get("ScheduleExpressionTimezone", "UTC"))
     moment = datetime.fromisoformat(entry["ScheduleExpression"][3:-1]).replace(tzinfo=zone)
-    _, _, service, *_, name = str(target["Arn"]).split(":")
-    return Posted(
-        to=f"{service}:{name}",
-        body=body,
-        due=int(moment.timestamp()) * 1000,
-        group=target.get("SqsParameters", {}).get("MessageGroupId"),
-        attributes=read_attributes(_noted(body), Attribute.of_notification, "scheduled", "MessageAttributes"),
-        **of_call,
-    )
+    return int(moment.timestamp()) * 1000
 
 
-def _noted(body: str) -> dict[str, Any]:
-    """Return the attributes of a notification. Empty where the body is something else."""
+def _own(entry: Entry) -> Mapping[str, Attribute]:
+    return _read(dict(entry.get("MessageAttributes", {})))
+
+
+def _read(attributes: dict[str, Any]) -> Mapping[str, Attribute]:
+    return read_attributes(attributes, Attribute.of_receive_message, "sent", "MessageAttributes")
+
+
+def _notified(entry: Entry) -> Mapping[str, Attribute]:
+    """Return the attributes of a notification. A schedule's message has a body alone, and flowguard makes it one."""
     try:
-        found = json.loads(body)
+        found = json.loads(_input(entry))
     except ValueError:
-        return {}
-    return dict(found.get("MessageAttributes") or {}) if isinstance(found, dict) else {}
+        found = None
+    attributes = dict(found.get("MessageAttributes") or {}) if isinstance(found, dict) else {}
+    return read_attributes(attributes, Attribute.of_notification, "scheduled", "MessageAttributes")
 
 
-def _inside(body: str) -> dict[str, Any]:
+def _inside(body: str) -> Mapping[str, Attribute]:
     """Return the attributes that flowguard puts into the body where the service has none."""
     try:
         found = json.loads(body)
         records = found.get("Records")
-        if records:
-            said = records[0]["messageAttributes"]
-            return {name: {"DataType": "String", "StringValue": one["stringValue"]} for name, one in said.items()}
-        return {name: {"DataType": "String", "StringValue": str(one)} for name, one in found["flowguard"].items()}
+        said = (
+            {name: one["stringValue"] for name, one in records[0]["messageAttributes"].items()}
+            if records
+            else {name: str(one) for name, one in found["flowguard"].items()}
+        )
     except (ValueError, LookupError, AttributeError, TypeError):
         return {}
+    return _read({name: {"DataType": "String", "StringValue": one} for name, one in said.items()})
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+_SEND: Final = SendOperation(
+    service="sqs",
+    receiver=lambda params, _: queue_name(params),
+    body=lambda entry: entry["MessageBody"],
+    attributes=_own,
+    fills_queues=True,
+)
+_PUBLISH: Final = SendOperation(
+    service="sns",
+    receiver=lambda params, _: topic_name(params),
+    body=lambda entry: entry["Message"],
+    attributes=_own,
+    fills_queues=True,
+)
+
+SENDS: Final[Mapping[str, SendOperation]] = {
+    "SendMessage": _SEND,
+    "SendMessageBatch": replace(_SEND, batch="Entries"),
+    "Publish": _PUBLISH,
+    "PublishBatch": replace(_PUBLISH, batch="PublishBatchRequestEntries"),
+    "PutEvents": SendOperation(
+        service="events",
+        receiver=lambda _, entry: str(entry.get("EventBusName", "default")),
+        body=lambda entry: entry["Detail"],
+        attributes=lambda entry: _inside(entry["Detail"]),
+        batch="Entries",
+        by_position=True,
+    ),
+    "Invoke": SendOperation(
+        service="lambda",
+        receiver=lambda params, _: str(params["FunctionName"]),
+        body=_payload,
+        attributes=lambda entry: _inside(_payload(entry)),
+    ),
+    "CreateSchedule": SendOperation(
+        service="scheduler",
+        receiver=lambda *_: "scheduler",
+        body=_input,
+        attributes=_notified,
+        to=_target,
+        group=lambda entry: entry["Target"].get("SqsParameters", {}).get("MessageGroupId"),
+        due=_moment,
+    ),
+}
+
+
+def sending(service: str, operation: str) -> SendOperation | None:
+    """Return what is known of the operation. None where it sends nothing."""
+    found = SENDS.get(operation)
+    return found if found is not None and found.service == service else None

@@ -22,8 +22,8 @@ from flowguard.payloads import Payload
 from flowguard.sim.delivered import Delivered
 from flowguard.sim.final_state import plain
 from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.posted import Posted
 from flowguard.sim.recording import RecordedRecord, read_recording
-from flowguard.sim.sends import Posted
 from flowguard.sim.virtual import VirtualTime
 from flowguard.testing.arguments import (
     check_event,

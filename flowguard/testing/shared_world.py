@@ -20,8 +20,8 @@ from flowguard.sim.functions import Functions, topics
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.moto_queues import Mail
 from flowguard.sim.points import with_points
+from flowguard.sim.posted import Posted, posted
 from flowguard.sim.provision import AutoProvisioner
-from flowguard.sim.sends import Posted, posted
 from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.world import World, declared_tables
 from flowguard.testing.raised import told
@@ -106,7 +106,7 @@ class SharedWorld(World):
 
     def _post(self, call: ApiCall, proceed: Proceed, /) -> Response:
         answer = proceed()
-        self.posted += posted(call.service, call.operation, call.params, answer, call=call.number)
+        self.posted += posted(call, answer, call=call.number)
         return answer
 
 

@@ -47,6 +47,11 @@ def no_queue() -> Fault:
     return Fault(f"{PREFIX}NonExistentQueue", "The specified queue does not exist.", shape="QueueDoesNotExist")
 
 
+def queue_name(params: Mapping[str, Any]) -> str:
+    """Return the name of the queue that a call uses."""
+    return str(params.get("QueueName") or params["QueueUrl"].rpartition("/")[2])
+
+
 def message_size(entry: Entry) -> int:
     """Return the bytes of the body and of the attributes' names, types and values."""
     return byte_size(entry["MessageBody"]) + attributes_size(entry.get("MessageAttributes", {}))

@@ -12,9 +12,9 @@ from flowguard.sim.limits.fault import Fault
 from flowguard.sim.limits.functions import function_name, no_function
 from flowguard.sim.limits.items import no_table
 from flowguard.sim.limits.objects import no_bucket, no_object
-from flowguard.sim.limits.queues import no_queue
+from flowguard.sim.limits.queues import no_queue, queue_name
 from flowguard.sim.limits.schedules import group_name, no_group
-from flowguard.sim.limits.topics import no_topic
+from flowguard.sim.limits.topics import no_topic, topic_name
 
 Params: TypeAlias = Mapping[str, Any]
 
@@ -101,11 +101,11 @@ def _checked(places: Iterable[str]) -> frozenset[str]:
 
 
 def _queue(params: Params) -> list[str]:
-    return [str(params.get("QueueName") or params["QueueUrl"].rpartition("/")[2])]
+    return [queue_name(params)]
 
 
 def _topic(params: Params) -> list[str]:
-    return [str(params.get("TopicArn") or params.get("TargetArn", "")).rpartition(":")[2]]
+    return [topic_name(params)]
 
 
 def _table(params: Params) -> list[str]:

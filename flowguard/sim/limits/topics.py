@@ -22,6 +22,11 @@ def no_topic() -> Fault:
     return Fault("NotFound", "Topic does not exist", status=404)
 
 
+def topic_name(params: Mapping[str, Any]) -> str:
+    """Return the name of the topic that a call uses."""
+    return str(params.get("TopicArn") or params.get("TargetArn", "")).rpartition(":")[2]
+
+
 def message_size(entry: Entry) -> int:
     """Return the bytes of the message and of the attributes' names, types and values.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from flowguard.sim.calls import ApiCall, Proceed, Response
 from flowguard.sim.limits import buses, queues
 from flowguard.sim.limits.fault import Fault
 from flowguard.sim.limits.refusing import Refusing
+from flowguard.sim.sends import SENDS
 from flowguard.sim.strict import state
 
 _OK: Final = {"HTTPStatusCode": 200, "HTTPHeaders": {}, "RetryAttempts": 0}
@@ -20,17 +21,16 @@ def send_batch(call: ApiCall, proceed: Proceed, _: Refusing) -> Response:
         return proceed()
     entries: list[Any] = call.params["Entries"]
     queues.check_send_batch(entries, takes)
-    taken, failed = [], []
-    for entry in entries:
+    failed: dict[int, Any] = {}
+    for number, entry in enumerate(entries, 1):
         try:
             queues.check_entry(entry, takes)
-            taken.append(entry)
         except Fault as fault:
-            failed.append(fault.as_entry(entry["Id"]))
+            failed[number] = fault.as_entry(entry["Id"])
     if not failed:
         return proceed()
-    answer = _with_entries(call, proceed, taken) if taken else {"ResponseMetadata": dict(_OK)}
-    return {**answer, "Failed": [*answer.get("Failed", []), *failed]}
+    answer = SENDS[call.operation].in_part(call, proceed, failed) or {"ResponseMetadata": dict(_OK)}
+    return {**answer, "Failed": [*answer.get("Failed", []), *failed.values()]}
 
 
 def put_events(call: ApiCall, proceed: Proceed, refusing: Refusing) -> Response:
@@ -38,10 +38,10 @@ def put_events(call: ApiCall, proceed: Proceed, refusing: Refusing) -> Response:
     entries: list[Any] = call.params["Entries"]
     buses.check_entries(entries)
     answers = [_own_answer(call, entry, refusing) for entry in entries]
-    taken = [entry for entry, answer in zip(entries, answers, strict=True) if answer is None]
-    answer = _with_entries(call, proceed, taken) if taken else {"Entries": [], "ResponseMetadata": dict(_OK)}
+    own = [number for number, answer in enumerate(answers, 1) if answer is not None]
+    answer = SENDS[call.operation].in_part(call, proceed, own) or {"Entries": [], "ResponseMetadata": dict(_OK)}
     from_moto = iter(answer["Entries"])
-    told = [own if own is not None else next(from_moto) for own in answers]
+    told = [one if one is not None else next(from_moto) for one in answers]
     return {**answer, "Entries": told, "FailedEntryCount": sum("ErrorCode" in one for one in told)}
 
 
@@ -53,17 +53,3 @@ def _own_answer(call: ApiCall, entry: Any, refusing: Refusing) -> Response | Non
     if refusing.is_missing("events", name) or not state.has_bus(call.client.meta.region_name, name):
         return {"EventId": state.new_id()}
     return None
-
-
-def _with_entries(call: ApiCall, proceed: Proceed, entries: list[Any]) -> Response:
-    """Make the call with these entries only.
-
-    Afterwards its parameters, which a recorder may keep, have all of them again.
-    """
-    params = cast("dict[str, Any]", call.params)
-    whole = params["Entries"]
-    params["Entries"] = entries
-    try:
-        return proceed()
-    finally:
-        params["Entries"] = whole

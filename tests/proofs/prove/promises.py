@@ -11,7 +11,7 @@ from typing import Any, Final
 from flowguard.events import EventType
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem, Status
-from flowguard.sim.sends import Posted
+from flowguard.sim.posted import Posted
 from flowguard.testing.explorer import View
 from flowguard.testing.explorer.record.history import History, Version
 from flowguard.testing.explorer.record.parked import parked

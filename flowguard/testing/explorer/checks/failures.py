@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem, Status
-from flowguard.sim.sends import Posted
+from flowguard.sim.posted import Posted
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.naming import Names
 from flowguard.testing.explorer.record.schedule import RAISED

@@ -10,7 +10,7 @@ from flowguard.flow import AnyFlow
 from flowguard.protocol.outbox import Kind as SendKind
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import RunItem, Status
-from flowguard.sim.sends import Posted
+from flowguard.sim.posted import Posted
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.checks.standing import Standing
 from flowguard.testing.explorer.record.history import History

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from flowguard.events import Event, EventType
 from flowguard.protocol.run import RunItem
-from flowguard.sim.sends import Posted
+from flowguard.sim.posted import Posted
 from flowguard.testing.explorer.record.refusal import LastingRefusal
 from flowguard.testing.explorer.record.schedule import FaultKind, Schedule
 from flowguard.testing.explorer.record.site import Site

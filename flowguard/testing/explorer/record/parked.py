@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowguard.errors import FlowguardError
 from flowguard.protocol.outbox import Send
-from flowguard.sim.sends import Posted, as_posted
+from flowguard.sim.posted import Posted, as_posted
 
 
 def parked(letter: Posted) -> Send | None:

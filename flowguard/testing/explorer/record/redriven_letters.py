@@ -10,7 +10,7 @@ from flowguard.errors import FlowguardError
 from flowguard.flow import AnyFlow
 from flowguard.protocol.run import RunItem
 from flowguard.sim.functions import queue_of
-from flowguard.sim.sends import Posted, as_posted
+from flowguard.sim.posted import Posted, as_posted
 from flowguard.testing.explorer.record.history import History
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.message import FLOW_STAGE

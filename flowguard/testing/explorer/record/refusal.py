@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.calls import ApiCall
-from flowguard.sim.provision import queue_name, tables_of
-from flowguard.sim.sends import SENDING
+from flowguard.sim.limits.queues import queue_name
+from flowguard.sim.provision import tables_of
+from flowguard.sim.sends import sending
 from flowguard.testing.explorer.record.schedule import DENIED
 
 
@@ -42,8 +43,8 @@ class LastingRefusal:
             return self.name in _tables(call.params)
         if self.service == "s3":
             return call.operation in _READS_OF_OBJECTS and call.params.get("Key") == self.name
-        if call.operation in SENDING:
-            return self.name in _receivers(call)
+        if (sends := sending(call.service, call.operation)) is not None:
+            return self.name in sends.receivers(call.params)
         return call.operation == "GetQueueUrl" and self.answer is _GONE["sqs"] and queue_name(call.params) == self.name
 
     def error(self, call: ApiCall) -> Exception:
@@ -73,9 +74,9 @@ def refusal_at(call: ApiCall, more: int) -> LastingRefusal | None:
             return LastingRefusal(call.service, tables[more], _DENIED["dynamodb"]) if more < len(tables) else None
         case "s3" if call.operation == "PutObject" and not more:
             return LastingRefusal(call.service, call.params["Key"], _GONE["s3"])
-        case service if call.operation in SENDING and more in (0, DENIED):
+        case service if (sends := sending(service, call.operation)) is not None and more in (0, DENIED):
             answer = (_DENIED if more else {**_DENIED, **_GONE}).get(service)
-            return LastingRefusal(service, _receivers(call)[0], answer) if answer is not None else None
+            return LastingRefusal(service, sends.receivers(call.params)[0], answer) if answer is not None else None
         case _:
             return None
 
@@ -87,20 +88,6 @@ def can_be_denied(service: str) -> bool:
 
 def _tables(params: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(table for table, _ in tables_of(params)))
-
-
-def _receivers(call: ApiCall) -> list[str]:
-    match call.service:
-        case "sqs":
-            return [queue_name(call.params)]
-        case "sns":
-            return [str(call.params.get("TopicArn", "")).rpartition(":")[2]]
-        case "events":
-            return list(dict.fromkeys(entry.get("EventBusName", "default") for entry in call.params["Entries"]))
-        case "lambda":
-            return [str(call.params["FunctionName"])]
-        case _:
-            return [call.service]
 
 
 _READS_OF_OBJECTS: Final = frozenset({"GetObject", "HeadObject"})

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flowguard.sim.sends import Posted
+from flowguard.sim.posted import Posted
 from flowguard.testing.explorer.record.history import History
 
 

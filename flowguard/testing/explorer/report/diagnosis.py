@@ -11,16 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from flowguard.protocol.run import Status
-from flowguard.sim.sends import SENDING
+from flowguard.sim.sends import SENDS
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, UNDISTURBED, Problem
 from flowguard.testing.explorer.record.history import CallRecord, History
 from flowguard.testing.explorer.record.schedule import DEATHS, HOLDS, RAISED, FaultKind
 from flowguard.testing.explorer.record.site import Site
 
 _RECORDED: Final = {"PutItem": "put", "UpdateItem": "update", "DeleteItem": "delete"}
-
-_REFUSED: Final = {"PutEvents": "FailedEntryCount"}
-"""Where an answer says which entries of a batch were not taken, if not in ``Failed``."""
 
 Effects = Counter[tuple[Site, str, str]]
 """How often the calls of each line of user code took effect, by site, operation and target."""
@@ -64,7 +61,7 @@ def diagnose(history: History, undisturbed: Iterable[Effects], problem: Problem)
         return Diagnosis(
             made.site,
             f"this boto3 {made.operation} at {made.site} was taken in part, and the stage went on: look at "
-            f"{_REFUSED.get(made.operation, 'Failed')} in its answer, or record it with step.send",
+            f"{SENDS[made.operation].failures} in its answer, or record it with step.send",
         )
     if missing := [made for made in history.calls if _is_missing(made, history, most)]:
         made = missing[0]
@@ -143,7 +140,7 @@ def _is_missing(made: CallRecord, history: History, most: Effects) -> bool:
 
 def _of_call(history: History, site: Site, operation: str, target: str) -> Diagnosis:
     again = _again(history, site)
-    if operation in SENDING:
+    if operation in SENDS:
         cause = f"this boto3 {operation} at {site} {again}, and nothing on the message says that it is a copy"
         return Diagnosis(site, f"{cause}: record it with step.send, which gives it an id and sends it after the commit")
     if operation not in _RECORDED:

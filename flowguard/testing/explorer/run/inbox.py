@@ -17,8 +17,8 @@ from flowguard.flow import AnyFlow
 from flowguard.ids import RequestId
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.functions import queue_of, topics
+from flowguard.sim.posted import Posted
 from flowguard.sim.recording import RecordedRecord, read_recording
-from flowguard.sim.sends import Posted
 from flowguard.sim.waiting_records import Delivery, Queues
 from flowguard.testing.lambda_events import sns_to_sqs_event, sqs_event
 from flowguard.wire.envelope import BadRecord, Envelope, Source, normalize

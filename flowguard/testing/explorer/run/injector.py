@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn, TypeVar, cast
 
 from flowguard.sim.calls import ApiCall, Proceed, Response
-from flowguard.sim.provision import queue_name, tables_of
-from flowguard.sim.sends import Posted, posted
+from flowguard.sim.limits.queues import queue_name
+from flowguard.sim.posted import Posted, posted
+from flowguard.sim.provision import tables_of
+from flowguard.sim.sends import sending
 from flowguard.sim.waiting_records import Queues
 from flowguard.testing.explorer.record.history import CallRecord, History, RefusedCall, Version
 from flowguard.testing.explorer.record.refusal import refusal_at
@@ -129,7 +131,7 @@ class FaultInjector:
             _target(call),
             calling_site(until="_work"),
             held=held,
-            entries=size(call.operation, call.params),
+            entries=size(call.service, call.operation, call.params),
             key=str(call.params["Key"]) if call.service == "s3" and "Key" in call.params else "",
         )
         self.history.calls.append(made)
@@ -177,9 +179,7 @@ class FaultInjector:
                 if table == self._sandbox.settings.table and key is not None:
                     item = self._sandbox.item(key)
                     history.versions.append(Version(key["pk"]["S"], made.number, made.worker, item))
-        for message in posted(
-            call.service, call.operation, call.params, answer, call=made.number, at=now, from_user=made.site.is_users
-        ):
+        for message in posted(call, answer, call=made.number, at=now, from_user=made.site.is_users):
             history.posted.append(message)
             if message.due is not None:
                 self.scheduled.append(message)
@@ -191,8 +191,8 @@ def _target(call: ApiCall) -> str:
     match call.service:
         case "dynamodb":
             return ", ".join(dict.fromkeys(table for table, _ in tables_of(call.params)))
-        case "events" if call.operation == "PutEvents":
-            return ", ".join(dict.fromkeys(one.get("EventBusName", "default") for one in call.params["Entries"]))
+        case "events" if (sends := sending(call.service, call.operation)) is not None:
+            return ", ".join(sends.receivers(call.params))
         case "sqs" if "QueueUrl" in call.params:
             return queue_name(call.params)
         case _:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from flowguard.sim.calls import ApiCall, Proceed, Response
-from flowguard.sim.sends import BATCHES
+from flowguard.sim.sends import sending
 
 ALL_BUT: Final = 10
 """``p3-2`` refuses entry 2 and takes the others, ``p3-12`` takes entry 2 and refuses the others: a batch has at most
 ten."""
 
 
-def size(operation: str, params: Mapping[str, Any]) -> int:
+def size(service: str, operation: str, params: Mapping[str, Any]) -> int:
     """Count the entries that the call sends. 0 for what is no batch."""
-    return len(params[BATCHES[operation]]) if operation in BATCHES else 0
+    sends = sending(service, operation)
+    return len(sends.entries(params)) if sends is not None and sends.batch is not None else 0
 
 
 def parts(count: int) -> list[int]:
@@ -33,15 +34,13 @@ def refused(more: int, count: int) -> tuple[int, ...]:
 
 def taken_in_part(call: ApiCall, proceed: Proceed, entries: Collection[int]) -> Response:
     """Make the call without these entries and answer as a service that refused them."""
-    params, name = cast("dict[str, Any]", call.params), BATCHES[call.operation]
-    every = list(params[name])
-    params[name] = [one for number, one in enumerate(every, 1) if number not in entries]
-    try:
-        answer = proceed() if params[name] else {}
-    finally:
-        params[name] = every
-    if call.operation == "PutEvents":
-        return {**answer, **_events(answer.get("Entries", ()), len(every), entries)}
+    sends = sending(call.service, call.operation)
+    if sends is None:
+        return proceed()
+    every = sends.entries(call.params)
+    answer = sends.in_part(call, proceed, entries)
+    if sends.by_position:
+        return {**answer, **_by_position(answer.get("Entries", ()), len(every), entries)}
     failed = [
         {"Id": one["Id"], "SenderFault": False, "Code": "InternalError", "Message": "the service failed"}
         for number, one in enumerate(every, 1)
@@ -50,8 +49,8 @@ def taken_in_part(call: ApiCall, proceed: Proceed, entries: Collection[int]) -> 
     return {"Successful": [], **answer, "Failed": [*answer.get("Failed", ()), *failed]}
 
 
-def _events(taken: Sequence[Any], count: int, entries: Collection[int]) -> Response:
-    """Build the answer of EventBridge, which lists entries by position."""
+def _by_position(taken: Sequence[Any], count: int, entries: Collection[int]) -> Response:
+    """Build the answer of a service that lists entries by position."""
     left = list(taken)
     no = {"ErrorCode": "InternalFailure", "ErrorMessage": "the service failed"}
     answers = [no if number in entries else left.pop(0) for number in range(1, count + 1)]

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from flowguard.sim.sends import SENDING, Posted
+from flowguard.sim.posted import Posted
+from flowguard.sim.sends import sending
 from flowguard.testing.explorer.record.history import CallRecord, History
 from flowguard.testing.explorer.record.refusal import can_be_denied
 from flowguard.testing.explorer.record.schedule import DENIED, Choice, FaultKind
@@ -49,7 +50,7 @@ def _met(history: History, made: CallRecord) -> Iterator[tuple[_What, int]]:
         yield from (((made.service, table), place) for place, table in enumerate(others, 1))
     elif made.service == "s3" and made.operation == "PutObject":
         yield (made.service, _stage(history, made), made.key.rpartition("-")[2]), 0
-    elif made.operation in SENDING:
+    elif sending(made.service, made.operation) is not None:
         for role in sorted({_role(one) for one in history.posted if one.call == made.number}):
             yield (made.service, made.target, role), 0
         if can_be_denied(made.service):
