@@ -23,6 +23,7 @@ from flowguard.retry import Fixed, RetryPolicy
 from flowguard.settings import Settings
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.calls import Recorder, intercept
+from flowguard.sim.in_process import AWSInProcess
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.stage import Stage
@@ -96,7 +97,7 @@ QUEUES = ("price-order", "close-order", "emails", "completed", "dead")
 class Scene:
     """The engine, a clock that stands still, and everything that was told."""
 
-    aws: EmbeddedAWS
+    aws: AWSInProcess
     clock: ManualClock
     tally: Tally
     handler: LambdaHandler
@@ -180,7 +181,7 @@ def record(message: Message, place: int = 0) -> dict[str, Any]:
 
 
 @contextmanager
-def scene(*targets: Any, settings: Settings | None = None, engine: type[EmbeddedAWS] = MemoryAWS) -> Iterator[Scene]:
+def scene(*targets: Any, settings: Settings | None = None, engine: type[AWSInProcess] = MemoryAWS) -> Iterator[Scene]:
     """An empty AWS with the flow's queues and tables, and one function that serves the targets."""
     with engine() as aws, kept():
         aws.create_table("flowguard")

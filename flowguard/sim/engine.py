@@ -1,4 +1,4 @@
-"""The AWS that schedules run on: the engine that answers boto3's calls in this process."""
+"""What an engine is: the AWS that answers boto3's calls in this process."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
 from flowguard.clock import Clock
-from flowguard.sim.memory.aws import MemoryAWS
-from flowguard.sim.moto import EmbeddedAWS
 
 
 @runtime_checkable
 class Engine(Protocol):
-    """An engine is open for the whole of an exploration. What it holds is taken back before each schedule."""
+    """An AWS that is open for a block and answers every call in it. It has what was created, and refuses the rest.
+
+    What else one can do is a protocol of its own.
+    """
 
     def __enter__(self) -> Self: ...
 
@@ -31,6 +32,14 @@ class Engine(Protocol):
 
     def create_topic(self, name: str, /) -> str: ...
 
+    def create_function(self, name: str, /) -> None:
+        """Let a function exist. It is not run: an invocation is accepted, and that is all."""
+        ...
+
+    def subscribe(self, topic_arn: str, queue_url: str, /) -> str:
+        """Let what is published to the topic arrive in the queue as a notification."""
+        ...
+
 
 @runtime_checkable
 class Snapshots(Protocol):
@@ -47,13 +56,3 @@ class Snapshots(Protocol):
 
 EngineFor: TypeAlias = Callable[[Clock], Engine]
 """Makes an engine that tells the time by this clock."""
-
-
-def on_moto(clock: Clock) -> Engine:
-    """Build an engine of moto, which takes the time from the process. That time is virtual."""
-    return EmbeddedAWS()
-
-
-def in_memory(clock: Clock) -> Engine:
-    """Build the fast engine."""
-    return MemoryAWS(clock)

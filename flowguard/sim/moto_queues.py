@@ -11,7 +11,7 @@ from typing import Any
 
 from flowguard.sim.account import ACCOUNT_ID
 from flowguard.sim.calls import ApiCall, Proceed, Response
-from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.engine import Engine
 from flowguard.sim.provision import AutoProvisioner
 from flowguard.sim.sends import sending
 from flowguard.sim.virtual import VirtualTime
@@ -25,8 +25,8 @@ class Mail:
     It is an interceptor, too: it notes what is sent, and answers for the records that wait here instead of in moto.
     """
 
-    def __init__(self, aws: EmbeddedAWS, provisioner: AutoProvisioner, queues: Queues, clock: VirtualTime) -> None:
-        self._aws = aws
+    def __init__(self, engine: Engine, provisioner: AutoProvisioner, queues: Queues, clock: VirtualTime) -> None:
+        self._engine = engine
         self._provisioner = provisioner
         self._queues = queues
         self._clock = clock
@@ -61,8 +61,8 @@ class Mail:
         return list(self._received(queue))
 
     def _received(self, queue: str) -> Iterator[Any]:
-        sqs, url = self._aws.client("sqs"), self._provisioner.queue(queue)
-        arn = f"arn:aws:sqs:{self._aws.region}:{ACCOUNT_ID}:{queue}"
+        sqs, url = self._engine.client("sqs"), self._provisioner.queue(queue)
+        arn = f"arn:aws:sqs:{sqs.meta.region_name}:{ACCOUNT_ID}:{queue}"
         while True:
             answer: Any = sqs.receive_message(
                 QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"], MessageSystemAttributeNames=["All"]

@@ -32,6 +32,7 @@ from flowguard.sim.calls import intercept
 from flowguard.sim.crash import Died
 from flowguard.sim.delivered import Delivered, delivered
 from flowguard.sim.delivery_trace import DeliveryTrace, Watch
+from flowguard.sim.engine import Engine
 from flowguard.sim.functions import Functions, ServedFunction, topics
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.moto_queues import Mail
@@ -105,7 +106,7 @@ class World:
         self.keys = {**declared_tables(flows), **(tables or {})}
         self.clock = VirtualTime(start)
         self.start = start
-        self.aws = EmbeddedAWS(seed=seed)
+        self.aws: Engine = EmbeddedAWS(seed=seed)
         self.settings = Settings.model_validate({})
         self.provisioner = AutoProvisioner(self.aws, self.keys, self.settings.table)
         self.put_in = 0

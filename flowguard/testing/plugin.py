@@ -19,8 +19,8 @@ from flowguard.errors import FlowguardError
 from flowguard.testing.raised import up_to_users
 
 if TYPE_CHECKING:
+    from flowguard.sim.engine import Engine
     from flowguard.sim.memory.aws import MemoryAWS
-    from flowguard.sim.moto import EmbeddedAWS
     from flowguard.testing.exploration import Exploration
     from flowguard.testing.explorer import View
     from flowguard.testing.flow_clock import FlowClock
@@ -66,9 +66,7 @@ def flow_engine(flow_clock: FlowClock) -> Iterator[MemoryAWS]:
 
 
 @pytest.fixture
-def flow_runner(
-    request: pytest.FixtureRequest, flow_engine: EmbeddedAWS, flow_clock: FlowClock
-) -> Iterator[FlowRunner]:
+def flow_runner(request: pytest.FixtureRequest, flow_engine: Engine, flow_clock: FlowClock) -> Iterator[FlowRunner]:
     """Provide a runner of flows on ``flow_engine`` and ``flow_clock``. It has ``send``, ``deliver`` and ``run``."""
     with _told_without_traceback(), testing.FlowRunner(flow_engine, flow_clock) as runner:
         request.node.stash[_runner] = runner

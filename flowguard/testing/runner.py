@@ -20,8 +20,8 @@ from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
 from flowguard.payloads import Payload
 from flowguard.sim.delivered import Delivered
+from flowguard.sim.engine import Engine
 from flowguard.sim.final_state import plain
-from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.posted import Posted
 from flowguard.sim.recording import RecordedRecord, read_recording
 from flowguard.sim.virtual import VirtualTime
@@ -80,7 +80,7 @@ class FlowRunner:
         assert result.run("o1").status == "COMPLETED"
     """
 
-    def __init__(self, aws: EmbeddedAWS, clock: VirtualTime, *, seed: int = 0, most: int = MOST_DELIVERIES) -> None:
+    def __init__(self, aws: Engine, clock: VirtualTime, *, seed: int = 0, most: int = MOST_DELIVERIES) -> None:
         self._world = SharedWorld(aws, clock, seed=seed)
         self._most = most
         self._ids = SeededIds(seed + 1)

@@ -16,8 +16,8 @@ from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.delivered import Delivered
+from flowguard.sim.engine import Engine
 from flowguard.sim.functions import Functions, topics
-from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.moto_queues import Mail
 from flowguard.sim.points import with_points
 from flowguard.sim.posted import Posted, posted
@@ -32,7 +32,7 @@ class SharedWorld(World):
 
     provisioner: _Provisioner
 
-    def __init__(self, aws: EmbeddedAWS, clock: VirtualTime, *, seed: int = 0) -> None:
+    def __init__(self, aws: Engine, clock: VirtualTime, *, seed: int = 0) -> None:
         super().__init__((), seed=seed, start=clock.now())
         self.aws, self.clock = aws, clock
         self.provisioner = _Provisioner(aws, self.keys, self.settings.table)
@@ -127,5 +127,5 @@ class _Provisioner(AutoProvisioner):
     def run_table(self, name: str) -> None:
         """Make flowguard's own table if it is not there. It is not among the user's tables."""
         if name not in self.tables:
-            self._aws.create_table(name)
+            self._engine.create_table(name)
         self.tables.remove(name)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from flowguard.aws.clients import Clients
-from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.in_process import AWSInProcess
 from tests.aws.engines import ENGINES, IN_PROCESS, empty, in_process, on_dynamodb_local
 
 
@@ -20,7 +20,7 @@ def clients(request: pytest.FixtureRequest) -> Iterator[Clients]:
 
 
 @pytest.fixture(params=IN_PROCESS)
-def aws(request: pytest.FixtureRequest) -> Iterator[EmbeddedAWS]:
+def aws(request: pytest.FixtureRequest) -> Iterator[AWSInProcess]:
     """Each AWS of the process in turn, with nothing in it."""
     with empty(request.param) as found:
         yield found

@@ -11,6 +11,7 @@ from typing import Final
 import boto3
 
 from flowguard.aws.clients import Clients
+from flowguard.sim.in_process import AWSInProcess
 from flowguard.sim.keyed import create_run_table, create_table
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.moto import EmbeddedAWS
@@ -37,7 +38,7 @@ def in_process(engine: str) -> Iterator[Clients]:
 
 
 @contextmanager
-def empty(engine: str) -> Iterator[EmbeddedAWS]:
+def empty(engine: str) -> Iterator[AWSInProcess]:
     """An AWS of the process with nothing in it."""
     with EmbeddedAWS() if engine == "moto" else MemoryAWS() as aws, kept():
         yield aws

@@ -15,7 +15,7 @@ from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.errors import Reject, RunFailed, TooLarge
 from flowguard.ids import RequestId
 from flowguard.protocol.outbox import Kind, Outbox, Send
-from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.in_process import AWSInProcess
 from flowguard.testing import hostile
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
@@ -136,7 +136,7 @@ def _digest(body: str, attributes: Mapping[str, str]) -> str:
     ],
     ids=["queue", "topic", "bus"],
 )
-def test_each_message_that_passes_is_taken(aws: EmbeddedAWS, to: Destination) -> None:
+def test_each_message_that_passes_is_taken(aws: AWSInProcess, to: Destination) -> None:
     aws.create_queue("emails")
     aws.client("sns").create_topic(Name="told")
     sends = accepted(to)[::4]
@@ -156,7 +156,7 @@ UNNAMEABLE = [
 
 @pytest.mark.parametrize("to", UNNAMEABLE, ids=ascii)
 def test_a_destination_of_hostile_text_is_a_refusal_and_no_other_message_pays_for_it(
-    aws: EmbeddedAWS, to: Destination
+    aws: AWSInProcess, to: Destination
 ) -> None:
     """A sender names where it wants to be told."""
     clients = same_clients()

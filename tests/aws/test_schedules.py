@@ -19,8 +19,8 @@ from flowguard.events import EventType
 from flowguard.flow import Flow
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.in_process import AWSInProcess
 from flowguard.sim.memory.aws import MemoryAWS
-from flowguard.sim.moto import EmbeddedAWS
 from flowguard.step import Step
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import Place
@@ -33,18 +33,18 @@ ROLE = "arn:aws:iam::123456789012:role/scheduler"
 SEND = Send(Kind.SIDE, Queue(ARN), '{"order_id":"o1"}', "run-1.1.0.1", delay=3_600)
 
 
-def schedules(aws: EmbeddedAWS, role: str | None = ROLE) -> Schedules:
+def schedules(aws: AWSInProcess, role: str | None = ROLE) -> Schedules:
     return Schedules(same_clients(), role, clock=ManualClock(START))
 
 
-def stored(aws: EmbeddedAWS) -> Sequence[Mapping[str, Any]]:
+def stored(aws: AWSInProcess) -> Sequence[Mapping[str, Any]]:
     if isinstance(aws, MemoryAWS):
         return aws.schedules
     scheduler = aws.client("scheduler")
     return [scheduler.get_schedule(Name=one["Name"]) for one in scheduler.list_schedules()["Schedules"]]
 
 
-def test_a_long_delay_becomes_a_schedule_that_deletes_itself(aws: EmbeddedAWS) -> None:
+def test_a_long_delay_becomes_a_schedule_that_deletes_itself(aws: AWSInProcess) -> None:
     assert schedules(aws).create({0: SEND}) == {}
     [found] = stored(aws)
     assert found["Name"] == schedule_name(SEND)
@@ -54,26 +54,26 @@ def test_a_long_delay_becomes_a_schedule_that_deletes_itself(aws: EmbeddedAWS) -
     assert target == {"Arn": ARN, "RoleArn": ROLE, "Input": '{"order_id":"o1"}'}
 
 
-def test_a_repeated_call_makes_one_schedule_and_is_no_failure(aws: EmbeddedAWS) -> None:
+def test_a_repeated_call_makes_one_schedule_and_is_no_failure(aws: AWSInProcess) -> None:
     for _ in range(2):
         assert schedules(aws).create({0: SEND}) == {}
     assert len(stored(aws)) == 1
 
 
-def test_without_a_role_it_says_which_setting_is_missing(aws: EmbeddedAWS) -> None:
+def test_without_a_role_it_says_which_setting_is_missing(aws: AWSInProcess) -> None:
     failures = schedules(aws, None).create({4: SEND})
     assert failures == {
         4: Refusal("a delay above 15 minutes needs FLOWGUARD_SCHEDULER_ROLE, the ARN of a role", final=True)
     }
 
 
-def test_a_queue_without_an_arn_is_named(aws: EmbeddedAWS) -> None:
+def test_a_queue_without_an_arn_is_named(aws: AWSInProcess) -> None:
     [refusal] = schedules(aws).create({0: Send(Kind.SIDE, Queue("inbox"), "{}", "r", delay=901)}).values()
     assert "sqs:inbox" in refusal.why
     assert refusal.final
 
 
-def test_a_scheduler_that_is_down_fails_its_message(aws: EmbeddedAWS) -> None:
+def test_a_scheduler_that_is_down_fails_its_message(aws: AWSInProcess) -> None:
     def down(call: ApiCall, proceed: Proceed) -> Response:
         raise EndpointConnectionError(endpoint_url="https://scheduler")
 
@@ -83,7 +83,7 @@ def test_a_scheduler_that_is_down_fails_its_message(aws: EmbeddedAWS) -> None:
     assert not refusal.final
 
 
-def test_a_scheduler_that_refuses_fails_its_message_alone(aws: EmbeddedAWS) -> None:
+def test_a_scheduler_that_refuses_fails_its_message_alone(aws: AWSInProcess) -> None:
     def first_refused(call: ApiCall, proceed: Proceed) -> Response:
         if call.number == 1:
             raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "CreateSchedule")
@@ -95,7 +95,7 @@ def test_a_scheduler_that_refuses_fails_its_message_alone(aws: EmbeddedAWS) -> N
     assert len(stored(aws)) == 1
 
 
-def test_a_mistake_in_the_code_is_not_taken_for_a_scheduler_that_refuses(aws: EmbeddedAWS) -> None:
+def test_a_mistake_in_the_code_is_not_taken_for_a_scheduler_that_refuses(aws: AWSInProcess) -> None:
     def broken(call: ApiCall, proceed: Proceed) -> Response:
         raise TypeError("a mistake")
 

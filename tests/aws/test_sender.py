@@ -14,7 +14,7 @@ from flowguard.aws.sender import AWSSender
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.protocol.outbox import Kind, Send, largest
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
-from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.in_process import AWSInProcess
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.worker.ports import Refusal
@@ -24,7 +24,7 @@ ID = {"uniquerequestid": Attribute.string("r1")}
 
 
 @pytest.fixture
-def sender(aws: EmbeddedAWS) -> AWSSender:
+def sender(aws: AWSInProcess) -> AWSSender:
     return AWSSender(same_clients())
 
 
@@ -32,7 +32,7 @@ def sends(to: Destination, bodies: Sequence[str], **more: Any) -> list[Send]:
     return [Send(Kind.SIDE, to, body, f"r1.1.{n}", ID, **more) for n, body in enumerate(bodies)]
 
 
-def received(aws: EmbeddedAWS, queue: str) -> list[Any]:
+def received(aws: AWSInProcess, queue: str) -> list[Any]:
     url = aws.client("sqs").get_queue_url(QueueName=queue)["QueueUrl"]
     answer = aws.client("sqs").receive_message(
         QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"], AttributeNames=["All"]
@@ -49,7 +49,7 @@ def batches(calls: Recorder) -> list[int]:
 
 
 def test_messages_for_a_queue_go_ten_at_a_time_and_its_url_is_looked_up_once(
-    aws: EmbeddedAWS, sender: AWSSender
+    aws: AWSInProcess, sender: AWSSender
 ) -> None:
     aws.create_queue("emails")
     with intercept(Recorder()) as calls:
@@ -58,7 +58,7 @@ def test_messages_for_a_queue_go_ten_at_a_time_and_its_url_is_looked_up_once(
     assert calls.count("sqs", "GetQueueUrl") == 1
 
 
-def test_a_batch_holds_no_more_bytes_than_sqs_takes(aws: EmbeddedAWS, sender: AWSSender) -> None:
+def test_a_batch_holds_no_more_bytes_than_sqs_takes(aws: AWSInProcess, sender: AWSSender) -> None:
     aws.create_queue("emails", MaximumMessageSize="1048576")
 
     def accept(call: ApiCall, proceed: Proceed) -> Response:
@@ -100,7 +100,7 @@ def test_a_message_larger_than_any_batch_is_a_batch_by_itself(sender: AWSSender)
 
 
 @pytest.mark.parametrize("how", ["name", "url", "arn"])
-def test_a_queue_may_be_given_by_name_url_or_arn(aws: EmbeddedAWS, sender: AWSSender, how: str) -> None:
+def test_a_queue_may_be_given_by_name_url_or_arn(aws: AWSInProcess, sender: AWSSender, how: str) -> None:
     url = aws.create_queue("emails")
     name = {"name": "emails", "url": url, "arn": aws.queue_arn(url)}[how]
     assert sender.send(sends(Queue(name), ["hello"])) == {}
@@ -118,7 +118,7 @@ def test_a_queue_of_another_account_is_looked_up_there(sender: AWSSender) -> Non
     assert asked == [{"QueueName": "theirs", "QueueOwnerAWSAccountId": "999999999999"}]
 
 
-def test_attributes_of_every_type_arrive_as_they_were(aws: EmbeddedAWS, sender: AWSSender) -> None:
+def test_attributes_of_every_type_arrive_as_they_were(aws: AWSInProcess, sender: AWSSender) -> None:
     aws.create_queue("emails")
     attributes = {
         "text": Attribute.string("täxt"),
@@ -131,14 +131,14 @@ def test_attributes_of_every_type_arrive_as_they_were(aws: EmbeddedAWS, sender: 
     assert record.attributes == attributes
 
 
-def test_a_delay_is_passed_on(sender: AWSSender, aws: EmbeddedAWS) -> None:
+def test_a_delay_is_passed_on(sender: AWSSender, aws: AWSInProcess) -> None:
     aws.create_queue("emails")
     with intercept(Recorder()) as calls:
         sender.send(sends(Queue("emails"), ["x"], delay=30))
     assert calls.calls[-1].params["Entries"][0]["DelaySeconds"] == 30
 
 
-def test_fifteen_minutes_are_waited_by_sqs_and_a_second_more_by_the_scheduler(aws: EmbeddedAWS) -> None:
+def test_fifteen_minutes_are_waited_by_sqs_and_a_second_more_by_the_scheduler(aws: AWSInProcess) -> None:
     arn = aws.queue_arn(aws.create_queue("emails"))
     clients = same_clients()
     sender = AWSSender(clients, Schedules(clients, "arn:aws:iam::123456789012:role/scheduler"))
@@ -150,13 +150,13 @@ def test_fifteen_minutes_are_waited_by_sqs_and_a_second_more_by_the_scheduler(aw
     assert schedule["Input"] == "late"
 
 
-def test_what_cannot_be_scheduled_is_named_by_its_place(aws: EmbeddedAWS, sender: AWSSender) -> None:
+def test_what_cannot_be_scheduled_is_named_by_its_place(aws: AWSInProcess, sender: AWSSender) -> None:
     arn = aws.queue_arn(aws.create_queue("emails"))
     failures = sender.send([*sends(Queue(arn), ["soon"]), *sends(Queue(arn), ["late"], delay=901)])
     assert {place: "FLOWGUARD_SCHEDULER_ROLE" in refusal.why for place, refusal in failures.items()} == {1: True}
 
 
-def test_a_copy_of_a_fifo_message_is_dropped_by_the_queue(aws: EmbeddedAWS, sender: AWSSender) -> None:
+def test_a_copy_of_a_fifo_message_is_dropped_by_the_queue(aws: AWSInProcess, sender: AWSSender) -> None:
     aws.create_queue("orders.fifo", FifoQueue="true")
     for _ in range(2):
         assert sender.send(sends(Queue("orders.fifo"), ["x"], group="o1")) == {}
@@ -164,13 +164,15 @@ def test_a_copy_of_a_fifo_message_is_dropped_by_the_queue(aws: EmbeddedAWS, send
     assert message["Attributes"]["MessageGroupId"] == "o1"
 
 
-def test_a_fifo_message_of_no_group_is_a_group_by_itself(aws: EmbeddedAWS, sender: AWSSender) -> None:
+def test_a_fifo_message_of_no_group_is_a_group_by_itself(aws: AWSInProcess, sender: AWSSender) -> None:
     aws.create_queue("orders.fifo", FifoQueue="true")
     assert sender.send(sends(Queue("orders.fifo"), ["x", "y"])) == {}
     assert [m["Attributes"]["MessageGroupId"] for m in received(aws, "orders.fifo")] == ["r1.1.0", "r1.1.1"]
 
 
-def test_a_group_that_fifo_would_refuse_becomes_the_same_digest_every_time(aws: EmbeddedAWS, sender: AWSSender) -> None:
+def test_a_group_that_fifo_would_refuse_becomes_the_same_digest_every_time(
+    aws: AWSInProcess, sender: AWSSender
+) -> None:
     aws.create_queue("orders.fifo", FifoQueue="true")
     with intercept(Recorder()) as calls:
         for _ in range(2):
@@ -183,7 +185,7 @@ def test_a_group_that_fifo_would_refuse_becomes_the_same_digest_every_time(aws: 
 # -- topics, buses, functions
 
 
-def test_messages_for_a_topic_keep_their_attributes(aws: EmbeddedAWS, sender: AWSSender) -> None:
+def test_messages_for_a_topic_keep_their_attributes(aws: AWSInProcess, sender: AWSSender) -> None:
     topic = aws.create_topic("carts")
     aws.subscribe(topic, aws.create_queue("listeners"))
     assert sender.send(sends(Topic(topic), ["hello"])) == {}
@@ -205,7 +207,7 @@ def test_a_group_is_told_to_a_fifo_topic_and_to_no_other(sender: AWSSender, topi
     assert [entry.get("MessageDeduplicationId") for entry in entries] == [group and "r1.1.0"]
 
 
-def test_messages_for_a_bus_carry_their_attributes_in_the_detail(aws: EmbeddedAWS, sender: AWSSender) -> None:
+def test_messages_for_a_bus_carry_their_attributes_in_the_detail(aws: AWSInProcess, sender: AWSSender) -> None:
     with intercept(Recorder()) as calls:
         bus = Bus("default", "shop", "CartPriced")
         assert sender.send(sends(bus, ['{"cart":"c1"}', "no json"])) == {}
@@ -247,7 +249,7 @@ def test_a_function_is_invoked_with_a_record_that_the_envelope_reads(sender: AWS
 # -- refusals
 
 
-def test_the_refused_entries_of_a_batch_are_named_by_their_place(aws: EmbeddedAWS, sender: AWSSender) -> None:
+def test_the_refused_entries_of_a_batch_are_named_by_their_place(aws: AWSInProcess, sender: AWSSender) -> None:
     aws.create_queue("emails")
 
     def one_refused(call: ApiCall, proceed: Proceed) -> Response:
@@ -261,7 +263,7 @@ def test_the_refused_entries_of_a_batch_are_named_by_their_place(aws: EmbeddedAW
     assert failures == {9: Refusal("Throttled: slow down"), 11: Refusal("Throttled: slow down")}
 
 
-def test_a_destination_that_is_missing_fails_its_own_messages_alone(aws: EmbeddedAWS, sender: AWSSender) -> None:
+def test_a_destination_that_is_missing_fails_its_own_messages_alone(aws: AWSInProcess, sender: AWSSender) -> None:
     aws.create_queue("emails")
     failures = sender.send([*sends(Queue("missing"), ["x"]), *sends(Queue("emails"), ["y"])])
     assert set(failures) == {0}
@@ -360,7 +362,7 @@ def test_a_refused_event_is_named_by_its_place(sender: AWSSender) -> None:
 # -- visibility
 
 
-def test_a_record_is_postponed_by_its_visibility(aws: EmbeddedAWS, sender: AWSSender) -> None:
+def test_a_record_is_postponed_by_its_visibility(aws: AWSInProcess, sender: AWSSender) -> None:
     url = aws.create_queue("emails")
     sender.send(sends(Queue("emails"), ["x"]))
     [message] = received(aws, "emails")
@@ -387,7 +389,7 @@ def test_a_record_without_a_receipt_has_nothing_to_postpone(sender: AWSSender) -
     assert calls.calls == []
 
 
-def delivered_record(aws: EmbeddedAWS, sender: AWSSender) -> Envelope:
+def delivered_record(aws: AWSInProcess, sender: AWSSender) -> Envelope:
     url = aws.create_queue("emails")
     sender.send(sends(Queue("emails"), ["x"]))
     [message] = received(aws, "emails")
@@ -396,7 +398,7 @@ def delivered_record(aws: EmbeddedAWS, sender: AWSSender) -> Envelope:
     return found
 
 
-def test_a_record_is_hidden_for_no_longer_than_sqs_allows(aws: EmbeddedAWS, sender: AWSSender) -> None:
+def test_a_record_is_hidden_for_no_longer_than_sqs_allows(aws: AWSInProcess, sender: AWSSender) -> None:
     record = delivered_record(aws, sender)
     with intercept(Recorder()) as calls:
         sender.postpone(record, 50_000)
@@ -404,7 +406,7 @@ def test_a_record_is_hidden_for_no_longer_than_sqs_allows(aws: EmbeddedAWS, send
 
 
 def test_a_record_that_cannot_be_postponed_comes_back_at_its_queues_own_pace(
-    aws: EmbeddedAWS, sender: AWSSender
+    aws: AWSInProcess, sender: AWSSender
 ) -> None:
     record = delivered_record(aws, sender)
 

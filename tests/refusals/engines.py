@@ -10,12 +10,13 @@ from typing import Any
 
 import boto3
 
+from flowguard.sim.in_process import AWSInProcess
 from flowguard.sim.keyed import create_table
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.moto import EmbeddedAWS
 from tests.refusals.case import BUCKET, TABLE, Places
 
-IN_PROCESS: Mapping[str, Callable[[], EmbeddedAWS]] = {"memory": MemoryAWS, "moto": EmbeddedAWS}
+IN_PROCESS: Mapping[str, Callable[[], AWSInProcess]] = {"memory": MemoryAWS, "moto": EmbeddedAWS}
 
 REAL = {"dynamodb": "dynamodb-local", "sqs": "elasticmq"}
 """The real engine of a service, by the name of the fixture that has its address."""

@@ -9,6 +9,7 @@ import pytest
 
 from flowguard.errors import SettingsError
 from flowguard.sim.calls import intercept
+from flowguard.sim.in_process import AWSInProcess
 from flowguard.sim.keyed import create_table
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.moto import EmbeddedAWS
@@ -19,11 +20,11 @@ from tests.refusals.outcome import Outcome, Refused, Simply, outcome
 KEY = {"pk": {"S": "a"}}
 TARGET = {"Arn": "arn:aws:sqs:us-east-1:123456789012:emails", "RoleArn": "arn:aws:iam::123456789012:role/scheduler"}
 
-Act = Callable[[EmbeddedAWS], Any]
+Act = Callable[[AWSInProcess], Any]
 
 
 @pytest.fixture(params=IN_PROCESS)
-def aws(request: pytest.FixtureRequest) -> Iterator[EmbeddedAWS]:
+def aws(request: pytest.FixtureRequest) -> Iterator[AWSInProcess]:
     """An engine that has a destination of each kind."""
     with IN_PROCESS[request.param]() as found:
         found.create_queue("emails")
@@ -35,76 +36,76 @@ def aws(request: pytest.FixtureRequest) -> Iterator[EmbeddedAWS]:
         yield found
 
 
-def url(aws: EmbeddedAWS) -> str:
+def url(aws: AWSInProcess) -> str:
     return f"https://sqs.{aws.region}.amazonaws.com/123456789012/emails"
 
 
-def send(aws: EmbeddedAWS) -> Any:
+def send(aws: AWSInProcess) -> Any:
     return aws.client("sqs").send_message(QueueUrl=url(aws), MessageBody="x")
 
 
-def send_batch(aws: EmbeddedAWS) -> Any:
+def send_batch(aws: AWSInProcess) -> Any:
     return aws.client("sqs").send_message_batch(QueueUrl=url(aws), Entries=[{"Id": "1", "MessageBody": "x"}])
 
 
-def queue_url(aws: EmbeddedAWS) -> Any:
+def queue_url(aws: AWSInProcess) -> Any:
     return aws.client("sqs").get_queue_url(QueueName="emails")
 
 
-def publish(aws: EmbeddedAWS) -> Any:
+def publish(aws: AWSInProcess) -> Any:
     return aws.client("sns").publish(TopicArn=f"arn:aws:sns:{aws.region}:123456789012:news", Message="x")
 
 
-def publish_batch(aws: EmbeddedAWS) -> Any:
+def publish_batch(aws: AWSInProcess) -> Any:
     arn = f"arn:aws:sns:{aws.region}:123456789012:news"
     return aws.client("sns").publish_batch(TopicArn=arn, PublishBatchRequestEntries=[{"Id": "1", "Message": "x"}])
 
 
-def put_item(aws: EmbeddedAWS) -> Any:
+def put_item(aws: AWSInProcess) -> Any:
     return aws.client("dynamodb").put_item(TableName="orders", Item=KEY)
 
 
-def get_item(aws: EmbeddedAWS) -> Any:
+def get_item(aws: AWSInProcess) -> Any:
     return aws.client("dynamodb").get_item(TableName="orders", Key=KEY)
 
 
-def transact(aws: EmbeddedAWS) -> Any:
+def transact(aws: AWSInProcess) -> Any:
     actions: Any = [{"Put": {"TableName": "orders", "Item": KEY}}]
     return aws.client("dynamodb").transact_write_items(TransactItems=actions)
 
 
-def write_batch(aws: EmbeddedAWS) -> Any:
+def write_batch(aws: AWSInProcess) -> Any:
     return aws.client("dynamodb").batch_write_item(RequestItems={"orders": [{"PutRequest": {"Item": KEY}}]})
 
 
-def put_events(aws: EmbeddedAWS) -> Any:
+def put_events(aws: AWSInProcess) -> Any:
     entry: Any = {"EventBusName": "shop", "Source": "s", "DetailType": "t", "Detail": "{}"}
     return aws.client("events").put_events(Entries=[entry])
 
 
-def invoke(aws: EmbeddedAWS, name: str = "mailer") -> Any:
+def invoke(aws: AWSInProcess, name: str = "mailer") -> Any:
     return aws.client("lambda").invoke(FunctionName=name, InvocationType="Event", Payload=b"{}")
 
 
-def invoke_by_arn(aws: EmbeddedAWS) -> Any:
+def invoke_by_arn(aws: AWSInProcess) -> Any:
     return invoke(aws, f"arn:aws:lambda:{aws.region}:123456789012:function:mailer:live")
 
 
-def schedule(aws: EmbeddedAWS) -> Any:
+def schedule(aws: AWSInProcess) -> Any:
     return aws.client("scheduler").create_schedule(
         Name="later", ScheduleExpression="at(2030-01-01T00:00:00)", FlexibleTimeWindow={"Mode": "OFF"}, Target=TARGET
     )
 
 
-def read(aws: EmbeddedAWS) -> Any:
+def read(aws: AWSInProcess) -> Any:
     return aws.client("s3").get_object(Bucket="texts", Key="long")
 
 
-def head(aws: EmbeddedAWS) -> Any:
+def head(aws: AWSInProcess) -> Any:
     return aws.client("s3").head_object(Bucket="texts", Key="long")
 
 
-def write(aws: EmbeddedAWS) -> Any:
+def write(aws: AWSInProcess) -> Any:
     return aws.client("s3").put_object(Bucket="texts", Key="long", Body=b"x")
 
 
@@ -150,14 +151,14 @@ GONE: list[tuple[str, Act, Outcome]] = [
 
 @pytest.mark.parametrize(("place", "act", "said"), DENIED)
 def test_what_is_denied_is_refused_as_the_service_refuses_it(
-    aws: EmbeddedAWS, place: str, act: Act, said: Outcome
+    aws: AWSInProcess, place: str, act: Act, said: Outcome
 ) -> None:
     aws.refusing.deny(place)
     assert outcome(lambda: act(aws)) == outcome(lambda: act(aws)) == said
 
 
 @pytest.mark.parametrize(("place", "act", "said"), GONE)
-def test_what_is_removed_is_refused_as_missing(aws: EmbeddedAWS, place: str, act: Act, said: Outcome) -> None:
+def test_what_is_removed_is_refused_as_missing(aws: AWSInProcess, place: str, act: Act, said: Outcome) -> None:
     aws.refusing.remove(place)
     assert outcome(lambda: act(aws)) == outcome(lambda: act(aws)) == said
 
@@ -169,7 +170,7 @@ def test_nothing_is_put_on_a_bus_that_is_missing() -> None:
         assert aws.events == ()
 
 
-def test_only_what_is_named_refuses_and_only_until_it_is_allowed(aws: EmbeddedAWS) -> None:
+def test_only_what_is_named_refuses_and_only_until_it_is_allowed(aws: AWSInProcess) -> None:
     aws.refusing.deny("sqs:emails-2", "sns:emails", "s3:text")
     aws.refusing.remove("sqs:email")
     assert outcome(lambda: send(aws)) is Simply.TAKEN
@@ -189,7 +190,7 @@ def test_what_names_no_destination_is_refused_with_the_form_of_a_name(place: str
 
 
 @pytest.mark.parametrize(("place", "act"), [("sqs:emails", send), ("sns:news", publish), ("lambda:mailer", invoke)])
-def test_a_world_does_not_supply_what_refuses(aws: EmbeddedAWS, place: str, act: Act) -> None:
+def test_a_world_does_not_supply_what_refuses(aws: AWSInProcess, place: str, act: Act) -> None:
     """It makes destinations when they are first used."""
     with intercept(AutoProvisioner(aws, {}, "flowguard")):
         assert outcome(lambda: act(aws)) is Simply.TAKEN
@@ -199,7 +200,7 @@ def test_a_world_does_not_supply_what_refuses(aws: EmbeddedAWS, place: str, act:
         assert isinstance(outcome(lambda: act(aws)), Refused)
 
 
-def test_a_world_supplies_a_group_of_schedules(aws: EmbeddedAWS) -> None:
+def test_a_world_supplies_a_group_of_schedules(aws: AWSInProcess) -> None:
     scheduler = aws.client("scheduler")
 
     def create(name: str) -> Any:
@@ -216,7 +217,7 @@ def test_a_world_supplies_a_group_of_schedules(aws: EmbeddedAWS) -> None:
         assert outcome(lambda: create("a")) is outcome(lambda: create("b")) is Simply.TAKEN
 
 
-def test_no_parameter_is_changed_for_who_keeps_a_batch(aws: EmbeddedAWS) -> None:
+def test_no_parameter_is_changed_for_who_keeps_a_batch(aws: AWSInProcess) -> None:
     """moto gets the good entries only; a recorder sees what was asked."""
     seen: list[Any] = []
     entries = [{"Id": "good", "MessageBody": "x"}, {"Id": "bad", "MessageBody": "\x00"}]

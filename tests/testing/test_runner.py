@@ -15,6 +15,7 @@ from flowguard.destinations import Topic
 from flowguard.errors import EnvelopeError, Reject, Retry
 from flowguard.flow import Flow
 from flowguard.outcome import Done, Outcome
+from flowguard.sim.in_process import AWSInProcess
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import (
@@ -109,7 +110,7 @@ ORDER = Order(order_id="o1", amount=3)
 
 
 @pytest.fixture
-def flow_engine(request: pytest.FixtureRequest, flow_clock: FlowClock) -> Iterator[EmbeddedAWS]:
+def flow_engine(request: pytest.FixtureRequest, flow_clock: FlowClock) -> Iterator[AWSInProcess]:
     """The plugin's own, or moto."""
     with EmbeddedAWS() if getattr(request, "param", MemoryAWS) is EmbeddedAWS else MemoryAWS(flow_clock) as aws:
         yield aws
@@ -205,7 +206,7 @@ def test_a_result_has_what_happened_since_the_last_one(flow_runner: FlowRunner) 
 
 
 @on_both
-def test_what_a_test_sends_itself_is_delivered(flow_runner: FlowRunner, flow_engine: EmbeddedAWS) -> None:
+def test_what_a_test_sends_itself_is_delivered(flow_runner: FlowRunner, flow_engine: AWSInProcess) -> None:
     flow_runner.serve(Shop)
     sqs = flow_engine.client("sqs")
     sqs.send_message(QueueUrl=sqs.get_queue_url(QueueName="orders")["QueueUrl"], MessageBody=ORDER.model_dump_json())
@@ -226,7 +227,7 @@ def test_one_flow_starts_another_and_reads_a_table_that_was_filled(flow_runner: 
 @on_both
 @pytest.mark.parametrize("early", [True, False])
 def test_a_table_of_other_keys_is_made_as_on_aws(
-    early: bool, flow_engine: EmbeddedAWS, flow_clock: FlowClock, request: pytest.FixtureRequest
+    early: bool, flow_engine: AWSInProcess, flow_clock: FlowClock, request: pytest.FixtureRequest
 ) -> None:
     """Before the runner is there, or afterwards: the runner makes none in its place."""
     if early:
@@ -257,7 +258,7 @@ def test_what_can_never_work_is_a_dead_letter(flow_runner: FlowRunner) -> None:
     assert [one.to for one in result.dead_letters] == ["shop-dead-letters"]
 
 
-def test_a_client_made_at_import_talks_to_the_engine(flow_runner: FlowRunner, flow_engine: EmbeddedAWS) -> None:
+def test_a_client_made_at_import_talks_to_the_engine(flow_runner: FlowRunner, flow_engine: AWSInProcess) -> None:
     flow_runner.send(Clock, ORDER.model_copy(update={"amount": 0}))
     assert flow_runner.run().run("o1").result == 1
     sqs = flow_engine.client("sqs")
@@ -293,7 +294,7 @@ def test_the_line_is_the_users_own_where_a_library_failed(flow_runner: FlowRunne
     assert 'json.loads("")' in told
 
 
-def test_only_run_items_are_runs(flow_runner: FlowRunner, flow_engine: EmbeddedAWS) -> None:
+def test_only_run_items_are_runs(flow_runner: FlowRunner, flow_engine: AWSInProcess) -> None:
     flow_runner.send(Shop, ORDER)
     other = {"pk": {"S": "run#shop#o1"}, "sk": {"S": "something else"}}
     flow_engine.client("dynamodb").put_item(TableName="flowguard", Item=other)
@@ -302,7 +303,7 @@ def test_only_run_items_are_runs(flow_runner: FlowRunner, flow_engine: EmbeddedA
     assert "flowguard" not in result.tables
 
 
-def test_a_flow_that_never_rests_is_stopped(flow_engine: EmbeddedAWS, flow_clock: FlowClock) -> None:
+def test_a_flow_that_never_rests_is_stopped(flow_engine: AWSInProcess, flow_clock: FlowClock) -> None:
     with FlowRunner(flow_engine, flow_clock, most=20) as runner:
         runner.send(Loops, Order(order_id="o1"))
         with pytest.raises(NotAtRest, match=r"20 deliveries; .*run\(within=timedelta\(…\)\)[^$]*again of o1, hop 21"):

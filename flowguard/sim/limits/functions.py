@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping
 from typing import Any, Final
+
+from botocore.response import StreamingBody
 
 from flowguard.sim.limits.fault import Fault
 
@@ -30,6 +33,19 @@ def event_of(params: Mapping[str, Any]) -> Any:
         return json.loads(content or b"null")
     except (ValueError, RecursionError):
         raise Fault("InvalidRequestContentException", "Could not parse request body into json") from None
+
+
+def accepted(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Build Lambda's answer to an invocation of a function that returns null."""
+    match params.get("InvocationType", "RequestResponse"):
+        case "RequestResponse":
+            return {"StatusCode": 200, "ExecutedVersion": "$LATEST", "Payload": body_of(b"null")}
+        case kind:
+            return {"StatusCode": 204 if kind == "DryRun" else 202, "Payload": body_of(b"")}
+
+
+def body_of(content: bytes) -> StreamingBody:
+    return StreamingBody(io.BytesIO(content), len(content))
 
 
 def _content(payload: Any) -> bytes:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from flowguard.errors import SettingsError
-from flowguard.sim.calls import ApiCall
 from flowguard.sim.limits.buses import bus_name
 from flowguard.sim.limits.fault import Fault
 from flowguard.sim.limits.functions import function_name, no_function
@@ -55,13 +54,6 @@ class Refusing:
                 raise _denial(service, operation, place)
             if place in self._missing:
                 self._refuse_missing(service, operation, name)
-
-    def check_call(self, call: ApiCall) -> None:
-        """Check a call and raise what boto3 raises. This is for an interceptor that answers the call itself."""
-        try:
-            self.check(call.service, call.operation, call.params)
-        except Fault as fault:
-            raise fault.as_raised_by(call.client, call.operation) from None
 
     @staticmethod
     def _refuse_missing(service: str, operation: str, name: str) -> None:

@@ -16,11 +16,12 @@ import threading
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from flowguard.clock import Clock, SystemClock
-from flowguard.sim.account import ACCOUNT_ID, REGION, environment, isolated, new_session, only_one
+from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.in_process import AWSInProcess
 from flowguard.sim.keyed import create_table
 from flowguard.sim.limits.fault import Fault
 from flowguard.sim.memory.dynamodb import DynamoDB
@@ -32,10 +33,7 @@ from flowguard.sim.memory.service import Operation, Service, Surroundings
 from flowguard.sim.memory.sns import SNS
 from flowguard.sim.memory.sqs import SQS
 from flowguard.sim.memory.values import Item
-from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.prepared import emit, prepared
-
-_NOBODY = {"AWS_ACCESS_KEY_ID": "memory", "AWS_SECRET_ACCESS_KEY": "memory"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +44,8 @@ class Snapshot:
     ids_drawn: int
 
 
-class MemoryAWS(EmbeddedAWS):
-    """An :class:`EmbeddedAWS` without moto. It is faster by orders of magnitude, and has only what is built here.
+class MemoryAWS(AWSInProcess):
+    """An AWS for one block without moto. It is faster by orders of magnitude, and has only what is built here.
 
     Delays, visibility and retention go by ``clock``. An equal ``seed``, ``region``, clock and calls give equal ids and
     answers. What is not there raises :class:`NotInMemory`; nothing goes over the network in any case.
@@ -74,14 +72,14 @@ class MemoryAWS(EmbeddedAWS):
             "s3": self._s3,
         }
 
-    def __enter__(self) -> Self:
-        with ExitStack() as opened:
-            opened.enter_context(only_one(self._open))
-            opened.enter_context(environment({**isolated(self.region), **_NOBODY}))
-            opened.enter_context(intercept(self._answer, innermost=True))
-            self._session = new_session()
-            self._exit = opened.pop_all()
-        return self
+    def _credentials(self) -> dict[str, str]:
+        return {"AWS_ACCESS_KEY_ID": "memory", "AWS_SECRET_ACCESS_KEY": "memory"}
+
+    def _open(self, opened: ExitStack) -> None:
+        opened.enter_context(intercept(self._answer, innermost=True))
+
+    def create_function(self, name: str) -> None:
+        """Do nothing: any function exists already."""
 
     def create_business_table(self, name: str, hash_key: str, range_key: str | None = None) -> None:
         """Create a table of the user's own, whose keys are texts."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from botocore.response import StreamingBody
-
 from flowguard.sim.calls import Response
 from flowguard.sim.limits.buses import bus_name, check_entries, entry_fault
 from flowguard.sim.limits.fault import Fault
-from flowguard.sim.limits.functions import event_of, function_name
+from flowguard.sim.limits.functions import accepted, body_of, event_of, function_name
 from flowguard.sim.limits.schedules import DEFAULT_GROUP, already_there, check_schedule, group_name, no_group
 from flowguard.sim.memory.service import Operation, Params, Surroundings, operation
 
@@ -86,24 +83,16 @@ class Lambda(RecordingService):
         event, kind = event_of(params), params.get("InvocationType", "RequestResponse")
         name = function_name(params)
         self._note({"FunctionName": name, "InvocationType": kind, "Payload": event})
-        if kind != "RequestResponse":
-            return {"StatusCode": 204 if kind == "DryRun" else 202, "Payload": _body(b"")}
-        callback = self.callbacks.get(name)
-        if callback is None:
-            return {"StatusCode": 200, "ExecutedVersion": "$LATEST", "Payload": _body(b"null")}
-        return {"StatusCode": 200, "ExecutedVersion": "$LATEST", **_answer(callback, event)}
+        answer, callback = accepted(params), self.callbacks.get(name)
+        return {**answer, **_answer(callback, event)} if callback is not None and kind == "RequestResponse" else answer
 
 
 def _answer(callback: Callback, event: Any) -> Response:
     try:
-        return {"Payload": _body(json.dumps(callback(event)).encode())}
+        return {"Payload": body_of(json.dumps(callback(event)).encode())}
     except Exception as error:
         said = {"errorMessage": str(error), "errorType": type(error).__name__}
-        return {"FunctionError": "Unhandled", "Payload": _body(json.dumps(said).encode())}
-
-
-def _body(content: bytes) -> StreamingBody:
-    return StreamingBody(io.BytesIO(content), len(content))
+        return {"FunctionError": "Unhandled", "Payload": body_of(json.dumps(said).encode())}
 
 
 class Scheduler(RecordingService):

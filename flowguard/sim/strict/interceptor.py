@@ -24,6 +24,8 @@ class Strict:
 
     def __init__(self, refusing: Refusing) -> None:
         self._refusing = refusing
+        self.functions: set[str] = set()
+        """The names of functions that exist and are not run."""
 
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
         which = call.service, call.operation
@@ -39,6 +41,8 @@ class Strict:
                 return _BATCHES[which](call, proceed, self._refusing)
             if which in _CHECKS:
                 _CHECKS[which](call.client.meta.region_name, params)
+            if which == ("lambda", "Invoke") and functions.function_name(params) in self.functions:
+                return functions.accepted(params)
         except Fault as fault:
             raise fault.as_raised_by(call.client, call.operation) from None
         return proceed()

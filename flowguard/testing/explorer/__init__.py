@@ -16,8 +16,8 @@ from typing import TypeAlias
 from flowguard.flow import AnyFlow
 from flowguard.sim.engine import Engine as Engine
 from flowguard.sim.engine import EngineFor as EngineFor
-from flowguard.sim.engine import in_memory as in_memory
-from flowguard.sim.engine import on_moto as on_moto
+from flowguard.sim.engines import in_memory as in_memory
+from flowguard.sim.engines import on_moto as on_moto
 from flowguard.testing.explorer.checks.equivalence import Free
 from flowguard.testing.explorer.checks.invariants import Invariant as Invariant
 from flowguard.testing.explorer.checks.invariants import invariant as invariant

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from flowguard.sim.engine import in_memory
+from flowguard.sim.engines import in_memory
 from flowguard.testing.explorer.record.schedule import FaultKind, Schedule
 from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.search.hunt import Search

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flowguard.sim.engine import in_memory
+from flowguard.sim.engines import in_memory
 from flowguard.testing.explorer import Report, Schedule, Violation, explore
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE
 from flowguard.testing.explorer.run.driver import run

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from flowguard.flow import AnyFlow
-from flowguard.sim.engine import in_memory
+from flowguard.sim.engines import in_memory
 from flowguard.testing.explorer.checks.equivalence import End, Free, end_of
 from flowguard.testing.explorer.checks.invariants import Invariant
 from flowguard.testing.explorer.checks.problem import Problem

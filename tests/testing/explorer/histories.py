@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flowguard.sim.engine import in_memory
+from flowguard.sim.engines import in_memory
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import Schedule
 from flowguard.testing.explorer.run.driver import run

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowguard.errors import SettingsError
-from flowguard.sim.engine import in_memory
+from flowguard.sim.engines import in_memory
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer import Report, View, explore, invariant, on_moto, replay
 from tests.testing.explorer import seeded

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flowguard.sim.engine import in_memory
+from flowguard.sim.engines import in_memory
 from flowguard.testing import sns_event
 from flowguard.testing.explorer import explore
 from flowguard.testing.explorer.checks.invariants import broken

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self
 
 from pydantic import ValidationError
 
@@ -30,7 +30,6 @@ from flowguard.sim.calls import Interceptor, intercept
 from flowguard.sim.engine import Engine, EngineFor, Snapshots
 from flowguard.sim.final_state import plain
 from flowguard.sim.functions import Functions, topics
-from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.provision import AutoProvisioner
 from flowguard.sim.reused_clients import SameClients
 from flowguard.sim.virtual import VirtualTime
@@ -103,7 +102,7 @@ class Sandbox:
         self._clients = Clients()
         self.store = aws_store(self.settings, self._clients)
         self.dynamodb = self._engine.client("dynamodb")
-        self.provisioner = AutoProvisioner(cast("EmbeddedAWS", self._engine), self.keys, self.settings.table)
+        self.provisioner = AutoProvisioner(self._engine, self.keys, self.settings.table)
         self._engine.create_table(self.settings.table)
         if self.settings.bucket is not None:
             self._engine.client("s3").create_bucket(Bucket=self.settings.bucket)

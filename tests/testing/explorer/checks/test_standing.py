@@ -12,7 +12,7 @@ from flowguard.clock import ManualClock
 from flowguard.errors import SendFailed
 from flowguard.events import EventType
 from flowguard.sim.calls import ApiCall
-from flowguard.sim.engine import in_memory
+from flowguard.sim.engines import in_memory
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.testing.explorer import explore, replay
 from flowguard.testing.explorer.checks.invariants import broken
