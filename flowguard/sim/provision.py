@@ -1,19 +1,22 @@
-"""Creates what a flow uses when it is first used. A replay needs no list of queues, topics and buses.
+"""Creates what flows use: all that is known of it beforehand, and the rest when it is first used.
 
-Tables are created too, where the keys are known: from the flow's ``TABLES``, or from the key of an update or delete.
-Functions are not run: an invocation is accepted, and that is all.
+So a replay needs no list of queues, topics, buses and functions. Tables are created where their keys are known: from
+the flow's ``TABLES``, or from the key of an update or delete.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
 
 from botocore.exceptions import ClientError
 
 from flowguard.sim.calls import ApiCall, Proceed, Response
 from flowguard.sim.engine import Engine
 from flowguard.sim.keyed import create_table
+from flowguard.sim.limits.buses import bus_name
 from flowguard.sim.limits.functions import function_name
 from flowguard.sim.limits.queues import queue_name
 from flowguard.sim.limits.schedules import DEFAULT_GROUP, group_name
@@ -22,39 +25,58 @@ from flowguard.sim.prepared import low_level
 
 _NO_QUEUE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
 _NO_TOPIC = frozenset({"NotFound", "NotFoundException"})
-_NO_FUNCTION = "ResourceNotFoundException"
+_NO_FUNCTION = frozenset({"ResourceNotFoundException"})
 
 Keys = Mapping[str, Any]
 """A table's key, low-level: ``{"pk": {"S": "…"}, "sk": {"S": "…"}}``, the hash key first."""
 
 
+@dataclass(frozen=True, slots=True)
+class Provided:
+    """What was there at one moment."""
+
+    tables: tuple[str, ...]
+    queues: frozenset[str]
+    groups: frozenset[str]
+
+
 class AutoProvisioner:
     """An interceptor that creates what is missing.
 
-    ``keys`` maps the names of tables to those of their hash keys, which are text; the run table is there already.
+    ``keys`` maps the names of tables to those of their hash keys, which are text. ``tables`` are the user's that are
+    there, by whomever they were created; ``queues`` the URLs of queues by their names.
     """
 
     def __init__(self, engine: Engine, keys: Mapping[str, str], run_table: str) -> None:
         self._engine = engine
         self._declared = keys
-        self._there = {run_table}
+        self._run_table = run_table
         self._groups = {DEFAULT_GROUP}
+        self._used_with: dict[str, Keys] = {}
         self.tables: list[str] = []
         self.queues: dict[str, str] = {}
 
-    def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
-        match call.service:
-            case "dynamodb":
-                for name, key in tables_of(low_level(call)):
-                    self.table(name, key)
-            case "events" if call.operation == "PutEvents":
-                self._buses({entry.get("EventBusName") for entry in call.params["Entries"]})
-            case "scheduler" if call.operation == "CreateSchedule":
-                self._schedule_group(group_name(call.params))
-        try:
-            return proceed()
-        except ClientError as error:
-            return self._supplied(call, proceed, error)
+    # -- beforehand
+
+    def set_up(self, queues: Iterable[str], topics: Iterable[str] = ()) -> None:
+        """Create the run table, the declared tables, and these queues and topics. Tables that are there stay."""
+        pages = self._engine.client("dynamodb").get_paginator("list_tables").paginate()
+        there = [name for page in pages for name in page["TableNames"]]
+        if self._run_table not in there:
+            self._engine.create_table(self._run_table)
+        for name in there:
+            self._note(name)
+        for table in sorted(self._declared):
+            self.table(table)
+        for queue in sorted(queues):
+            self.queue(queue)
+        for topic in topics:
+            self._engine.create_topic(topic)
+
+    def subscribe(self, topics: Mapping[str, str]) -> None:
+        """Subscribe queues to the topics in front of them, which are given by the queues' names."""
+        for queue, topic in topics.items():
+            self._engine.subscribe(self._engine.create_topic(topic), self.queue(queue))
 
     def queue(self, name: str) -> str:
         """Return the URL of the queue. It is created if it does not exist."""
@@ -67,12 +89,39 @@ class AutoProvisioner:
         """Create the table if it is missing and its key is known. An undeclared one takes the key it is used with."""
         declared = self._declared.get(name)
         keys: Keys = {declared: {"S": ""}} if declared is not None else key or {}
-        if name in self._there or not keys:
+        if not self._may_miss(name) or not keys:
             return
-        self._there.add(name)
         self.tables.append(name)
+        self._used_with[name] = keys
         types = tuple(next(iter(value)) for value in keys.values())
         create_table(self._engine.client("dynamodb"), name, *keys, types=types)
+
+    def _note(self, table: str) -> None:
+        """Leave a table alone that somebody else created."""
+        if self._may_miss(table):
+            self.tables.append(table)
+
+    def _may_miss(self, table: str) -> bool:
+        return table != self._run_table and table not in self.tables
+
+    # -- when it is first used
+
+    def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
+        match call.service:
+            case "dynamodb" if any(self._may_miss(name) for name, _ in tables_of(call.params)):
+                for name, key in tables_of(low_level(call)):
+                    self.table(name, key)
+            case "events" if call.operation == "PutEvents":
+                self._buses({bus_name(entry) for entry in call.params["Entries"] if entry.get("EventBusName")})
+            case "scheduler" if call.operation == "CreateSchedule":
+                self._schedule_group(group_name(call.params))
+        try:
+            answer = proceed()
+        except ClientError as error:
+            return self._supplied(call, proceed, error)
+        if (call.service, call.operation) == ("dynamodb", "CreateTable"):
+            self._note(call.params["TableName"])
+        return answer
 
     def _supplied(self, call: ApiCall, proceed: Proceed, error: ClientError) -> Response:
         code = error.response.get("Error", {}).get("Code", "")
@@ -80,25 +129,75 @@ class AutoProvisioner:
             url = self.queue(queue_name(call.params))
             return {"QueueUrl": url} if call.operation == "GetQueueUrl" else proceed()
         if call.service == "sns" and code in _NO_TOPIC and call.operation.startswith("Publish"):
-            self._engine.create_topic(topic_name(call.params))
-            return proceed()
-        if call.service == "lambda" and code == _NO_FUNCTION and call.operation == "Invoke":
+            return self._published(call, proceed)
+        if call.service == "lambda" and code in _NO_FUNCTION and call.operation == "Invoke":
             self._engine.create_function(function_name(call.params))
             return proceed()
         raise error
+
+    def _published(self, call: ApiCall, proceed: Proceed) -> Response:
+        """Publish to the topic of that name here, whatever region and account its ARN names."""
+        name = "TopicArn" if call.params.get("TopicArn") else "TargetArn"
+        try:
+            here = self._engine.create_topic(topic_name(call.params))
+            with _with(call, name, here):
+                return proceed()
+        except ClientError as error:
+            raise _about(error, call.operation, str(call.params.get(name))) from None
 
     def _schedule_group(self, name: str) -> None:
         if name not in self._groups:
             self._groups.add(name)
             self._engine.client("scheduler").create_schedule_group(Name=name)
 
-    def _buses(self, names: Iterable[str | None]) -> None:
+    def _buses(self, names: Iterable[str]) -> None:
         events = self._engine.client("events")
-        for name in sorted(found.rpartition("/")[2] for found in names if found):
+        for name in sorted(names):
             try:
                 events.describe_event_bus(Name=name)
             except ClientError:
                 events.create_event_bus(Name=name)
+
+    # -- with an engine that goes back
+
+    def provided(self) -> Provided:
+        return Provided(tuple(self.tables), frozenset(self.queues), frozenset(self._groups))
+
+    def go_back(self, to: Provided) -> bool:
+        """Create anew what was supplied since, for an engine that is as it was then. Answer whether there was any.
+
+        Tables that user code created since are gone.
+        """
+        tables = [name for name in self.tables if name not in to.tables and name in self._used_with]
+        queues, groups = self.queues.keys() - to.queues, self._groups - to.groups
+        self.tables = list(to.tables)
+        for table in tables:
+            self.table(table, self._used_with[table])
+        for queue in sorted(queues):
+            self.queues.pop(queue)
+            self.queue(queue)
+        self._groups -= groups
+        for group in sorted(groups):
+            self._schedule_group(group)
+        return bool(tables or queues or groups)
+
+
+@contextmanager
+def _with(call: ApiCall, name: str, value: str) -> Iterator[None]:
+    """Give one parameter of the call another value for the block."""
+    params = cast("dict[str, Any]", call.params)
+    before, params[name] = params[name], value
+    try:
+        yield
+    finally:
+        params[name] = before
+
+
+def _about(error: ClientError, operation: str, what: str) -> ClientError:
+    """Return the error with the name of what it is about."""
+    said: Any = error.response.get("Error", {})
+    response: Any = {**error.response, "Error": {**said, "Message": f"{said.get('Message')}: {what}"}}
+    return type(error)(response, operation)
 
 
 def tables_of(params: Mapping[str, Any]) -> list[tuple[str, Keys | None]]:

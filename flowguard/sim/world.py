@@ -147,13 +147,8 @@ class World:
         )
         services = replace(services, signer=Believing())
         self.functions = Functions(self.flows, with_points(services, self._pass))
-        self.aws.create_table(self.settings.table)
-        for table in sorted(self.keys):
-            self.provisioner.table(table)
-        for queue in sorted(self.functions.by_queue):
-            self.provisioner.queue(queue)
-        for queue, topic in topics(self.flows).items():
-            self.aws.subscribe(self.aws.create_topic(topic), self.provisioner.queue(queue))
+        self.provisioner.set_up(self.functions.by_queue)
+        self.provisioner.subscribe(topics(self.flows))
 
     # -- what happens
 

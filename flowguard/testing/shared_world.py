@@ -30,12 +30,10 @@ from flowguard.testing.raised import told
 class SharedWorld(World):
     """A world on an AWS and a clock that are open already. ``posted`` are all messages that were sent, in order."""
 
-    provisioner: _Provisioner
-
     def __init__(self, aws: Engine, clock: VirtualTime, *, seed: int = 0) -> None:
         super().__init__((), seed=seed, start=clock.now())
         self.aws, self.clock = aws, clock
-        self.provisioner = _Provisioner(aws, self.keys, self.settings.table)
+        self.provisioner = AutoProvisioner(aws, self.keys, self.settings.table)
         self.mail = Mail(aws, self.provisioner, self._queues, clock)
         self.posted: list[Posted] = []
         self._raised: list[BaseException] = []
@@ -60,9 +58,7 @@ class SharedWorld(World):
             observer=self._tell,
             draw=random.Random(self._seed),  # noqa: S311 - repeatable on purpose
         )
-        for table in self.aws.client("dynamodb").list_tables()["TableNames"]:
-            self.provisioner.found(table)
-        self.provisioner.run_table(self.settings.table)
+        self.provisioner.set_up(())
 
     def serve(self, flows: Iterable[AnyFlow]) -> None:
         """Serve these flows too, from now on. They get their functions, queues and tables."""
@@ -76,8 +72,7 @@ class SharedWorld(World):
             self.declare(table, key)
         for queue in sorted(self.functions.by_queue):
             self.provisioner.queue(queue)
-        for queue, topic in topics(new).items():
-            self.aws.subscribe(self.aws.create_topic(topic), self.provisioner.queue(queue))
+        self.provisioner.subscribe(topics(new))
 
     def declare(self, table: str, key: str) -> None:
         """Make the table if it is not there. ``key`` names its hash key, which is text."""
@@ -108,24 +103,3 @@ class SharedWorld(World):
         answer = proceed()
         self.posted += posted(call, answer, call=call.number)
         return answer
-
-
-class _Provisioner(AutoProvisioner):
-    """Leaves alone the tables that a test makes by itself, however it makes them."""
-
-    def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
-        answer = super().__call__(call, proceed)
-        if (call.service, call.operation) == ("dynamodb", "CreateTable"):
-            self.found(call.params["TableName"])
-        return answer
-
-    def found(self, table: str) -> None:
-        self._there.add(table)
-        if table not in self.tables:
-            self.tables.append(table)
-
-    def run_table(self, name: str) -> None:
-        """Make flowguard's own table if it is not there. It is not among the user's tables."""
-        if name not in self.tables:
-            self._engine.create_table(name)
-        self.tables.remove(name)

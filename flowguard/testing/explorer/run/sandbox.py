@@ -81,7 +81,6 @@ class Sandbox:
         self._exit = ExitStack()
         self._same = SameClients()
         self._snapshot: Any = None
-        self._known: set[str] = set()
 
     def now(self) -> int:
         return self.time.now()
@@ -103,19 +102,14 @@ class Sandbox:
         self.store = aws_store(self.settings, self._clients)
         self.dynamodb = self._engine.client("dynamodb")
         self.provisioner = AutoProvisioner(self._engine, self.keys, self.settings.table)
-        self._engine.create_table(self.settings.table)
         if self.settings.bucket is not None:
             self._engine.client("s3").create_bucket(Bucket=self.settings.bucket)
-        for table in sorted(self.keys):
-            self.provisioner.table(table)
-        for queue in sorted(self.functions_for(self._services(lambda _: None)).by_queue):
-            self.provisioner.queue(queue)
-        for topic in sorted(set(self.topics.values())):
-            self._engine.create_topic(topic)
+        functions = self.functions_for(self._services(lambda _: None))
+        self.provisioner.set_up(functions.by_queue, sorted(set(self.topics.values())))
         self._put_in()
-        if isinstance(self._engine, Snapshots):
-            self._snapshot = self._engine.snapshot()
-            self._known = set(self.provisioner.queues)
+        if self._fast is not None:
+            self._snapshot = self._fast.snapshot()
+            self._provided = self.provisioner.provided()
 
     def _put_in(self) -> None:
         for number, (table, item) in enumerate(self._given, 1):
@@ -136,8 +130,8 @@ class Sandbox:
             yield
 
     def _take_back(self) -> None:
-        if isinstance(self._engine, Snapshots):
-            self._go_back(self._engine)
+        if self._fast is not None:
+            self._go_back(self._fast)
             return
         for table in (self.settings.table, *self.provisioner.tables):
             names = ("pk", "sk") if table == self.settings.table else self._key_of(table)
@@ -149,14 +143,10 @@ class Sandbox:
         self._put_in()
 
     def _go_back(self, engine: Snapshots) -> None:
-        """Restore the beginning, which from now on has the queues that the last schedule was the first to use."""
+        """Restore the beginning, which from now on has what the last schedule was the first to use."""
         engine.restore(self._snapshot)
-        new = set(self.provisioner.queues) - self._known
-        for queue in sorted(new):
-            self.provisioner.queues.pop(queue)
-            self.provisioner.queue(queue)
-        if new:
-            self._snapshot, self._known = engine.snapshot(), set(self.provisioner.queues)
+        if self.provisioner.go_back(self._provided):
+            self._snapshot, self._provided = engine.snapshot(), self.provisioner.provided()
 
     def _key_of(self, table: str) -> tuple[str, ...]:
         if table in self.keys:
