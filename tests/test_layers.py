@@ -74,6 +74,33 @@ MAY_BE_LATE = {"aws", "sim"}
 # The rooms of the explorer, lowest first. Each may import itself and those below it.
 ROOMS = ("record", "run", "checks", "report", "search")
 
+# The floors of the simulator, lowest first, from the limits of AWS to the worlds that flows run in.
+FLOORS = (
+    {
+        "account",
+        "calls",
+        "engine",
+        "functions",
+        "keyed",
+        "loading",
+        "points",
+        "reused_clients",
+        "unanswered",
+        "virtual",
+        "waiting_records",
+    },
+    {"crash", "limits", "prepared"},
+    {"sends"},
+    {"delivery_trace", "in_process", "posted"},
+    {"memory", "strict"},
+    {"moto"},
+    {"engines", "provision"},
+    {"delivered", "event_source"},
+    {"mail"},
+    {"world"},
+    {"final_state", "recording", "script"},
+)
+
 # File names that occur more than once, each with its reason. A class name occurs once.
 SAME_FILE_NAMES = {
     "attributes.py": "sim/limits has one module for each thing that AWS limits",
@@ -223,6 +250,27 @@ def into_a_higher_room(imports: Iterable[Import]) -> list[str]:
     return found
 
 
+def floor_of(module: str) -> int | None:
+    """The floor of a module of the simulator. None for what is on none."""
+    name = module.removeprefix("flowguard.sim.").partition(".")[0]
+    found = (floor for floor, names in enumerate(FLOORS) if name in names)
+    return next(found, None) if module.startswith("flowguard.sim.") else None
+
+
+def on_no_floor(modules: Iterable[str]) -> list[str]:
+    inside = [module for module in modules if module.startswith("flowguard.sim.")]
+    return [f"{module} is on no floor; add it to FLOORS" for module in inside if floor_of(module) is None]
+
+
+def onto_a_higher_floor(imports: Iterable[Import]) -> list[str]:
+    found = []
+    for each in imports:
+        above, own = floor_of(each.imported), floor_of(each.importer)
+        if above is not None and own is not None and above > own:
+            found.append(f"{each}, which is on a higher floor of the simulator")
+    return found
+
+
 def same_class_names(modules: Mapping[str, str]) -> list[str]:
     homes: dict[str, list[str]] = {}
     for module, source in modules.items():
@@ -272,6 +320,11 @@ def test_no_import_is_hidden_in_a_function(imports: list[Import]) -> None:
 
 def test_the_rooms_of_the_explorer_know_only_those_below(imports: list[Import]) -> None:
     assert into_a_higher_room(imports) == []
+
+
+def test_the_floors_of_the_simulator_know_only_those_below(imports: list[Import]) -> None:
+    assert on_no_floor(sources()) == []
+    assert onto_a_higher_floor(imports) == []
 
 
 def test_a_class_name_is_that_of_one_class() -> None:
@@ -324,6 +377,18 @@ def test_an_import_from_a_higher_room_is_seen() -> None:
         read(f"{run}.driver", f"from {checks}.problem import Problem", checks, f"{checks}.problem")
     )
     assert not into_a_higher_room(read(f"{checks}.problem", f"from {run}.driver import run", run, f"{run}.driver"))
+
+
+def test_an_import_from_a_higher_floor_is_seen() -> None:
+    sim = "flowguard.sim"
+    assert onto_a_higher_floor(read(f"{sim}.provision", f"from {sim}.world import World", f"{sim}.world"))
+    assert onto_a_higher_floor(
+        read(f"{sim}.limits.queues", f"from {sim}.memory.sqs import SQS", f"{sim}.memory", f"{sim}.memory.sqs")
+    )
+    assert not onto_a_higher_floor(read(f"{sim}.world", f"from {sim}.moto import EmbeddedAWS", f"{sim}.moto"))
+    assert on_no_floor([f"{sim}.novelty", f"{sim}.memory.sqs"]) == [
+        "flowguard.sim.novelty is on no floor; add it to FLOORS"
+    ]
 
 
 def test_a_second_class_of_a_name_is_seen() -> None:

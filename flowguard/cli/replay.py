@@ -17,11 +17,12 @@ from flowguard.cli.recordings import Unreadable, read_files
 from flowguard.errors import DefinitionError, SettingsError
 from flowguard.sim.crash import Crashes
 from flowguard.sim.delivered import Counts, Delivered
+from flowguard.sim.event_source import MOST_RECEIVES
 from flowguard.sim.final_state import FinalState
 from flowguard.sim.loading import NoSuchFlow, load_flows
 from flowguard.sim.points import Point
 from flowguard.sim.recording import PlannedDelivery, RecordedRecord, plan, read_recording
-from flowguard.sim.world import MOST_RECEIVES, World
+from flowguard.sim.world import World
 from flowguard.wire.envelope import BadRecord
 
 BAD: Final = 2  # the exit code where something could not be read

@@ -51,7 +51,7 @@ class Delivered:
 
 
 def delivered(
-    delivery: Delivery, trace: DeliveryTrace, at: int, *, crash: Point | None, acked: bool, to_dlq: bool
+    delivery: Delivery, trace: DeliveryTrace, at: int, *, receive: int, crash: Point | None, acked: bool, to_dlq: bool
 ) -> Delivered:
     """Build the line of a delivery that has ended."""
     m = trace.message
@@ -60,7 +60,7 @@ def delivered(
         at=at,
         record=delivery.message_id,
         queue=delivery.queue,
-        receive=delivery.receives,
+        receive=receive,
         flow=m.flow if m else None,
         stage=m.stage if m else None,
         object_id=m.object_id or None if m else None,

@@ -3,9 +3,9 @@
 What a flow calls is real: boto3, DynamoDB's expressions, SQS's and SNS's checks, all on moto. What Lambda does between
 a queue and a function is done here, and nothing sleeps::
 
-    recorded record ──────────────▶ Queues ── due ──▶ function ── answer ──▶ deleted, or visible again later
-    moto's SQS ── ReceiveMessage ──▶   ▲                                          │
-        ▲      (delays run on the      └── visibility timeout, receive count ─────┘
+    recorded record ──────────────▶ EventSource ── due ──▶ function ── answer ──▶ deleted, or visible again later
+    moto's SQS ── ReceiveMessage ──▶     ▲                                            │
+        ▲      (delays run on the        └────── visibility timeout, receive count ───┘
         └─ sends   virtual time)
 
 So recorded records keep their ids and times, which SQS would give anew, and the order of everything is decided: by the
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
@@ -33,25 +33,19 @@ from flowguard.sim.crash import Died
 from flowguard.sim.delivered import Delivered, delivered
 from flowguard.sim.delivery_trace import DeliveryTrace, Watch
 from flowguard.sim.engine import Engine
+from flowguard.sim.event_source import LEFT_THERE, MOST_RECEIVES, STEP, EventSource, failures_of
 from flowguard.sim.functions import Functions, ServedFunction, topics
+from flowguard.sim.mail import Mail
 from flowguard.sim.moto import EmbeddedAWS
-from flowguard.sim.moto_queues import Mail
 from flowguard.sim.points import Point, with_points
 from flowguard.sim.provision import AutoProvisioner
 from flowguard.sim.virtual import VirtualTime
-from flowguard.sim.waiting_records import Delivery, Queues
+from flowguard.sim.waiting_records import Delivery
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
 
 START: Final = 1_767_225_600_000
 """2026-01-01T00:00:00Z, at which a world starts by default."""
-
-STEP: Final = 20
-"""The virtual time that an invocation takes, ms."""
-
-MOST_RECEIVES: Final = 3
-LEFT_THERE: Final = frozenset({"UNROUTABLE", "UNREADABLE", "UNTRUSTED"})
-"""These verdicts would be the same each time, so the record is delivered once."""
 
 
 class Believing:
@@ -112,10 +106,9 @@ class World:
         self.put_in = 0
         self._seed = seed
         self._passed = passed
-        self._most_receives = most_receives
         self._watch = Watch(self.settings.table, self.keys)
-        self._queues = Queues()
-        self.mail = Mail(self.aws, self.provisioner, self._queues, self.clock)
+        self.source = EventSource(most_receives)
+        self.mail = Mail(self.aws, self.provisioner, self.source, self.clock)
         self._hands: list[Delivery] = []
         self._exit = ExitStack()
 
@@ -146,8 +139,8 @@ class World:
             draw=random.Random(self._seed),  # noqa: S311 - repeatable on purpose
         )
         services = replace(services, signer=Believing())
-        self.functions = Functions(self.flows, with_points(services, self._pass))
-        self.provisioner.set_up(self.functions.by_queue)
+        self.source.functions = Functions(self.flows, with_points(services, self._pass))
+        self.provisioner.set_up(self.source.functions.by_queue)
         self.provisioner.subscribe(topics(self.flows))
 
     # -- what happens
@@ -155,28 +148,34 @@ class World:
     def put(self, envelope: Envelope, raw: Any, *, at: int | None = None) -> None:
         """Add a recorded record to be delivered as it is. ``raw`` is what it was read from, ``at`` is ms or now."""
         self.put_in += 1
-        self._queues.add(envelope, raw, envelope.queue, self.clock.now() if at is None else at)
+        self.source.put(envelope, raw, envelope.queue, self.clock.now() if at is None else at)
 
     def run(self) -> Iterator[Delivered]:
         """Deliver records in order of time until nothing is left.
 
         Called during a delivery, deliver only what is due now.
         """
-        nested = bool(self._hands)
-        while True:
-            self.mail.collect(self.functions.by_queue)
-            if (delivery := self._queues.due(self.clock.now())) is not None:
-                yield self._deliver(delivery)
-                continue
-            moments = [*self.mail.moments, *self._queues.moments()]
-            if not moments or nested:
-                return
-            self.clock.move_to(min(moments))
+        until = self.clock.now() if self._hands else None
+        while (row := self.step(until)) is not None:
+            yield row
+
+    def step(self, until: int | None = None) -> Delivered | None:
+        """Deliver what is due next. With ``until`` it must be due by that moment (ms). None where nothing is."""
+        delivery = self.source.next(self.clock, self, until=until)
+        return self._deliver(delivery) if delivery is not None else None
+
+    def arrive(self, now: int) -> None:
+        """Fetch what was sent and can be received by now."""
+        self.mail.collect(self.source.functions.by_queue)
+
+    def moments(self) -> Iterable[int]:
+        """Return when more that was sent can be received."""
+        return self.mail.moments
 
     def _deliver(self, delivery: Delivery) -> Delivered:
         at, trace, crash, acked = self.clock.now(), DeliveryTrace(), None, False
-        function = self._function(delivery)
-        self._queues.receive(delivery, at + function.visibility)
+        function = self.source.begin(delivery, at)
+        receive = delivery.receives
         self._hands.append(delivery)
         self._watch.open.append(trace)
         try:
@@ -187,14 +186,10 @@ class World:
         finally:
             self._watch.open.pop()
             self._hands.pop()
-        to_dlq = not acked and delivery.receives >= self._most_receives
-        row = delivered(delivery, trace, at, crash=crash, acked=acked, to_dlq=to_dlq)
-        if acked or (trace.verdict in LEFT_THERE and crash is None):
-            self._queues.delete(delivery)
-        elif to_dlq:
-            self._move_to_dlq(delivery)
+        left = trace.verdict in LEFT_THERE and crash is None
+        to_dlq = self.source.end(delivery, acked=acked, left=left)
         self.clock.move_to(self.clock.now() + STEP)
-        return row
+        return delivered(delivery, trace, at, receive=receive, crash=crash, acked=acked, to_dlq=to_dlq)
 
     def _invoke(self, function: ServedFunction, delivery: Delivery, trace: DeliveryTrace) -> bool:
         """Invoke the function and answer whether the record may be deleted."""
@@ -204,26 +199,11 @@ class World:
             return False
         if trace.sends:
             self._pass(Point.AFTER_DISPATCH, None)
-        if isinstance(answer, dict) and answer.get("batchItemFailures"):
+        if failures_of(answer):
             return False
         self._pass(Point.BEFORE_ACK, None)
         self._pass(Point.AFTER_ACK, None)
         return True
-
-    def _function(self, delivery: Delivery) -> ServedFunction:
-        if delivery.from_dlq:
-            return self.functions.dead
-        return self.functions.serving(delivery.queue, delivery.envelope)
-
-    def _move_to_dlq(self, delivery: Delivery) -> None:
-        """Move the record to the dead-letter queue.
-
-        It is due there when it would have been seen again. What fails there as often is dropped.
-        """
-        if delivery.from_dlq:
-            self._queues.delete(delivery)
-            return
-        delivery.from_dlq, delivery.receives = True, 0
 
     def _pass(self, point: Point, message: Message | None) -> None:
         trace = self._watch.open[-1]

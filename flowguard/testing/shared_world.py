@@ -18,11 +18,12 @@ from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.delivered import Delivered
 from flowguard.sim.engine import Engine
 from flowguard.sim.functions import Functions, topics
-from flowguard.sim.moto_queues import Mail
+from flowguard.sim.mail import Mail
 from flowguard.sim.points import with_points
 from flowguard.sim.posted import Posted, posted
 from flowguard.sim.provision import AutoProvisioner
 from flowguard.sim.virtual import VirtualTime
+from flowguard.sim.waiting_records import Delivery
 from flowguard.sim.world import World, declared_tables
 from flowguard.testing.raised import told
 
@@ -34,7 +35,7 @@ class SharedWorld(World):
         super().__init__((), seed=seed, start=clock.now())
         self.aws, self.clock = aws, clock
         self.provisioner = AutoProvisioner(aws, self.keys, self.settings.table)
-        self.mail = Mail(aws, self.provisioner, self._queues, clock)
+        self.mail = Mail(aws, self.provisioner, self.source, clock)
         self.posted: list[Posted] = []
         self._raised: list[BaseException] = []
         self._outside: BaseException | None = None
@@ -66,11 +67,11 @@ class SharedWorld(World):
         if not new:
             return
         flows = self.flows + new
-        self.functions = Functions(flows, with_points(self.services, self._pass))
+        self.source.functions = Functions(flows, with_points(self.services, self._pass))
         self.flows = flows
         for table, key in declared_tables(new).items():
             self.declare(table, key)
-        for queue in sorted(self.functions.by_queue):
+        for queue in sorted(self.source.functions.by_queue):
             self.provisioner.queue(queue)
         self.provisioner.subscribe(topics(new))
 
@@ -79,18 +80,10 @@ class SharedWorld(World):
         self.keys.setdefault(table, key)
         self.provisioner.table(table)
 
-    def step(self, until: int | None) -> Delivered | None:
-        """Deliver what is due next. With ``until`` it must be due by that moment (ms). None where nothing is."""
-        while True:
-            self.mail.collect(self.functions.by_queue)
-            if (delivery := self._queues.due(self.clock.now())) is not None:
-                self._raised, self._outside = [], sys.exception()
-                row = self._deliver(delivery)
-                return replace(row, why=told(self._raised[-1])) if self._raised else row
-            moments = [*self.mail.moments, *self._queues.moments()]
-            if not moments or (until is not None and min(moments) > until):
-                return None
-            self.clock.move_to(min(moments))
+    def _deliver(self, delivery: Delivery) -> Delivered:
+        self._raised, self._outside = [], sys.exception()
+        row = super()._deliver(delivery)
+        return replace(row, why=told(self._raised[-1])) if self._raised else row
 
     def _tell(self, event: Event) -> None:
         """Record the error of a failure while the runtime handles it. It still has its traceback then."""

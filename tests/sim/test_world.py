@@ -18,12 +18,13 @@ from flowguard.flow import PER_REQUEST, AnyFlow, Flow
 from flowguard.outcome import Done, Outcome
 from flowguard.sim.crash import Crashes, Died
 from flowguard.sim.delivered import Counts, Delivered
+from flowguard.sim.event_source import STEP
 from flowguard.sim.final_state import FinalState, plain
 from flowguard.sim.loading import NoSuchFlow, load_flows
 from flowguard.sim.points import Point
 from flowguard.sim.recording import RecordedRecord, plan, read_recording
 from flowguard.sim.script import Script
-from flowguard.sim.world import START, STEP, World
+from flowguard.sim.world import START, World
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import batch, invocation, sns_event, sqs_event

@@ -1,6 +1,7 @@
-"""The delivery of one schedule's records to workers by SQS's rules.
+"""The delivery of one schedule's records to workers.
 
-Workers that the schedule names are held up.
+The event source knows SQS's rules. Here is decided what a schedule decides: which workers die or are held up, which
+record goes first, and what is delivered twice.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from typing import Final
 
 from flowguard.errors import NotProcessed
 from flowguard.events import Event
-from flowguard.sim.functions import ServedFunction
-from flowguard.sim.waiting_records import Delivery, Queues
-from flowguard.sim.world import LEFT_THERE, MOST_RECEIVES, STEP
+from flowguard.sim.event_source import LEFT_THERE, MOST_RECEIVES, STEP, EventSource, failures_of
+from flowguard.sim.recording import RecordedRecord
+from flowguard.sim.waiting_records import Delivery
 from flowguard.testing.explorer.record.history import DeliveryRecord, History, Note
 from flowguard.testing.explorer.record.schedule import (
     AS_LATE_AS_CAN_BE,
@@ -55,7 +56,7 @@ def run(sandbox: Sandbox, schedule: Schedule) -> History:
 
 
 class _Driver:
-    """The event source mapping of all functions. It also decides which of their workers has the turn."""
+    """The policy of one schedule over the event source. It also decides which of the workers has the turn."""
 
     def __init__(self, sandbox: Sandbox, schedule: Schedule) -> None:
         self.history = History(schedule, sandbox.start)
@@ -64,16 +65,15 @@ class _Driver:
         self._holds = [choice for choice in schedule.choices if choice.kind in HOLDS]
         self._redrives = Redrives(sandbox, schedule, self.history)
         self._expires = any(choice.kind is FaultKind.DUPLICATED and choice.more > 1 for choice in schedule.choices)
-        self._receives = MOST_RECEIVES + len(schedule.choices)
-        self._queues = Queues()
+        self._source = EventSource(MOST_RECEIVES + len(schedule.choices))
         self._later = sorted(sandbox.coming, key=lambda one: one.after)
         self._held: list[Worker] = []
-        self.faults = FaultInjector(sandbox, schedule, self.history, self._queues, self._before)
+        self.faults = FaultInjector(sandbox, schedule, self.history, self._source, self._before)
 
     def run(self) -> History:
-        self._functions = self._sandbox.functions(self._tell)
+        self._source.functions = self._sandbox.functions(self._tell)
         self.history.inner = frozenset(f"sqs:{one.queue}" for one in self._sandbox.plain)
-        self.faults.inbox = Inbox(self._queues, self._functions.by_queue, self._sandbox.topics)
+        self.faults.inbox = Inbox(self._source, self._sandbox.topics)
         return self._to_the_end()
 
     def ask_again(self) -> History | None:
@@ -88,7 +88,7 @@ class _Driver:
         self._schedule, self._expires = Schedule(), False
         self.faults.go_on_undisturbed(self.history)
         for one in asked:
-            self._queues.add(one.recorded.envelope, one.recorded.raw, one.recorded.envelope.queue, sandbox.now())
+            self._put(one.recorded)
         return self._to_the_end()
 
     def _to_the_end(self) -> History:
@@ -114,34 +114,36 @@ class _Driver:
 
         What is due goes first, then workers that are held up, then what is due next.
         """
-        while True:
-            now = self._sandbox.now()
-            self._come_due(now)
-            first = self._queues.due(now)
-            if first is not None:
-                return self._reordered(first)
-            moments = [*self._queues.moments(), *(one.due for one in self.faults.scheduled if one.due is not None)]
-            moments += [self._sandbox.start + one.after for one in self._later[:1]]
-            if not moments and (sent := self._redrives.next(self.faults.inbox)) is not None:
-                self._note(None, sent)
-                continue
-            if self._held and not self._may_wait(moments):
-                self._let_go(self._held[0])
-                continue
-            if not moments:
-                return None
-            self._sandbox.time.move_to(min(moments))
+        first = self._source.next(self._sandbox.time, self, meanwhile=self._meanwhile)
+        return self._reordered(first) if first is not None else None
+
+    def moments(self) -> list[int]:
+        """Return when later messages and those of schedules come."""
+        later = [self._sandbox.start + one.after for one in self._later[:1]]
+        return [*(one.due for one in self.faults.scheduled if one.due is not None), *later]
+
+    def _meanwhile(self, moments: list[int]) -> bool:
+        """Do what there is to do before the time goes on and answer whether that was anything."""
+        if not moments and (sent := self._redrives.next(self.faults.inbox)) is not None:
+            self._note(None, sent)
+        elif self._held and not self._may_wait(moments):
+            self._let_go(self._held[0])
+        else:
+            return False
+        return True
 
     def _may_wait(self, moments: list[int]) -> bool:
         """Answer whether the workers that are held up stay so until the next of these moments."""
         early = any(worker.held and worker.held.kind is FaultKind.SEEN_EARLY for worker in self._held)
         return not early and bool(moments) and min(moments) - self._sandbox.now() <= LONGEST_INVOCATION
 
-    def _come_due(self, now: int) -> None:
+    def _put(self, recorded: RecordedRecord) -> None:
+        self._source.put(recorded.envelope, recorded.raw, recorded.envelope.queue, self._sandbox.now())
+
+    def arrive(self, now: int) -> None:
         """Enqueue the later messages and the messages of schedules whose time has come."""
         while self._later and self._sandbox.start + self._later[0].after <= now:
-            sent = self._later.pop(0).recorded
-            self._queues.add(sent.envelope, sent.raw, sent.envelope.queue, now)
+            self._put(self._later.pop(0).recorded)
         for one in [one for one in self.faults.scheduled if one.due is not None and one.due <= now]:
             self.faults.scheduled.remove(one)
             for record in self.faults.inbox.receive(one, now):
@@ -149,15 +151,12 @@ class _Driver:
 
     def _reordered(self, first: Delivery) -> Delivery:
         number = len(self.history.deliveries) + 1
-        others = self._others(first)
+        others = self._source.others(first)
         for choice in self._schedule.find(number, OF_DELIVERIES):
             if choice.kind is FaultKind.REORDERED and len(others) >= choice.more > 0:
                 self._note(None, f"delivery {number} goes to a later record first")
                 return others[choice.more - 1]
         return first
-
-    def _others(self, first: Delivery) -> list[Delivery]:
-        return [one for one in self._queues.waiting if one is not first and (one.group is None or one.receives == 0)]
 
     def _deliver(self, delivery: Delivery) -> None:
         history, number = self.history, len(self.history.deliveries) + 1
@@ -166,15 +165,13 @@ class _Driver:
             return
         for choice in self._schedule.find(number, OF_DELIVERIES):
             if choice.kind is FaultKind.DUPLICATED and not delivery.from_dlq:
-                again = self._again(delivery, choice)
-                copy = self._queues.add(delivery.envelope, delivery.raw, delivery.queue, again)
+                copy = self._source.copy(delivery, self._again(delivery, choice))
                 self.history.copies[copy.number] = delivery.number
                 self._note(None, f"delivery {number} happens twice")
         if self._expires:
             remove_expired(self._sandbox, history)
-        function = self._function(delivery)
-        others = len(self._others(delivery))
-        self._queues.receive(delivery, self._sandbox.now() + function.visibility)
+        others = len(self._source.others(delivery))
+        function = self._source.begin(delivery, self._sandbox.now())
         entry = DeliveryRecord(
             number, self._sandbox.now(), delivery.queue, delivery.number, delivery.receives, others, delivery.from_dlq
         )
@@ -204,11 +201,6 @@ class _Driver:
             return max(now, last_moment(self._sandbox, sent_at if sent_at is not None else self._sandbox.start))
         return now + (LATE if choice.more else 0)
 
-    def _function(self, delivery: Delivery) -> ServedFunction:
-        if delivery.from_dlq:
-            return self._functions.dlq_function(delivery.queue)
-        return self._functions.serving(delivery.queue, delivery.envelope)
-
     def _turn_to(self, worker: Worker, step: Callable[[], None]) -> None:
         before, self.faults.worker = self.faults.worker, worker
         try:
@@ -234,9 +226,8 @@ class _Driver:
         try:
             answer = worker.function.handler(delivery.event())
             entry.died = worker.killed  # user code may have caught even that
-            failed = answer.get("batchItemFailures", ()) if isinstance(answer, dict) else ()
-            entry.failures = tuple(str(one.get("itemIdentifier")) for one in failed)
-            entry.acked = not worker.killed and not failed
+            entry.failures = failures_of(answer)
+            entry.acked = not worker.killed and not entry.failures
         except Killed:
             entry.died = True
         except NotProcessed as left:
@@ -254,16 +245,11 @@ class _Driver:
 
     def _finish(self, worker: Worker) -> None:
         delivery, entry = worker.delivery, worker.entry
-        if delivery not in self._queues.waiting or (worker.killed and not entry.died):
+        if not self._source.is_waiting(delivery) or (worker.killed and not entry.died):
             return
-        if entry.acked or (not entry.died and LEFT_THERE & {one.type.name for one in entry.events}):
-            self._queues.delete(delivery)
-        elif delivery.receives >= self._receives or (entry.last and not delivery.from_dlq):
-            if delivery.from_dlq:
-                self._queues.delete(delivery)
-            if entry.last:
-                self._note(None, f"delivery {entry.worker} was its record's last receive")
-            delivery.from_dlq, delivery.receives = True, 0
+        left = not entry.died and bool(LEFT_THERE & {one.type.name for one in entry.events})
+        if self._source.end(delivery, acked=entry.acked, left=left, last=entry.last) and entry.last:
+            self._note(None, f"delivery {entry.worker} was its record's last receive")
 
     # -- workers that are held up
 
@@ -273,7 +259,7 @@ class _Driver:
         worker.until = len(self.history.calls) + choice.more if choice.more else 0
         self._held.append(worker)
         if choice.kind is FaultKind.SEEN_EARLY:
-            worker.delivery.visible_at = self._sandbox.now()
+            self._source.show_early(worker.delivery, self._sandbox.now())
         self._note(worker, "held up" + (", and its record seen early" if choice.kind is FaultKind.SEEN_EARLY else ""))
         worker.wait()
 

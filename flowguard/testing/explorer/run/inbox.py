@@ -16,10 +16,11 @@ from flowguard.errors import SettingsError
 from flowguard.flow import AnyFlow
 from flowguard.ids import RequestId
 from flowguard.sim.account import ACCOUNT_ID, REGION
+from flowguard.sim.event_source import EventSource
 from flowguard.sim.functions import queue_of, topics
 from flowguard.sim.posted import Posted
 from flowguard.sim.recording import RecordedRecord, read_recording
-from flowguard.sim.waiting_records import Delivery, Queues
+from flowguard.sim.waiting_records import Delivery
 from flowguard.testing.lambda_events import sns_to_sqs_event, sqs_event
 from flowguard.wire.envelope import BadRecord, Envelope, Source, normalize
 
@@ -146,9 +147,9 @@ def _group(queue: str, object_id: str) -> str | None:
 class Inbox:
     """The queues of functions and what was sent to them. ``topics`` maps the name of a queue to that of its topic."""
 
-    def __init__(self, queues: Queues, functions: Mapping[str, object], topics: Mapping[str, str]) -> None:
-        self._queues = queues
-        self._functions = functions
+    def __init__(self, source: EventSource, topics: Mapping[str, str]) -> None:
+        self._source = source
+        self._functions = source.functions.by_queue
         self._topics = topics
         self._taken: dict[tuple[str, str], int] = {}
         self._published = 0
@@ -178,7 +179,7 @@ class Inbox:
         return True
 
     def _add(self, queue: str, message: Posted, now: int, topic: str | None = None) -> Delivery:
-        own = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{queue}/{self._queues.added}"))
+        own = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{queue}/{self._source.put_in}"))
         arn = arn_of(queue)
         if topic is not None:
             event = sns_to_sqs_event(
@@ -190,7 +191,7 @@ class Inbox:
                 arn, message.body, attributes=message.attributes, message_id=own, sent_at=now, group=message.group
             )
         raw = event["Records"][0]
-        return self._queues.add(_envelope(event), raw, queue, now + message.delay * 1000)
+        return self._source.put(_envelope(event), raw, queue, now + message.delay * 1000)
 
 
 def arn_of(queue: str) -> str:

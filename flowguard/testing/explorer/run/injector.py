@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn, TypeVar, cast
 
 from flowguard.sim.calls import ApiCall, Proceed, Response
+from flowguard.sim.event_source import EventSource
 from flowguard.sim.limits.queues import queue_name
 from flowguard.sim.posted import Posted, posted
 from flowguard.sim.provision import tables_of
 from flowguard.sim.sends import sending
-from flowguard.sim.waiting_records import Queues
 from flowguard.testing.explorer.record.history import CallRecord, History, RefusedCall, Version
 from flowguard.testing.explorer.record.refusal import refusal_at
 from flowguard.testing.explorer.record.schedule import AT_CALLS, FOR_GOOD, Choice, FaultKind, Schedule
@@ -41,7 +41,7 @@ class FaultInjector:
         sandbox: Sandbox,
         schedule: Schedule,
         history: History,
-        queues: Queues,
+        source: EventSource,
         before: Callable[[Worker], tuple[FaultKind, ...]],
     ) -> None:
         self.history = history
@@ -49,7 +49,7 @@ class FaultInjector:
         self.effects: Counter[tuple[str | None, str]] = Counter()
         self._sandbox = sandbox
         self._schedule = schedule
-        self._queues = queues
+        self._source = source
         self._before = before
         self._quiet = False
         self.scheduled: list[Posted] = []
@@ -167,9 +167,7 @@ class FaultInjector:
         """Answer ChangeMessageVisibility here. The records are here and not in the engine's queues."""
         if call.operation != "ChangeMessageVisibility":
             return None
-        held = self._queues.find(call.params["ReceiptHandle"])
-        if held is not None:
-            held.visible_at = self._sandbox.now() + call.params["VisibilityTimeout"] * 1000
+        self._source.postponed(call, self._sandbox.now())
         return {"ResponseMetadata": {}}
 
     def _note_effects(self, made: CallRecord, call: ApiCall, answer: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
-"""The way from moto's SQS to the functions.
+"""The way from an engine's SQS to the functions.
 
-What was sent is taken out of moto when its delay is over, and waits for its function. moto keeps the delays itself, by
-the virtual time; here it is only remembered when it is worth looking.
+What was sent is taken out of the engine when its delay is over, and waits for its function. The engine keeps the delays
+itself, by the virtual time; here it is only remembered when it is worth looking.
 """
 
 from __future__ import annotations
@@ -12,34 +12,31 @@ from typing import Any
 from flowguard.sim.account import ACCOUNT_ID
 from flowguard.sim.calls import ApiCall, Proceed, Response
 from flowguard.sim.engine import Engine
+from flowguard.sim.event_source import EventSource
 from flowguard.sim.provision import AutoProvisioner
 from flowguard.sim.sends import sending
 from flowguard.sim.virtual import VirtualTime
-from flowguard.sim.waiting_records import Queues
 from flowguard.wire.envelope import BadRecord, normalize
 
 
 class Mail:
-    """Takes messages out of moto for the functions.
+    """Takes messages out of the engine for the functions.
 
-    It is an interceptor, too: it notes what is sent, and answers for the records that wait here instead of in moto.
+    It is an interceptor, too: it notes what is sent, and answers for the records that wait in the event source instead.
     """
 
-    def __init__(self, engine: Engine, provisioner: AutoProvisioner, queues: Queues, clock: VirtualTime) -> None:
+    def __init__(self, engine: Engine, provisioner: AutoProvisioner, source: EventSource, clock: VirtualTime) -> None:
         self._engine = engine
         self._provisioner = provisioner
-        self._queues = queues
+        self._source = source
         self._clock = clock
         self.moments: set[int] = set()
         """When something that was sent can be received, ms since 1970."""
 
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
         now = self._clock.now()
-        if call.operation == "ChangeMessageVisibility":
-            held = self._queues.find(call.params["ReceiptHandle"])
-            if held is not None:
-                held.visible_at = now + call.params["VisibilityTimeout"] * 1000
-                return {}
+        if self._source.postponed(call, now):
+            return {}
         if (sends := sending(call.service, call.operation)) is not None and sends.fills_queues:
             self.moments.update(now + one.get("DelaySeconds", 0) * 1000 for one in sends.entries(call.params))
         return proceed()
@@ -54,7 +51,7 @@ class Mail:
                 (envelope,) = normalize({"Messages": [message]})
                 if isinstance(envelope, BadRecord):
                     raise envelope.error
-                self._queues.add(envelope, envelope.received, queue, now)
+                self._source.put(envelope, envelope.received, queue, now)
 
     def take(self, queue: str) -> list[Any]:
         """Take all messages out of a queue that no function reads. They are as ``receive_message`` returns them."""

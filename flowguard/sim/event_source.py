@@ -1,0 +1,158 @@
+"""The event source mapping: what Lambda and SQS do between queues and their functions, and the one loop that does it.
+
+::
+
+    what comes ──▶ waiting ── next ──▶ begin ──▶ the caller invokes ──▶ end ──▶ deleted, or visible again,
+    (Arrivals)       ▲                                                          or with the dead-letter function
+                     └───────── visibility timeout, receive count ──────────────┘
+
+It knows visibility, receive counts, the redrive policy and the order of FIFO groups. Its callers decide the rest: how a
+function is invoked and when its worker dies, which record goes first, what is delivered twice.
+
+A message that was sent becomes a record in one of two ways. The worlds take it out of the engine's SQS
+(:class:`flowguard.sim.mail.Mail`), which knows whatever users have made there: delays of a queue, subscriptions,
+messages of their own. The explorer makes it of what was posted, for it has to know which call a record comes from, and
+its engine forgets all queues between two schedules. From there on a record is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol
+
+from flowguard.sim.calls import ApiCall
+from flowguard.sim.functions import Functions, ServedFunction
+from flowguard.sim.virtual import VirtualTime
+from flowguard.sim.waiting_records import Delivery, Queues
+from flowguard.wire.envelope import Envelope
+
+STEP: Final = 20
+"""The virtual time that an invocation takes, ms."""
+
+MOST_RECEIVES: Final = 3
+LEFT_THERE: Final = frozenset({"UNROUTABLE", "UNREADABLE", "UNTRUSTED"})
+"""These verdicts would be the same each time, so the record is delivered once."""
+
+
+class Arrivals(Protocol):
+    """Where records come from while others are delivered."""
+
+    def arrive(self, now: int, /) -> None:
+        """Put what has come by now."""
+        ...
+
+    def moments(self) -> Iterable[int]:
+        """Return when more will come, ms since 1970."""
+        ...
+
+
+def _let_pass(moments: list[int]) -> bool:
+    return False
+
+
+class EventSource:
+    """The event source mappings of some functions. ``most_receives`` is that of every queue's redrive policy."""
+
+    functions: Functions
+
+    def __init__(self, most_receives: int = MOST_RECEIVES) -> None:
+        self._most_receives = most_receives
+        self._queues = Queues()
+
+    @property
+    def put_in(self) -> int:
+        """Return how many records there have been."""
+        return self._queues.added
+
+    # -- records
+
+    def put(self, envelope: Envelope, raw: Any, queue: str | None, at: int) -> Delivery:
+        """Add a record that is visible at this moment, ms since 1970."""
+        return self._queues.add(envelope, raw, queue, at)
+
+    def copy(self, delivery: Delivery, at: int) -> Delivery:
+        """Add the record once more. SQS delivers each at least once."""
+        return self.put(delivery.envelope, delivery.raw, delivery.queue, at)
+
+    def is_waiting(self, delivery: Delivery) -> bool:
+        """Answer whether the record is not deleted yet. It may be in a worker's hands."""
+        return delivery in self._queues.waiting
+
+    # -- turns
+
+    def next(
+        self,
+        time: VirtualTime,
+        arrivals: Arrivals,
+        *,
+        until: int | None = None,
+        meanwhile: Callable[[list[int]], bool] = _let_pass,
+    ) -> Delivery | None:
+        """Move the time to the next delivery and return it. None where nothing is left that is due by ``until``.
+
+        Before the time is moved, ``meanwhile`` gets the moments ahead; where it answers that it did something, what is
+        due now is looked at again.
+        """
+        while True:
+            arrivals.arrive(time.now())
+            if (delivery := self._queues.due(time.now())) is not None:
+                return delivery
+            moments = [*self._queues.moments(), *arrivals.moments()]
+            if meanwhile(moments):
+                continue
+            if not moments or (until is not None and min(moments) > until):
+                return None
+            time.move_to(min(moments))
+
+    def others(self, first: Delivery) -> list[Delivery]:
+        """Return the records that SQS might deliver instead of this one. No FIFO group passes one of its records."""
+        return [one for one in self._queues.waiting if one is not first and (one.group is None or one.receives == 0)]
+
+    # -- a delivery
+
+    def begin(self, delivery: Delivery, now: int) -> ServedFunction:
+        """Return the function that gets the record. For others it is invisible as long as the function may run."""
+        function = self._function(delivery)
+        self._queues.receive(delivery, now + function.visibility)
+        return function
+
+    def end(self, delivery: Delivery, *, acked: bool, left: bool = False, last: bool = False) -> bool:
+        """Do what follows from a function's answer and answer whether this was the record's last receive.
+
+        A record that was ``acked`` is deleted, and so is one that is ``left``, to which the answer would always be the
+        same. After its last receive SQS moves it to the dead-letter queue, where it is due when it would have been seen
+        again; what fails there as often is dropped. ``last`` says that no receive is left whatever their count.
+        """
+        if acked or left:
+            self._queues.delete(delivery)
+            return False
+        if delivery.receives < self._most_receives and (not last or delivery.from_dlq):
+            return False
+        if delivery.from_dlq:
+            self._queues.delete(delivery)
+        delivery.from_dlq, delivery.receives = True, 0
+        return True
+
+    def show_early(self, delivery: Delivery, now: int) -> None:
+        """Make a record visible while a worker still has it."""
+        delivery.visible_at = now
+
+    def postponed(self, call: ApiCall, now: int) -> bool:
+        """Carry out a ChangeMessageVisibility of a record that is here. Answer whether it was that."""
+        if call.operation != "ChangeMessageVisibility":
+            return False
+        held = self._queues.find(call.params["ReceiptHandle"])
+        if held is not None:
+            held.visible_at = now + call.params["VisibilityTimeout"] * 1000
+        return held is not None
+
+    def _function(self, delivery: Delivery) -> ServedFunction:
+        if delivery.from_dlq:
+            return self.functions.dlq_function(delivery.queue)
+        return self.functions.serving(delivery.queue, delivery.envelope)
+
+
+def failures_of(answer: Any) -> tuple[str, ...]:
+    """Return the ids of the records that a function answered to be delivered again."""
+    failed = (answer.get("batchItemFailures") if isinstance(answer, dict) else None) or ()
+    return tuple(str(one.get("itemIdentifier")) for one in failed)

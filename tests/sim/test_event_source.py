@@ -1,0 +1,192 @@
+"""The event source mapping alone: visibility, receive counts, redrive and FIFO order, on no engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from flowguard.sim.calls import ApiCall
+from flowguard.sim.event_source import EventSource, failures_of
+from flowguard.sim.functions import Functions, ServedFunction
+from flowguard.sim.recording import RecordedRecord, read_recording
+from flowguard.sim.virtual import VirtualTime
+from flowguard.sim.waiting_records import Delivery
+from flowguard.testing import sqs_event
+
+VISIBILITY = 30_000
+
+
+class Nothing:
+    """No record comes from elsewhere."""
+
+    def arrive(self, now: int) -> None:
+        pass
+
+    def moments(self) -> list[int]:
+        return []
+
+
+class Later:
+    """A record comes when its time has come, and only then."""
+
+    def __init__(self, source: EventSource, at: int) -> None:
+        self._source, self._at = source, [at]
+
+    def arrive(self, now: int) -> None:
+        while self._at and self._at[0] <= now:
+            self._at.pop()
+            put(self._source, "late", at=now)
+
+    def moments(self) -> list[int]:
+        return self._at
+
+
+@pytest.fixture
+def source() -> EventSource:
+    """Of two functions that know nothing of flowguard."""
+    found, no_services = EventSource(most_receives=2), object()
+    served = {
+        queue: ServedFunction(queue, lambda event: None, VISIBILITY, plain=True) for queue in ("orders", "orders.fifo")
+    }
+    found.functions = Functions((), no_services, served)  # type: ignore[arg-type]  # no flow needs any
+    return found
+
+
+@pytest.fixture
+def time() -> Iterator[VirtualTime]:
+    with VirtualTime(0) as found:
+        yield found
+
+
+def put(source: EventSource, body: str, queue: str = "orders", at: int = 0, group: str = "g") -> Delivery:
+    event = sqs_event(queue, body, message_id=body, group=group if queue.endswith(".fifo") else None)
+    (record,) = read_recording(event)
+    assert isinstance(record, RecordedRecord)
+    return source.put(record.envelope, record.raw, queue, at)
+
+
+def take(source: EventSource, time: VirtualTime, **about: Any) -> Delivery | None:
+    delivery = source.next(time, Nothing(), **about)
+    if delivery is not None:
+        source.begin(delivery, time.now())
+    return delivery
+
+
+def test_the_time_goes_to_what_is_due_next(source: EventSource, time: VirtualTime) -> None:
+    later, sooner = put(source, "later", at=500), put(source, "sooner", at=200)
+    assert [source.next(time, Nothing()), time.now()] == [sooner, 200]
+    source.end(sooner, acked=True)
+    assert source.next(time, Nothing(), until=499) is None
+    assert time.now() == 200, "nobody waits for what is due too late"
+    assert source.next(time, Nothing(), until=500) is later
+
+
+def test_what_comes_from_elsewhere_is_waited_for(source: EventSource, time: VirtualTime) -> None:
+    delivery = source.next(time, Later(source, 700))
+    assert delivery is not None
+    assert (delivery.message_id, time.now()) == ("late", 700)
+
+
+def test_before_the_time_goes_on_something_else_may_happen(source: EventSource, time: VirtualTime) -> None:
+    first, asked = put(source, "first", at=900), []
+
+    def meanwhile(moments: list[int]) -> bool:
+        asked.append(moments)
+        if len(asked) == 1:
+            source.copy(first, 0)
+            return True
+        return False
+
+    copy = source.next(time, Nothing(), meanwhile=meanwhile)
+    assert (copy is not first, time.now(), asked) == (True, 0, [[900]])
+
+
+def test_a_record_is_seen_again_after_its_visibility_with_its_count(source: EventSource, time: VirtualTime) -> None:
+    delivery = put(source, "a")
+    assert take(source, time) is delivery
+    assert delivery.event()["Records"][0]["attributes"]["ApproximateReceiveCount"] == "1"
+    assert not source.end(delivery, acked=False)
+    assert take(source, time) is delivery
+    assert time.now() == VISIBILITY
+    assert delivery.event()["Records"][0]["attributes"]["ApproximateReceiveCount"] == "2"
+
+
+def test_after_its_last_receive_it_goes_to_the_dead_letters_and_then_nowhere(
+    source: EventSource, time: VirtualTime
+) -> None:
+    delivery, ends = put(source, "a"), []
+    while take(source, time) is not None:
+        ends.append((source.end(delivery, acked=False), delivery.from_dlq))
+    assert ends == [(False, False), (True, True), (False, True), (True, True)]
+    assert not source.is_waiting(delivery)
+
+
+@pytest.mark.parametrize("how", [{"acked": True}, {"acked": False, "left": True}])
+def test_what_is_done_or_would_always_be_answered_alike_is_deleted(
+    how: dict[str, bool], source: EventSource, time: VirtualTime
+) -> None:
+    delivery = put(source, "a")
+    take(source, time)
+    assert not source.end(delivery, **how)
+    assert not source.is_waiting(delivery)
+
+
+def test_a_last_receive_may_be_the_first_but_not_of_a_dead_letter(source: EventSource, time: VirtualTime) -> None:
+    delivery = put(source, "a")
+    take(source, time)
+    assert source.end(delivery, acked=False, last=True)
+    take(source, time)
+    assert not source.end(delivery, acked=False, last=True)
+    assert source.is_waiting(delivery)
+
+
+def test_a_group_waits_behind_its_first_record(source: EventSource, time: VirtualTime) -> None:
+    first, second = put(source, "1", "orders.fifo"), put(source, "2", "orders.fifo")
+    other = put(source, "3", "orders.fifo", group="h")
+    assert take(source, time) is first
+    assert take(source, time) is other
+    source.end(other, acked=True)
+    assert source.next(time, Nothing(), until=VISIBILITY - 1) is None, "the group's first is in a worker's hands"
+    assert source.others(second) == [], "which has been received"
+    source.end(first, acked=True)
+    assert take(source, time) is second
+
+
+@pytest.mark.parametrize(
+    ("hide", "due"), [(lambda source, one: postpone(source, one, 100), 100_000), (EventSource.show_early, 0)]
+)
+def test_a_record_in_hand_is_hidden_for_longer_or_shown_early(
+    hide: Callable[..., Any], due: int, source: EventSource, time: VirtualTime
+) -> None:
+    delivery = put(source, "a")
+    take(source, time)
+    hide(source, delivery) if due else hide(source, delivery, 0)
+    assert take(source, time) is delivery
+    assert time.now() == due
+
+
+def postpone(source: EventSource, delivery: Delivery, seconds: int) -> bool:
+    params = {"ReceiptHandle": delivery.envelope.receipt_handle, "VisibilityTimeout": seconds}
+    client: Any = None
+    return source.postponed(ApiCall("sqs", "ChangeMessageVisibility", params, 1, client), 0)
+
+
+def test_a_record_of_elsewhere_is_not_postponed_here(source: EventSource) -> None:
+    assert not postpone(source, put(source, "never received"), 5)
+
+
+@pytest.mark.parametrize(
+    ("answer", "failed"),
+    [
+        (None, ()),
+        ({}, ()),
+        ({"batchItemFailures": []}, ()),
+        ({"batchItemFailures": None}, ()),
+        ({"batchItemFailures": [{"itemIdentifier": "a"}]}, ("a",)),
+        ("text", ()),
+    ],
+)
+def test_an_answer_names_what_is_delivered_again(answer: Any, failed: tuple[str, ...]) -> None:
+    assert failures_of(answer) == failed
