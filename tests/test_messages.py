@@ -17,6 +17,7 @@ from flowguard.aws.services import aws_services
 from flowguard.destinations import Topic
 from flowguard.errors import DefinitionError, FlowguardError, RunFailed, SettingsError
 from flowguard.events import EventType, Tally
+from flowguard.sim.in_process import AWSInProcess
 from flowguard.testing import EmbeddedAWS, FlowClock, FlowResult, FlowRunner, MemoryAWS, sqs_event
 
 SHOP = """
@@ -438,7 +439,7 @@ def test_a_write_of_a_resource_to_a_table_that_is_not_there_says_so() -> None:
 
 
 @pytest.mark.parametrize("engine", [MemoryAWS, EmbeddedAWS])
-def test_a_resource_reads_and_writes_the_tables_of_a_test(engine: type[EmbeddedAWS]) -> None:
+def test_a_resource_reads_and_writes_the_tables_of_a_test(engine: type[AWSInProcess]) -> None:
     shop = written(
         "import boto3\n"
         "class PriceOrder(Stage[Order], name='price-order'):\n"
