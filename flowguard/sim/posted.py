@@ -11,7 +11,7 @@ from flowguard.aws.sender import bus_entry, invocation, queue_entry, topic_entry
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.protocol.outbox import Send
 from flowguard.sim.calls import ApiCall
-from flowguard.sim.sends import SENDS, Params, SendOperation, sending
+from flowguard.sim.sends import SENDS, SendOperation, sending
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
 from flowguard.worker.unsent import Unsent, bound_for

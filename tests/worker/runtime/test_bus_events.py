@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from flowguard.clock import ManualClock
+from flowguard.destinations import Queue
 from flowguard.errors import Reject, Retry
 from flowguard.events import EventType
 from flowguard.settings import Settings
@@ -18,6 +19,7 @@ from flowguard.testing import bus_event, sns_event, sns_to_sqs_event, sqs_event
 from flowguard.wire.message import PLACE, REQUEST_ID
 from flowguard.wire.signing import Keys, KeySigner
 from flowguard.worker.dead_letters import Letter
+from flowguard.worker.sent_back import sent_back
 from tests.scene import START, Orders, Scene, scene
 
 INBOX = f"arn:aws:sqs:{REGION}:{ACCOUNT_ID}:price-order"
@@ -87,7 +89,8 @@ def test_a_record_that_sqs_gave_up_goes_back_as_the_event_it_was(flow: Any) -> N
     letter = Letter.read(received, now=START, flow=flow)
     assert (letter.kind, letter.facts(START)["request_id"]) == ("raw", EVENT["id"])
     assert letter.facts(START)["requested_at"] == START
-    body, attributes = letter.resent()
+    back = sent_back(letter, Queue(INBOX))
+    body, attributes = back.body, back.attributes
     assert attributes[REQUEST_ID].value == EVENT["id"]
     with scene() as at:
         assert at.handler(sqs_event(INBOX, body, attributes=attributes)) == {"batchItemFailures": []}
@@ -99,7 +102,8 @@ def test_a_record_that_sqs_gave_up_goes_back_as_the_event_it_was(flow: Any) -> N
 def test_a_signed_redrive_of_an_event_is_believed() -> None:
     signer = KeySigner(lambda: Keys.parse(SECRET), ManualClock())
     received = {"MessageId": "m-1", "ReceiptHandle": "r-1", "Body": json.dumps(EVENT), "Attributes": {}}
-    body, attributes = Letter.read(received, now=START, flow=Orders).resent(signer)
+    back = sent_back(Letter.read(received, now=START, flow=Orders), Queue(INBOX), signer)
+    body, attributes = back.body, back.attributes
     with scene(settings=Settings.from_environment({"FLOWGUARD_SIGNING_KEYS": SECRET})) as at:
         assert at.handler(sqs_event(INBOX, body, attributes=attributes)) == {"batchItemFailures": []}
         assert (at.priced(), at.told(EventType.UNTRUSTED)) == (1, 0)
