@@ -35,7 +35,7 @@ def places(request: pytest.FixtureRequest) -> Iterator[Places]:
         yield real(request.param, request.getfixturevalue(f"{request.param.replace('-', '_')}_url"))
 
 
-@pytest.mark.parametrize(("places", "case"), [*rows()], indirect=["places"])
+@pytest.mark.parametrize(("places", "case"), [*rows()], indirect=["places"], scope="module")
 def test_what_aws_refuses_is_refused(places: Places, case: Case) -> None:
     client = places.client(case.service)
     assert outcome(lambda: case.call(client, places)) == case.expected(places.engine)
