@@ -46,10 +46,10 @@ LONG = {
     "docs/replay.md": pytest.mark.proof(WITH_MOTO),
     "docs/quick-start.md": pytest.mark.slow(WITH_MOTO),
     "docs/when-a-stage-fails.md": pytest.mark.slow(WITH_MOTO),
-    "flows/take_payment/README.md": pytest.mark.slow(WITH_MOTO),
-    "flows/triggered_cache/README.md": pytest.mark.slow(WITH_MOTO),
-    "flows/validate_cart/README.md": pytest.mark.slow(WITH_MOTO),
-    "samples/failures/README.md": pytest.mark.slow(WITH_MOTO),
+    "flows/take_payment/README.md": pytest.mark.proof(WITH_MOTO),
+    "flows/triggered_cache/README.md": pytest.mark.proof(WITH_MOTO),
+    "flows/validate_cart/README.md": pytest.mark.proof(WITH_MOTO),
+    "samples/failures/README.md": pytest.mark.proof(WITH_MOTO),
 }
 """Pages whose blocks take more than two seconds of CPU, and why."""
 

@@ -23,6 +23,9 @@ def check(*paths: Path) -> str:
     return said
 
 
+pytestmark = pytest.mark.slow("runs mypy")
+
+
 @pytest.fixture(autouse=True)
 def in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)

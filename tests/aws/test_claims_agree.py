@@ -46,6 +46,10 @@ def decided(meeting: Meeting) -> Verdict:
     return decide(read_item(meeting.item) if meeting.item else None, meeting.request)
 
 
+MOTO = pytest.param("moto", marks=pytest.mark.proof("every small state, on moto"))
+
+
+@pytest.mark.parametrize("clients", ["memory", "dynamodb-local", MOTO], indirect=True)
 def test_the_database_and_the_decision_agree_in_every_small_state(clients: Clients) -> None:
     store = aws_store(Settings(), clients)
     seen: Counter[Verdict] = Counter()

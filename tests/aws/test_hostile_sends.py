@@ -90,6 +90,7 @@ def test_a_huge_body_is_taken_to_the_byte(name: str) -> None:
 # -- the services judge ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proof("starts ElasticMQ")
 @pytest.mark.parametrize("queue", ["hostile", "hostile.fifo"])
 def test_elasticmq_takes_what_passes_and_hands_it_out_as_it_was(elasticmq_url: str, queue: str) -> None:
     """Ids and groups of FIFO queues too: an id that it has no place for goes as a digest."""

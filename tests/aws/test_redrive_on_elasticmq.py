@@ -33,6 +33,8 @@ from flowguard.settings import Settings
 from flowguard.stage import Stage
 from flowguard.step import Step
 
+pytestmark = pytest.mark.proof("starts ElasticMQ")
+
 INBOX, GIVEN_UP, PARKED = "redrive-charge", "redrive-given-up", "redrive-dead"
 BROKEN: set[str] = set()
 """Objects whose charge is refused."""

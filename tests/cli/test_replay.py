@@ -86,14 +86,14 @@ def test_a_stage_is_named_with_its_flow_where_there_are_several() -> None:
 # -- what is replayed -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow("replays every sample, on moto")
+@pytest.mark.proof("replays every sample, on moto")
 def test_a_directory_is_every_json_below_it_but_for_what_is_bad() -> None:
     result = replay(ROOT / "samples")
     assert (result.exit_code, result.stderr) == (0, "")
     assert all(part in result.stdout for part in ("cart-1001", "cart-2001", "page/tea"))
 
 
-@pytest.mark.slow("replays each shape by itself, on moto")
+@pytest.mark.proof("replays each shape by itself, on moto")
 def test_every_shape_of_envelope_is_taken() -> None:
     for sample in sorted((ROOT / "samples" / "envelopes").glob("*.json")):
         result = replay(sample)

@@ -13,6 +13,8 @@ from tests.engines.polling import comes_true
 from tests.proofs.soak.mapping import Mapping
 from tests.proofs.soak.sandbox import Sandbox, id_of
 
+pytestmark = pytest.mark.proof("starts ElasticMQ")
+
 CLOSED: set[str] = set()
 
 

@@ -21,7 +21,10 @@ def rows() -> Iterator[Any]:
         for case in CASES:
             if engine in (*IN_PROCESS, REAL.get(case.service)):
                 yield pytest.param(
-                    engine, case, id=f"{engine}-{case.service}: {case.name}".encode("ascii", "replace").decode()
+                    engine,
+                    case,
+                    id=f"{engine}-{case.service}: {case.name}".encode("ascii", "replace").decode(),
+                    marks=pytest.mark.proof("starts ElasticMQ") if engine == "elasticmq" else (),
                 )
 
 

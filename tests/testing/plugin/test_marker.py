@@ -221,6 +221,7 @@ def test_two_engines_at_once_are_told_apart(session: Session) -> None:
 # -- beside other plugins ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proof("three processes that explore")
 def test_several_processes_share_the_tests(session: Session) -> None:
     result = session(FINE + BUG, "-n", "2")
     result.assert_outcomes(passed=1, failed=1)

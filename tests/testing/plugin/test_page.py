@@ -22,6 +22,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
+@pytest.mark.proof("a process that explores what the page explores")
 def test_the_tests_of_the_page_pass_but_for_those_that_show_a_failure(project: pytest.Pytester) -> None:
     result = project.runpytest_subprocess("-p", "no:cacheprovider", "--strict-markers", "-Werror")
     result.assert_outcomes(passed=4 + len(hostile.SENDABLE), failed=2)
