@@ -9,6 +9,7 @@ import json
 import re
 from typing import Any, NamedTuple
 
+import boto3
 import pytest
 from pydantic import BaseModel
 
@@ -18,7 +19,7 @@ from flowguard.destinations import Topic
 from flowguard.errors import DefinitionError, FlowguardError, RunFailed, SettingsError
 from flowguard.events import EventType, Tally
 from flowguard.sim.in_process import AWSInProcess
-from flowguard.testing import EmbeddedAWS, FlowClock, FlowResult, FlowRunner, MemoryAWS, sqs_event
+from flowguard.testing import EmbeddedAWS, FlowClock, FlowResult, FlowRunner, MemoryAWS, invocation, sqs_event
 
 SHOP = """
 import functools
@@ -484,3 +485,22 @@ def test_the_letter_of_an_invalid_payload_says_which_object_it_seems_to_be_about
         "Input should be a valid integer, unable to parse string as an integer"
     )
     assert not result.runs()
+
+
+class StoreParcel(Stage[Parcel], name="store-parcel"):
+    def handle(self, parcel: Parcel, step: Step) -> Outcome:
+        boto3.client("dynamodb").put_item(TableName="nowhere", Item={"parcel_id": {"S": parcel.parcel_id}})
+        return Done()
+
+
+class Storing(Flow, name="storing", object_id="parcel_id"):
+    stages = (StoreParcel,)
+
+
+def test_a_message_that_is_given_up_does_not_blame_a_kill_where_its_stage_failed(flow_runner: FlowRunner) -> None:
+    result = flow_runner.serve(Storing).deliver(invocation({"parcel_id": "p1"})).run()
+    [run] = result.runs()
+    assert "its function was killed, could not answer, or its stage failed" in str(run.error)
+    shown = str(result)
+    assert shown.count("ResourceNotFoundException: ") == 3
+    assert "given up after 3 receives" in shown

@@ -93,7 +93,10 @@ class Batch:
             self._weak_flows.add(arrival.flow.name)
             self._emitter.emit(EventType.WEAK_ID, arrival)
         if self._from_dlq and arrival.problem is None:
-            why = "SQS gave the message up: its function was killed, or could not answer, each time it was delivered"
+            why = (
+                "SQS gave the message up: each time it was delivered its function was killed, could not answer, or its "
+                "stage failed and left it there (FIFO, or no queue to retry in); the function's log says which"
+            )
             return arrival._replace(problem=RunFailed(why))
         return arrival
 
