@@ -21,7 +21,7 @@ from flowguard.destinations import Bus, Destination, Function, Queue, Topic, des
 from flowguard.ids import RequestId
 from flowguard.protocol.outbox import Kind, Outbox, Send, largest
 from flowguard.sim.account import ACCOUNT_ID, REGION
-from flowguard.sim.sends import as_posted
+from flowguard.sim.posted import as_posted
 from flowguard.testing import FlowRunner, MemoryAWS, invocation, sns_event, sns_to_sqs_event, sqs_event
 from flowguard.testing.explorer import replay
 from flowguard.wire.attributes import Attribute, attributes_to
