@@ -142,7 +142,8 @@ def bus_event(
 ) -> Event:
     """Make the event that EventBridge hands to a function, or as JSON to a queue or topic: ``sqs_event(queue, event)``.
 
-    ``time`` is ms since 1970; EventBridge writes whole seconds. ``event_id`` is a UUID.
+    ``source``, ``detail_type`` and ``resources`` (ARNs) are the sender's. ``event_id`` is a UUID. ``time`` is ms since
+    1970; EventBridge writes whole seconds.
     """
     text = encode(detail)
     return {

@@ -28,7 +28,7 @@ from tests.proofs.prove.awkward import (
     strange,
     what_is_said_of_an_error_is_short,
 )
-from tests.proofs.prove.fanned import ORDERED, Bills, Packs
+from tests.proofs.prove.fanned import FROM_A_BUS, ORDERED, Bills, Packs
 from tests.proofs.prove.flows import (
     TABLES,
     Chain,
@@ -161,6 +161,7 @@ OWN: Final = (
     Case("plain-sns", [Lone, Pair], [sns_to_sqs_event("to-alone", {"order_id": "o1"})], TABLES),
     Case("retried-from-sns", [Lone], [sns_event("orders", {"order_id": "o1", "fail": "alone:9:error"})], TABLES),
     Case("from-sns", [Lone], [sns_event("orders", {"order_id": "o1"})], TABLES),
+    Case("from-a-bus", [Pair], FROM_A_BUS, TABLES, also=["x2"]),
     Case("fanned-out", [Bills, Packs], [sns_event(ORDERED, {"order_id": "o1"})], TABLES),
     Case("one-id-for-two", [Pair], given.ONE_ID_FOR_TWO, TABLES),
     Case("used-again", [Counts], given.USED_AGAIN, TABLES),

@@ -1,4 +1,4 @@
-"""Two flows that get one message: its topic hands it to both, under one id."""
+"""One message by several ways: two flows get it from its topic under one id, or one flow gets an event twice."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from typing import Final
 
 from flowguard import Done, Flow, Outcome, Stage, Step, Topic
 from flowguard.sim.account import ACCOUNT_ID, REGION
+from flowguard.sim.world import START
+from flowguard.testing import bus_event, sns_to_sqs_event, sqs_event
 from tests.proofs.prove.flows import CAREFUL, Order, misbehave
+
+_EVENT: Final = bus_event(Order(order_id="o1", fail="open:1:error").model_dump(), time=START)
+FROM_A_BUS: Final = [
+    sqs_event("to-open", _EVENT, message_id="by-queue", sent_at=START + 200),
+    sns_to_sqs_event("to-open", _EVENT, message_id="by-topic", published_at=START + 400),
+]
+"""One event by two rules of its bus: each makes a message of its own of it."""
 
 ORDERED: Final = f"arn:aws:sns:{REGION}:{ACCOUNT_ID}:ordered"
 

@@ -38,6 +38,8 @@ def test_every_bad_sample_holds_one_bad_record(path: Path) -> None:
         ("sns-to-lambda", Source.SNS_LAMBDA),
         ("invocation", Source.INVOCATION),
         ("receive-message", Source.SQS),
+        ("eventbridge-to-sqs", Source.SQS),
+        ("eventbridge", Source.INVOCATION),
     ],
 )
 def test_the_same_cart_comes_out_of_every_shape(sample: str, source: Source) -> None:
