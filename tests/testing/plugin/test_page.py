@@ -25,7 +25,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 @pytest.mark.proof("a process that explores what the page explores")
 def test_the_tests_of_the_page_pass_but_for_those_that_show_a_failure(project: pytest.Pytester) -> None:
     result = project.runpytest_subprocess("-p", "no:cacheprovider", "--strict-markers", "-Werror")
-    result.assert_outcomes(passed=4 + len(hostile.SENDABLE), failed=2)
+    result.assert_outcomes(passed=5 + len(hostile.SENDABLE), failed=2)
     for block in blocks(PAGE):
         if block.language == "console":
             ((_, shown),) = commands(block)
