@@ -313,7 +313,8 @@ def _index(everything: list[Name]) -> str:
 def _commands() -> str:
     parts = [f"{MADE}\n# Commands\n\nThe help of each, as `--help` prints it."]
     for path, command in _all_commands(main, ("flowguard",)):
-        context = click.Context(command, info_name=" ".join(path), max_content_width=100, terminal_width=100)
+        settings = {**main.context_settings, "max_content_width": 100, "terminal_width": 100}
+        context = click.Context(command, info_name=" ".join(path), **settings)
         parts.append(f"## `{' '.join(path)}`\n\n{_code(command.get_help(context))}")
     return "\n\n".join(parts) + "\n"
 

@@ -22,7 +22,9 @@ from flowguard.sim.strict.state import items_of_any_size
 
 
 class EmbeddedAWS(AWSInProcess):
-    """A whole AWS for one block. Equal seeds and equal calls give equal ids: message ids, receipts, subscriptions.
+    """A whole AWS for one block, in ``region``.
+
+    Equal values of ``seed`` and equal calls give equal ids: message ids, receipts, subscriptions.
 
     There can be one at a time in a process, for moto keeps its state in the process. What AWS documents as too large
     or malformed is refused as AWS refuses it; ``refusing`` makes destinations refuse for good:

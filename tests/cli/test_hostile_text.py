@@ -106,7 +106,7 @@ def test_what_a_service_says() -> None:
         raise ClientError({"Error": {"Code": "Odd", "Message": HOSTILE}}, call.operation)
 
     with intercept(refuse):
-        assert r"\x1b[2J" in dlq("list", code=1).stderr
+        assert r"\x1b[2J" in dlq("list", code=2).stderr
 
 
 @pytest.mark.parametrize(
