@@ -96,10 +96,17 @@ def test_a_commit_of_our_own_that_is_refused_as_malformed_is_named(code: str) ->
         committed(error(code, "Item size has exceeded the maximum allowed size"))
 
 
-@pytest.mark.parametrize("code", ["AccessDeniedException", "ResourceNotFoundException"])
-def test_a_table_of_the_users_that_refuses_for_good_is_named(code: str) -> None:
-    with pytest.raises(WriteInvalid, match=f"refuses the recorded writes: {code}: no"):
-        committed(error(code, "no"), *WRITES)
+def test_a_table_of_the_users_that_refuses_for_good_is_named() -> None:
+    with pytest.raises(WriteInvalid, match="refuses the recorded writes: AccessDeniedException: no"):
+        committed(error("AccessDeniedException", "no"), *WRITES)
+
+
+def test_a_table_of_the_users_that_is_not_there_is_named() -> None:
+    missing = error("ResourceNotFoundException", "no")
+    with pytest.raises(WriteInvalid, match="one of the tables 'orders', 'carts' does not exist in the region"):
+        committed(missing, *WRITES)
+    with pytest.raises(WriteInvalid, match=r"the table 'orders' does not exist .* Nothing was written"):
+        committed(missing, WRITES[0])
 
 
 def test_a_run_table_that_denies_is_no_fault_of_the_handlers() -> None:
