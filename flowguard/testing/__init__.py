@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from flowguard.testing.explorer import PlainFunction as PlainFunction
     from flowguard.testing.explorer import Report as Report
     from flowguard.testing.explorer import Trace as Trace
+    from flowguard.testing.explorer import UnmetSchedule as UnmetSchedule
     from flowguard.testing.explorer import View as View
     from flowguard.testing.explorer import Violation as Violation
     from flowguard.testing.explorer import explore as explore
