@@ -70,6 +70,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow("Hypothesis makes its tables of all characters in a fresh clone")
 @given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), json_values))
 def test_a_dict_comes_back_as_it_was(value: dict[str, Any]) -> None:
     assert decode(dict, encode(value), what="it") == value

@@ -46,10 +46,11 @@ def decided(meeting: Meeting) -> Verdict:
     return decide(read_item(meeting.item) if meeting.item else None, meeting.request)
 
 
+DYNAMODB = pytest.param("dynamodb-local", marks=pytest.mark.slow("every small state, on a real engine"))
 MOTO = pytest.param("moto", marks=pytest.mark.proof("every small state, on moto"))
 
 
-@pytest.mark.parametrize("clients", ["memory", "dynamodb-local", MOTO], indirect=True)
+@pytest.mark.parametrize("clients", ["memory", DYNAMODB, MOTO], indirect=True)
 def test_the_database_and_the_decision_agree_in_every_small_state(clients: Clients) -> None:
     store = aws_store(Settings(), clients)
     seen: Counter[Verdict] = Counter()

@@ -22,6 +22,7 @@ def raises(event: Any, context: Any) -> None:
     raise ValueError("no such item")
 
 
+@pytest.mark.slow("explores a flow")
 def test_a_flow_that_never_worked_is_found() -> None:
     report = explored(seeded.BrokenOne)
     (violation,) = report.violations
