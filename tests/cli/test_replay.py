@@ -121,7 +121,7 @@ def test_repeat_delivers_each_record_so_often() -> None:
     assert left["summary"]["effects"] == 3
 
 
-@pytest.mark.slow("replays several times, on moto")
+@pytest.mark.proof("replays several times, on moto")
 def test_shuffle_changes_the_order_and_the_seed_decides_which() -> None:
     order = [
         [row["record"] for row in lines(CARTS, "--shuffle", seed)[0] if row["hop"] == 1] for seed in ("1", "1", "2")

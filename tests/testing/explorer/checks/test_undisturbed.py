@@ -22,7 +22,7 @@ def raises(event: Any, context: Any) -> None:
     raise ValueError("no such item")
 
 
-@pytest.mark.slow("explores a flow")
+@pytest.mark.proof("explores a flow")
 def test_a_flow_that_never_worked_is_found() -> None:
     report = explored(seeded.BrokenOne)
     (violation,) = report.violations
@@ -34,6 +34,7 @@ def test_a_flow_that_never_worked_is_found() -> None:
     assert report.as_json()["undisturbed"][0]["status"] == "FAILED"
 
 
+@pytest.mark.proof("explores a flow")
 def test_it_is_none_where_its_object_is_expected_to_fail() -> None:
     report = explored(seeded.BrokenOne, failing=["o1"])
     assert report.ok, str(report)

@@ -59,6 +59,7 @@ def test_what_sqs_gave_up_is_redriven_and_ends_as_if_nothing_had_happened() -> N
     assert [(one.number, one.fate) for one in history.redriven] == [(1, Fate.REDRIVEN)]
 
 
+@pytest.mark.slow("explores a flow")
 def test_each_dead_letter_of_a_history_is_sent_back_also_beyond_the_bound() -> None:
     tried: list[str] = []
 
