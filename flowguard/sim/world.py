@@ -83,7 +83,8 @@ class World:
 
     ``tables`` are the flows' own, each with the name of its hash key; those in ``TABLES`` of the flows' modules need
     not be given. After ``most_receives`` a record is passed on, as by a redrive policy: a function made by
-    ``dlq_handler`` gets it. Equal arguments and records give equal results throughout.
+    ``dlq_handler`` gets it. Equal arguments and records give equal results throughout. ``aws`` and
+    ``clock`` are open ones to work on; without them the world opens its own.
     """
 
     def __init__(
@@ -95,12 +96,15 @@ class World:
         start: int = START,
         passed: Passed = nothing,
         most_receives: int = MOST_RECEIVES,
+        aws: Engine | None = None,
+        clock: VirtualTime | None = None,
     ) -> None:
         self.flows = tuple(flows)
         self.keys = {**declared_tables(flows), **(tables or {})}
-        self.clock = VirtualTime(start)
+        self.clock = clock if clock is not None else VirtualTime(start)
         self.start = start
-        self.aws: Engine = EmbeddedAWS(seed=seed)
+        self.aws = aws if aws is not None else EmbeddedAWS(seed=seed)
+        self._own = [part for part, given in ((self.clock, clock), (self.aws, aws)) if given is None]
         self.settings = Settings.model_validate({})
         self.provisioner = AutoProvisioner(self.aws, self.keys, self.settings.table)
         self.put_in = 0
@@ -114,7 +118,7 @@ class World:
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
-            for part in (self.clock, self.aws):
+            for part in self._own:
                 opened.enter_context(part)
             for interceptor in (self._watch, self.mail, self.provisioner):
                 opened.enter_context(intercept(interceptor))

@@ -18,10 +18,8 @@ from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.delivered import Delivered
 from flowguard.sim.engine import Engine
 from flowguard.sim.functions import Functions, topics
-from flowguard.sim.mail import Mail
 from flowguard.sim.points import with_points
 from flowguard.sim.posted import Posted, posted
-from flowguard.sim.provision import AutoProvisioner
 from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.waiting_records import Delivery
 from flowguard.sim.world import World, declared_tables
@@ -32,10 +30,7 @@ class SharedWorld(World):
     """A world on an AWS and a clock that are open already. ``posted`` are all messages that were sent, in order."""
 
     def __init__(self, aws: Engine, clock: VirtualTime, *, seed: int = 0) -> None:
-        super().__init__((), seed=seed, start=clock.now())
-        self.aws, self.clock = aws, clock
-        self.provisioner = AutoProvisioner(aws, self.keys, self.settings.table)
-        self.mail = Mail(aws, self.provisioner, self.source, clock)
+        super().__init__((), seed=seed, start=clock.now(), aws=aws, clock=clock)
         self.posted: list[Posted] = []
         self._raised: list[BaseException] = []
         self._outside: BaseException | None = None

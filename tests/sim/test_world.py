@@ -21,9 +21,11 @@ from flowguard.sim.delivered import Counts, Delivered
 from flowguard.sim.event_source import STEP
 from flowguard.sim.final_state import FinalState, plain
 from flowguard.sim.loading import NoSuchFlow, load_flows
+from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.points import Point
 from flowguard.sim.recording import RecordedRecord, plan, read_recording
 from flowguard.sim.script import Script
+from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.world import START, World
 from flowguard.stage import Stage
 from flowguard.step import Step
@@ -108,6 +110,15 @@ def test_a_record_goes_through_the_functions_of_its_flow() -> None:
     assert left.runs[0].result == {"amount": 7}
     assert left.tables["totals"] == ({"amount": 7, "day": "packed"}, {"amount": 7, "day": "today"})
     assert left.queues == {"mails": 1}
+
+
+def test_a_world_works_on_an_engine_and_a_clock_that_are_open_and_leaves_them_so() -> None:
+    with VirtualTime(START) as clock, MemoryAWS(clock) as aws:
+        for number in (1, 2):
+            with World([Shop], aws=aws, clock=clock) as world:
+                put(world, order(number))
+                assert [row.outcome for row in world.run()] == ["committed", "completed"]
+        assert len(aws.items("orders")) == 2
 
 
 def test_a_line_says_what_was_written_and_sent_and_at_which_cost() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from flowguard.sim.declared import declared_tables
+from flowguard.testing.explorer.run.explored import modules_of
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer import Explored, Invariant, PlainFunction, View
 from tests.proofs.compare import check_then_act, mark_first, one_write, powertools, with_flowguard
@@ -40,13 +42,18 @@ class Way:
     invariants: Sequence[Invariant]
 
     @property
+    def free(self) -> Mapping[str, Sequence[str]]:
+        """What may differ at the end, of the tables that it has."""
+        return {table: names for table, names in BOOKKEEPING.items() if table in declared_tables(modules_of(self.explored))}
+
+    @property
     def arguments(self) -> dict[str, Any]:
         """What :func:`explore` is called with."""
         return {
             "flows": self.explored,
             "messages": self.messages,
             "invariants": self.invariants,
-            "free": BOOKKEEPING,
+            "free": self.free,
         }
 
 

@@ -11,7 +11,7 @@ from flowguard.testing.explorer.record.schedule import FaultKind, Schedule
 from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.search.hunt import Search
 from flowguard.testing.explorer.search.next_schedules import choices_in
-from tests.proofs.compare.business import BOOKKEEPING, Way
+from tests.proofs.compare.business import Way
 from tests.proofs.compare.table import KINDS
 
 COLUMNS: Final = {
@@ -37,7 +37,7 @@ def broken_by(way: Way) -> Mapping[FaultKind, tuple[int, int]]:
     tried: Counter[FaultKind] = Counter()
     broken: Counter[FaultKind] = Counter()
     with Sandbox(way.explored, way.messages, {}, in_memory, 0) as sandbox:
-        search = Search(sandbox, way.invariants, BOOKKEEPING)
+        search = Search(sandbox, way.invariants, way.free)
         for choice in list(choices_in(search.references())):
             _, found = search.check(Schedule((choice,)))
             tried[choice.kind] += 1

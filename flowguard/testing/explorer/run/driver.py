@@ -17,7 +17,6 @@ from flowguard.sim.waiting_records import Delivery
 from flowguard.testing.explorer.record.history import DeliveryRecord, History, Note
 from flowguard.testing.explorer.record.schedule import (
     AS_LATE_AS_CAN_BE,
-    HOLDS,
     OF_DELIVERIES,
     Choice,
     FaultKind,
@@ -25,6 +24,7 @@ from flowguard.testing.explorer.record.schedule import (
 )
 from flowguard.testing.explorer.run.expiry import last_moment, remove_expired
 from flowguard.testing.explorer.run.fault_effects import Killed
+from flowguard.testing.explorer.run.held_workers import HeldWorkers
 from flowguard.testing.explorer.run.inbox import Inbox
 from flowguard.testing.explorer.run.injector import FaultInjector
 from flowguard.testing.explorer.run.next_requests import moment_of_next, next_requests
@@ -37,9 +37,6 @@ MOST_DELIVERIES: Final = 300
 
 LATE: Final = 3_600_000
 """How much later the second time of ``x2-1`` is, ms."""
-
-LONGEST_INVOCATION: Final = 900_000
-"""No worker is held up for longer, ms: Lambda ends it."""
 
 
 def run(sandbox: Sandbox, schedule: Schedule) -> History:
@@ -62,13 +59,12 @@ class _Driver:
         self.history = History(schedule, sandbox.start)
         self._sandbox = sandbox
         self._schedule = schedule
-        self._holds = [choice for choice in schedule.choices if choice.kind in HOLDS]
         self._redrives = Redrives(sandbox, schedule, self.history)
         self._expires = any(choice.kind is FaultKind.DUPLICATED and choice.more > 1 for choice in schedule.choices)
         self._source = EventSource(MOST_RECEIVES + len(schedule.choices))
         self._later = sorted(sandbox.coming, key=lambda one: one.after)
-        self._held: list[Worker] = []
-        self.faults = FaultInjector(sandbox, schedule, self.history, self._source, self._before)
+        self._held = HeldWorkers(schedule, sandbox, self._source, self)
+        self.faults = FaultInjector(sandbox, schedule, self.history, self._source, self._held.before)
 
     def run(self) -> History:
         self._source.functions = self._sandbox.functions(self._tell)
@@ -96,16 +92,9 @@ class _Driver:
             while (delivery := self._next()) is not None and self.history.at_rest:
                 self._deliver(delivery)
         finally:
-            self._end()
+            self._held.end()
         self.history.tables = self._sandbox.items()
         return self.history
-
-    def _end(self) -> None:
-        """End every worker that still waits, even after an error."""
-        while self._held:
-            worker = self._held.pop()
-            worker.killed = True
-            worker.go_on()
 
     # -- deliveries
 
@@ -125,17 +114,9 @@ class _Driver:
     def _meanwhile(self, moments: list[int]) -> bool:
         """Do what there is to do before the time goes on and answer whether that was anything."""
         if not moments and (sent := self._redrives.next(self.faults.inbox)) is not None:
-            self._note(None, sent)
-        elif self._held and not self._may_wait(moments):
-            self._let_go(self._held[0])
-        else:
-            return False
-        return True
-
-    def _may_wait(self, moments: list[int]) -> bool:
-        """Answer whether the workers that are held up stay so until the next of these moments."""
-        early = any(worker.held and worker.held.kind is FaultKind.SEEN_EARLY for worker in self._held)
-        return not early and bool(moments) and min(moments) - self._sandbox.now() <= LONGEST_INVOCATION
+            self.note(None, sent)
+            return True
+        return self._held.one_goes_on(moments)
 
     def _put(self, recorded: RecordedRecord) -> None:
         self._source.put(recorded.envelope, recorded.raw, recorded.envelope.queue, self._sandbox.now())
@@ -154,7 +135,7 @@ class _Driver:
         others = self._source.others(first)
         for choice in self._schedule.find(number, OF_DELIVERIES):
             if choice.kind is FaultKind.REORDERED and len(others) >= choice.more > 0:
-                self._note(None, f"delivery {number} goes to a later record first")
+                self.note(None, f"delivery {number} goes to a later record first")
                 return others[choice.more - 1]
         return first
 
@@ -167,7 +148,7 @@ class _Driver:
             if choice.kind is FaultKind.DUPLICATED and not delivery.from_dlq:
                 copy = self._source.copy(delivery, self._again(delivery, choice))
                 self.history.copies[copy.number] = delivery.number
-                self._note(None, f"delivery {number} happens twice")
+                self.note(None, f"delivery {number} happens twice")
         if self._expires:
             remove_expired(self._sandbox, history)
         others = len(self._source.others(delivery))
@@ -179,20 +160,9 @@ class _Driver:
         entry.message_id, entry.envelope = delivery.message_id, delivery.envelope
         history.deliveries.append(entry)
         worker = Worker(function, delivery, entry)
-        self._turn_to(worker, lambda: self._begin(worker))
+        self.turn_to(worker, lambda: self._begin(worker))
         self._sandbox.time.move_to(self._sandbox.now() + STEP)
-        for held in list(self._held):
-            if held in self._held and self._has_waited(held, worker):
-                self._let_go(held)
-
-    def _has_waited(self, held: Worker, ended: Worker) -> bool:
-        """Answer whether what a worker is held up for has happened.
-
-        That is a number of calls by others, or the end of the worker that received its record.
-        """
-        if held.until:
-            return len(self.history.calls) >= held.until
-        return held is not ended and held.delivery is ended.delivery and ended.over
+        self._held.after(worker)
 
     def _again(self, delivery: Delivery, choice: Choice) -> int:
         """Return the moment of a delivery's second time."""
@@ -201,7 +171,7 @@ class _Driver:
             return max(now, last_moment(self._sandbox, sent_at if sent_at is not None else self._sandbox.start))
         return now + (LATE if choice.more else 0)
 
-    def _turn_to(self, worker: Worker, step: Callable[[], None]) -> None:
+    def turn_to(self, worker: Worker, step: Callable[[], None]) -> None:
         before, self.faults.worker = self.faults.worker, worker
         try:
             step()
@@ -213,7 +183,7 @@ class _Driver:
 
         A thread costs as much as some calls.
         """
-        if self._holds:
+        if self._held.are_ahead:
             worker.start(lambda: self._work(worker))
         else:
             self._work(worker)
@@ -249,48 +219,7 @@ class _Driver:
             return
         left = not entry.died and bool(LEFT_THERE & {one.type.name for one in entry.events})
         if self._source.end(delivery, acked=entry.acked, left=left, last=entry.last) and entry.last:
-            self._note(None, f"delivery {entry.worker} was its record's last receive")
-
-    # -- workers that are held up
-
-    def _hold(self, worker: Worker, choice: Choice) -> None:
-        """Hold up a worker before a call so that the others go on. Runs in the worker's thread."""
-        worker.held = choice
-        worker.until = len(self.history.calls) + choice.more if choice.more else 0
-        self._held.append(worker)
-        if choice.kind is FaultKind.SEEN_EARLY:
-            self._source.show_early(worker.delivery, self._sandbox.now())
-        self._note(worker, "held up" + (", and its record seen early" if choice.kind is FaultKind.SEEN_EARLY else ""))
-        worker.wait()
-
-    def _let_go(self, worker: Worker) -> None:
-        self._held.remove(worker)
-        worker.held = None
-        timeout = worker.function.timeout
-        if timeout is not None and self._sandbox.now() - worker.entry.at >= timeout:
-            worker.killed = True
-        self._note(worker, "is dead: its function's time is over" if worker.killed else "goes on")
-        self._turn_to(worker, worker.go_on)
-
-    def _before(self, worker: Worker) -> tuple[FaultKind, ...]:
-        """Decide which workers go on before a call and return how this one was held up.
-
-        A dead worker does not go on, nor does one that the schedule holds up. Raises :class:`Killed` in a dead one.
-        """
-        kinds: tuple[FaultKind, ...] = ()
-        while True:
-            if worker.killed:
-                raise Killed
-            calls = len(self.history.calls)
-            for held in list(self._held):
-                if held.until and calls >= held.until:
-                    self._let_go(held)
-            due = [choice for choice in self._holds if choice.at == len(self.history.calls) + 1]
-            if not due:
-                return kinds
-            kinds += (due[0].kind,)
-            self._holds.remove(due[0])
-            self._hold(worker, due[0])
+            self.note(None, f"delivery {entry.worker} was its record's last receive")
 
     # -- telling
 
@@ -305,6 +234,6 @@ class _Driver:
             if message.hop == 1 and message.object_id:
                 self.history.requests.append((f"run#{message.flow}#{message.object_id}", message.request_id))
 
-    def _note(self, worker: Worker | None, text: str) -> None:
+    def note(self, worker: Worker | None, text: str) -> None:
         number = worker.entry.worker if worker is not None else None
         self.history.notes.append(Note(self._sandbox.now(), len(self.history.calls), number, text))

@@ -26,8 +26,10 @@ class Killed(KeyboardInterrupt):
     """The end of a worker by a kill. Like a time-out, it is nothing that a runtime could catch and go on from."""
 
 
-def kinds_at(made: CallRecord, *, first: bool) -> list[FaultKind]:
+def kinds_at(made: CallRecord, *, first: bool, queued: bool = True) -> list[FaultKind]:
     """Return what can go wrong at this call. ``first`` is the first call of its worker.
+
+    A record that no queue delivered (not ``queued``) has no visibility that could end too early.
 
     Dying between two calls is one fault and not two, for nothing outside can tell them apart. It is tried as dying
     after the earlier call.
@@ -37,7 +39,8 @@ def kinds_at(made: CallRecord, *, first: bool) -> list[FaultKind]:
         found += [FaultKind.DIES_AFTER, FaultKind.LOST, FaultKind.UNANSWERED]
     if made.entries:
         found.append(FaultKind.PARTIAL)
-    return [*found, FaultKind.ERROR, FaultKind.THROTTLED, FaultKind.SEEN_EARLY, FaultKind.HELD_UP]
+    seen = [FaultKind.SEEN_EARLY] if queued else []
+    return [*found, FaultKind.ERROR, FaultKind.THROTTLED, *seen, FaultKind.HELD_UP]
 
 
 def variants(kind: FaultKind, made: CallRecord, *, from_dlq: bool, interleaved: Sequence[int]) -> Sequence[int]:

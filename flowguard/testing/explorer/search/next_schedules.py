@@ -73,8 +73,9 @@ def choices_in(history: History, *, after: Choice | None = None) -> Iterator[Cho
     """
     firsts = {delivery.calls[0] for delivery in history.deliveries if delivery.calls}
     from_dlq = {delivery.worker for delivery in history.deliveries if delivery.from_dlq}
+    queued = {delivery.worker for delivery in history.deliveries if delivery.queue is not None}
     for made in history.calls[_beyond(history, after) :]:
-        for kind in kinds_at(made, first=made.number in firsts):
+        for kind in kinds_at(made, first=made.number in firsts, queued=made.worker in queued):
             found = variants(kind, made, from_dlq=made.worker in from_dlq, interleaved=INTERLEAVED)
             yield from (Choice(made.number, kind, more) for more in (found if after is None else found[:1]))
     if after is None:
