@@ -90,8 +90,9 @@ def test_a_place_comes_back_as_it_was(one: Message) -> None:
 
 
 def test_the_next_hop_begins_anew() -> None:
-    late = message(hop=2, retry=3, redrive=1, first_error=BOOM, reply_to="sqs:replies")
+    late = message(hop=2, retry=3, redrive=1, first_error=BOOM, reply_to="sqs:replies", is_event=True)
     onward = late.next("confirm-cart", "[]")
+    assert not onward.is_event
     assert (onward.stage, onward.body, onward.hop, onward.attempt) == ("confirm-cart", "[]", 3, (0, 0))
     assert onward.first_error is None
     assert (onward.request_id, onward.object_id, onward.reply_to) == ("r-1", "c-1", "sqs:replies")

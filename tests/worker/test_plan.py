@@ -138,6 +138,13 @@ def test_the_next_hops_message_is_addressed_and_named_by_its_hop() -> None:
     assert (place.hop, place.retry, place.object_id) == (2, 0, "c-1")
 
 
+def test_a_state_of_another_type_than_the_stages_own_is_refused() -> None:
+    step: Step[Any] = step_for(Price)
+    step.state = Cart(cart_id="c-1")
+    with pytest.raises(RunFailed, match=r"'price' left Cart in step.state, which is CartState"):
+        ended(Done(), step=step)
+
+
 def test_a_flow_without_state_stores_none() -> None:
     assert ended(Done(), StatelessFlow, step_for(Stateless), stage="stateless").state is None
 
@@ -328,3 +335,12 @@ def test_a_reply_that_no_service_takes_does_not_keep_its_run_from_ending() -> No
     assert (asked.to, dead.kind) == (Bus("default", "shop", "ended"), Kind.DEAD)
     assert commit.error is not None
     assert "and nobody is told: a message to sns:" in str(commit.error)
+
+
+@pytest.mark.parametrize(("body", "seems"), [('{"cart_id":7}', "7"), ("{}", None)])
+def test_a_dead_letter_says_which_object_it_seems_to_be_about_only_where_it_seems_so(
+    body: str, seems: str | None
+) -> None:
+    message = MESSAGE._replace(object_id=ObjectId(""), body=body)
+    place = json.loads(dead_letter(PriceCart, message, ERROR, RECEIVED).attributes[PLACE].value)
+    assert place.get("seems", "not said") == (seems or "not said")

@@ -217,6 +217,10 @@ def test_who_only_looks_reads_what_a_stage_would_refuse() -> None:
         ROUTES.resolve(forged, START)
 
 
+def test_what_no_bus_sent_is_no_event() -> None:
+    assert not arrive(sqs_event("carts", CART)).message.is_event
+
+
 def test_a_later_hops_payload_is_not_read() -> None:
     assert arrive(addressed("price-cart/confirm", '{"object":"c-9","hop":2}', {"cart_id": "c-1"})).payload is None
 

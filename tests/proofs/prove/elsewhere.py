@@ -36,9 +36,24 @@ TESTED: Final = (
         "the explorer's batches have one record, and all the time there is",
     ),
     Elsewhere(
+        r"^worker\.batch\.Batch\._arrival",
+        (
+            "tests/worker/runtime/test_given_up.py",
+            "tests/worker/runtime/test_bus_events.py",
+            "tests/worker/runtime/test_claims.py::test_a_weak_id_is_told_once_of_a_flow",
+            "tests/worker/runtime/test_claims.py::test_a_message_without_any_attribute_starts_a_run",
+        ),
+        "a function whose source is a dead-letter queue, and messages without an id, of which an observer is told",
+    ),
+    Elsewhere(
         r"^handler\._answer",
         ("tests/test_handler.py",),
         "the explorer's batches have one record, and each can be read",
+    ),
+    Elsewhere(
+        r"^wire\.message\.(_seems|Place\.parse: found\.get|Message\.own_attributes: (self\.is_event|place\[EVENT))",
+        ("tests/wire/test_message.py", "tests/worker/test_dead_letters.py", "tests/worker/runtime/test_bus_events.py"),
+        "what only a dead letter and an event of EventBridge say of themselves",
     ),
     Elsewhere(
         r"^wire\.message\.",
@@ -94,7 +109,10 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^aws\.store\.",
-        ("tests/aws/test_refused_commits.py", "tests/aws/store/"),
+        (
+            "tests/aws/test_refused_commits.py",
+            "tests/aws/store/",
+        ),
         "sizes and refusals that no explored flow has",
     ),
     Elsewhere(
@@ -131,6 +149,7 @@ TESTED: Final = (
         r"^worker\.plan\.",
         (
             "tests/worker/test_plan.py",
+            "tests/worker/test_dead_letters.py::test_a_letter",
             "tests/worker/runtime/test_refused_for_good.py",
             "tests/worker/runtime/test_once_per_key.py",
         ),

@@ -67,10 +67,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.store.DynamoDBStore._fenced: item is not None → forced true",
     ),
     "only an observer, or whoever calls the function directly, is told": (
-        "worker.batch.Batch._arrival: arrival.weak_id → forced true",
-        "worker.batch.Batch._arrival: arrival.weak_id → forced false",
-        "worker.batch.Batch._arrival: arrival.flow.name not in self._weak_flows → forced true",
-        "worker.batch.Batch._arrival: arrival.flow.name not in self._weak_flows → forced false",
         "worker.ending.acked: Ending(verdict=verdict) → left out",
         "worker.ending.acked: Ending(result=result) → left out",
         "worker.ending.kept: Ending(verdict=verdict) → left out",
@@ -108,6 +104,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "it is as good as false itself: forced to be so it stays what it is": (
         "worker.batch.Batch._has_time: timedelta(0) → forced false",
         "worker.plan.retried: '' → forced false",
+        "worker.trust.Trust._is_signed: '' → forced false",
         "worker.routing.Routes.resolve: ObjectId('') → forced false",
         "aws.packing.Packing.pack: {} → forced false",
     ),
@@ -137,6 +134,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "protocol.outbox.Send._body_size: self.body.isascii() → forced false",
         "protocol.outbox._attribute_problem: attribute.type != 'String' → forced true",
         "aws.writes._is_unicode: text.isascii() → forced false",
+    ),
+    "what is no RunFailed is raised a step later, as itself: its problem is raised like any other": (
+        "worker.routing._named_by: except RunFailed → catches every Exception",
     ),
     "what is raised again is as good as not caught: of all other errors none is final": (
         "aws.packing.Packing._offload: except (ClientError, ParamValidationError) → catches every Exception",

@@ -37,7 +37,9 @@ MODULES: Final = (
 FUNCTIONS: Final = {
     r"\.__(str|repr)__$": "a text for people",
     r"\.__(init|call)__$": "keeps what it is made with, and passes on what it is called with",
-    r"^retry\.RetryPolicy\.(problems|longest_delay)$": "judges a class when it is defined; no message has come yet",
+    r"^retry\.(RetryPolicy\.(problems|_value_problems|longest_delay)|policy_problems|_\w+_problems|_is_a)$": (
+        "judges a class when it is defined; no message has come yet"
+    ),
     r"^payload_names\.(path|rule|_paths|_function)_problems$": "judges a class when it is defined",
     r"^wire\.message\.ErrorNote\.": "a text for people",
     r"^worker\.routing\.(_shown|Routes\._served)$": "a text for people",
