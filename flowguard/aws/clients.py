@@ -33,6 +33,10 @@ _BY_CONSTRUCTION = _CONFIG.merge(Config(parameter_validation=False))
 costs a fifth of a call's CPU. What is wrong in a user's recorded write, DynamoDB itself says."""
 
 
+class NoRegion(SettingsError):
+    """No AWS region is set. No service was asked."""
+
+
 class Clients:
     """The AWS clients of one session, each made when it is first needed.
 
@@ -60,7 +64,7 @@ class Clients:
             problem = (
                 f"no AWS region is set, so {service} was not asked; set it, or hand in Clients(a session with one)"
             )
-            raise SettingsError("AWS_DEFAULT_REGION", f"{problem}. Nothing was written or sent") from None
+            raise NoRegion("AWS_DEFAULT_REGION", f"{problem}. Nothing was written or sent") from None
 
     @cached_property
     def dynamodb(self) -> DynamoDBClient:

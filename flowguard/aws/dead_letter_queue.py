@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from flowguard.aws.clients import NoRegion
 from flowguard.aws.faults import error_code
 from flowguard.aws.sender import MOST_ENTRIES, AWSSender
 from flowguard.clock import Clock, SystemClock
@@ -158,6 +159,8 @@ def explained(what: str) -> Iterator[None]:
         yield
     except (ClientError, BotoCoreError) as error:
         raise Unusable(what, *_explanation(error)) from error
+    except NoRegion as error:
+        raise Unusable(what, *_NO_REGION) from error
 
 
 _MISSING_QUEUE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
@@ -173,11 +176,14 @@ _STRANGERS = frozenset(
 )
 
 
+_NO_REGION: Final = ("no region is known", "give --region, or set AWS_DEFAULT_REGION")
+
+
 def _explanation(error: ClientError | BotoCoreError) -> tuple[str, str]:
     if not isinstance(error, ClientError):
         match type(error).__name__:
             case "NoRegionError":
-                return "no region is known", "give --region, or set AWS_REGION"
+                return _NO_REGION
             case "NoCredentialsError":
                 return "there are no credentials", "sign in, or choose a profile with AWS_PROFILE"
             case _:

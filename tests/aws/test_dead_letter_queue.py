@@ -589,7 +589,7 @@ def test_denied_access_names_the_action_to_allow(at: Scene) -> None:
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (NoRegionError(), "x: no region is known; give --region, or set AWS_REGION"),
+        (NoRegionError(), "x: no region is known; give --region, or set AWS_DEFAULT_REGION"),
         (NoCredentialsError(), "x: there are no credentials; sign in, or choose a profile with AWS_PROFILE"),
         (EndpointConnectionError(endpoint_url="http://h"), "is --endpoint-url right, and can it be reached?"),
         (ClientError({"Error": {"Code": "ExpiredToken"}}, "X"), "x: the credentials are not accepted (ExpiredToken)"),

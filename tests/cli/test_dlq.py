@@ -353,8 +353,8 @@ def test_as_a_process_it_needs_a_region() -> None:
     environment = {"AWS_CONFIG_FILE": "/dev/null", "AWS_EC2_METADATA_DISABLED": "true"}
     command = [sys.executable, "-c", code, "dlq", "list", "dead"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 1
-    assert done.stderr == "Error: queue 'dead': no region is known; give --region, or set AWS_REGION\n"
+    assert done.returncode == 2
+    assert done.stderr == "Error: queue 'dead': no region is known; give --region, or set AWS_DEFAULT_REGION\n"
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, None])
