@@ -56,6 +56,25 @@ def test_a_first_message_says_little() -> None:
     }
 
 
+def test_a_message_of_an_event_says_so_and_its_next_hop_does_not() -> None:
+    of_event = message(is_event=True)
+    assert json.loads(of_event.own_attributes()[PLACE].value)["event"] is True
+    assert "event" not in of_event.next("confirm-cart", "{}").own_attributes()[PLACE].value
+    assert Place.parse(of_event.own_attributes()[PLACE].value).is_event
+
+
+@pytest.mark.parametrize("value", ["false", "null", "1", '"true"', "[]"])
+def test_only_true_says_that_a_body_is_an_event_or_an_id_is_weak(value: str) -> None:
+    place = Place.parse(f'{{"event":{value},"weak":{value}}}')
+    assert (place.is_event, place.is_weak) == (False, False)
+    place = Place.parse('{"event":true,"weak":true}')
+    assert (place.is_event, place.is_weak) == (True, True)
+
+
+def test_a_message_without_a_request_id_says_none() -> None:
+    assert REQUEST_ID not in message(request_id=RequestId("")).own_attributes()
+
+
 def test_four_attributes_leave_room_for_six() -> None:
     assert set(message().own_attributes()) == OWN_ATTRIBUTES
     assert len(OWN_ATTRIBUTES) + MOST_CARRIED == 10

@@ -486,6 +486,12 @@ def test_an_event_from_the_far_future_is_refused_as_any_other_request() -> None:
     assert arrive(sqs_event("carts", {**EVENT, "time": "2026-01-01T00:15:00Z"})).message.requested_at
 
 
+@pytest.mark.parametrize(("sent_at", "now"), [(START, START + 60 * MINUTE), (START + 60 * MINUTE, START)])
+def test_an_events_time_is_measured_by_the_later_of_the_queues_clock_and_ones_own(sent_at: int, now: int) -> None:
+    event = sqs_event("carts", {**EVENT, "time": "2026-01-01T01:00:00Z"}, sent_at=sent_at)
+    assert since(event, now=now) == START + 60 * MINUTE
+
+
 def test_over_a_bus_come_plain_requests_and_nothing_else() -> None:
     """A detail is its sender's: what it says of stage, hop or reply_to is not read."""
     place = '{"hop":2,"object":"c-9","reply_to":"sqs:arn:aws:sqs:us-east-1:999999999999:theirs"}'

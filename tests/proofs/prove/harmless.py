@@ -72,6 +72,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.ending.kept: Ending(verdict=verdict) → left out",
         "worker.ending.kept: Ending(arrival=arrival) → left out",
     ),
+    "what no rule may raise is raised again where the message's object is settled": (
+        "worker.routing._named_by: except RunFailed → catches every Exception",
+    ),
     "what was decoded to find the object is decoded again, from the same text": (
         "worker.runtime.Runtime._handle: payload is None → forced true",
     ),
