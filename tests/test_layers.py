@@ -79,6 +79,7 @@ FLOORS = (
     {
         "account",
         "calls",
+        "declared",
         "engine",
         "functions",
         "keyed",

@@ -20,7 +20,6 @@ from flowguard.testing.explorer import explore as explored
 from flowguard.testing.explorer.checks.invariants import is_invariant
 from flowguard.testing.explorer.report.findings import violation_as_json
 from flowguard.testing.explorer.report.page import page, page_of_schedule
-from flowguard.testing.explorer.run.beginning import items_of
 from flowguard.testing.explorer.run.explored import load_explored, modules_of
 
 FOUND: Final = 1
@@ -37,7 +36,11 @@ INTERRUPTED: Final = 130
     "--messages", metavar="FILE", multiple=True, help="The older form: files here, and each MODULE:NAME as an argument."
 )
 @click.option(
-    "--table", "tables", metavar="NAME=KEY", multiple=True, help="A table of yours and its hash key; repeat it."
+    "--table",
+    "tables",
+    metavar="NAME=KEY",
+    multiple=True,
+    help="A table of yours and its key, as in days=shop,day:N; repeat it.",
 )
 @click.option("--queue", "queues", metavar="NAME", multiple=True, help="What a plain handler reads; one for each.")
 @click.option(
@@ -100,8 +103,7 @@ def explore(  # noqa: PLR0913 - the options of a command
     try:
         found = load_explored(flows, queues, visibility=visibility, timeout=timeout)
         about: dict[str, Any] = {
-            "tables": dict(_pair(one, "=") for one in tables),
-            "items": items_of(modules_of(found)),
+            "tables": dict(_table(one) for one in tables),
             "invariants": _invariants(found),
             "free": _free(found, free),
             "seed": seed,
@@ -189,6 +191,13 @@ def _free(flows: Iterable[Explored], given: Iterable[str]) -> dict[str, list[str
         table, name = _pair(one, ".")
         found.setdefault(table, []).append(name)
     return found
+
+
+def _table(text: str) -> tuple[str, dict[str, str]]:
+    """Read ``NAME=HASH[:TYPE][,RANGE[:TYPE]]``. A type that is left out is S."""
+    table, keys = _pair(text, "=")
+    parts = (key.partition(":") for key in keys.split(","))
+    return table, {name: kind or "S" for name, _, kind in parts}
 
 
 def _pair(text: str, mark: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from flowguard.aws.writes import from_item
 from flowguard.events import Event, EventType
 from flowguard.protocol.verdicts import Verdict
 from flowguard.sim.calls import ApiCall, Proceed, Response
+from flowguard.sim.declared import Keys, TableKey
 from flowguard.sim.prepared import low_level
 from flowguard.sim.sends import Entry, SendOperation, sending
 from flowguard.wire.message import REQUEST_ID, Message
@@ -89,7 +90,7 @@ class Watch:
     ``run_table`` is flowguard's own; ``keys`` maps the names of the user's tables to those of their hash keys.
     """
 
-    def __init__(self, run_table: str, keys: Mapping[str, str]) -> None:
+    def __init__(self, run_table: str, keys: Keys) -> None:
         self._run_table = run_table
         self._keys = keys
         self.open: list[DeliveryTrace] = []
@@ -116,7 +117,7 @@ class Watch:
             self.open[-1].told(event)
 
 
-def written(call: ApiCall, keys: Mapping[str, str]) -> list[Written]:
+def written(call: ApiCall, keys: Keys) -> list[Written]:
     """Return what a DynamoDB call writes if it succeeds."""
     if call.service != "dynamodb":
         return []
@@ -131,10 +132,10 @@ def written(call: ApiCall, keys: Mapping[str, str]) -> list[Written]:
     ]
 
 
-def _key(action: Mapping[str, Any], declared: str | None) -> str:
+def _key(action: Mapping[str, Any], declared: TableKey | None) -> str:
     if "Key" in action:
         return "/".join(str(value) for value in from_item(action["Key"]).values())
-    return str(from_item(action["Item"]).get(declared or "", ""))
+    return declared.text_of(from_item(action["Item"])) if declared is not None else ""
 
 
 def sent(call: ApiCall, answer: Response) -> list[Sent]:

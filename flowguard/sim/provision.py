@@ -13,7 +13,9 @@ from typing import Any, cast
 
 from botocore.exceptions import ClientError
 
+from flowguard.errors import SettingsError
 from flowguard.sim.calls import ApiCall, Proceed, Response
+from flowguard.sim.declared import GivenItems, Keys, TableKey, read_items
 from flowguard.sim.engine import Engine
 from flowguard.sim.keyed import create_table
 from flowguard.sim.limits.buses import bus_name
@@ -27,7 +29,7 @@ _NO_QUEUE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotE
 _NO_TOPIC = frozenset({"NotFound", "NotFoundException"})
 _NO_FUNCTION = frozenset({"ResourceNotFoundException"})
 
-Keys = Mapping[str, Any]
+LowLevelKey = Mapping[str, Any]
 """A table's key, low-level: ``{"pk": {"S": "…"}, "sk": {"S": "…"}}``, the hash key first."""
 
 
@@ -43,16 +45,16 @@ class Provided:
 class AutoProvisioner:
     """An interceptor that creates what is missing.
 
-    ``keys`` maps the names of tables to those of their hash keys, which are text. ``tables`` are the user's that are
+    ``keys`` are those of the declared tables. ``tables`` are the user's that are
     there, by whomever they were created; ``queues`` the URLs of queues by their names.
     """
 
-    def __init__(self, engine: Engine, keys: Mapping[str, str], run_table: str) -> None:
+    def __init__(self, engine: Engine, keys: Keys, run_table: str) -> None:
         self._engine = engine
         self._declared = keys
         self._run_table = run_table
         self._groups = {DEFAULT_GROUP}
-        self._used_with: dict[str, Keys] = {}
+        self._used_with: dict[str, TableKey] = {}
         self.tables: list[str] = []
         self.queues: dict[str, str] = {}
 
@@ -85,16 +87,32 @@ class AutoProvisioner:
             self.queues[name] = self._engine.create_queue(name, **fifo)
         return self.queues[name]
 
-    def table(self, name: str, key: Keys | None = None) -> None:
+    def put_in(self, items: GivenItems) -> None:
+        """Put declared items into their tables. One whose key is there already stays as it is."""
+        dynamodb = self._engine.client("dynamodb")
+        for number, (table, item) in enumerate(read_items(items, self._declared), 1):
+            names = {f"#k{place}": name for place, name in enumerate(self._declared[table].names)}
+            try:
+                dynamodb.put_item(
+                    TableName=table,
+                    Item=item,
+                    ConditionExpression=" AND ".join(f"attribute_not_exists({name})" for name in names),
+                    ExpressionAttributeNames=names,
+                )
+            except dynamodb.exceptions.ConditionalCheckFailedException:
+                continue
+            except ClientError as error:
+                problem = f"DynamoDB refuses number {number}, of {table}: {error.response['Error']['Message']}"
+                raise SettingsError("items", problem) from None
+
+    def table(self, name: str, key: TableKey | None = None) -> None:
         """Create the table if it is missing and its key is known. An undeclared one takes the key it is used with."""
-        declared = self._declared.get(name)
-        keys: Keys = {declared: {"S": ""}} if declared is not None else key or {}
-        if not self._may_miss(name) or not keys:
+        own = self._declared.get(name) or key
+        if own is None or not self._may_miss(name):
             return
         self.tables.append(name)
-        self._used_with[name] = keys
-        types = tuple(next(iter(value)) for value in keys.values())
-        create_table(self._engine.client("dynamodb"), name, *keys, types=types)
+        self._used_with[name] = own
+        create_table(self._engine.client("dynamodb"), name, *own.names, types=own.types)
 
     def _note(self, table: str) -> None:
         """Leave a table alone that somebody else created."""
@@ -110,7 +128,7 @@ class AutoProvisioner:
         match call.service:
             case "dynamodb" if any(self._may_miss(name) for name, _ in tables_of(call.params)):
                 for name, key in tables_of(low_level(call)):
-                    self.table(name, key)
+                    self.table(name, _key_of(key or {}))
             case "events" if call.operation == "PutEvents":
                 self._buses({bus_name(entry) for entry in call.params["Entries"] if entry.get("EventBusName")})
             case "scheduler" if call.operation == "CreateSchedule":
@@ -200,7 +218,12 @@ def _about(error: ClientError, operation: str, what: str) -> ClientError:
     return type(error)(response, operation)
 
 
-def tables_of(params: Mapping[str, Any]) -> list[tuple[str, Keys | None]]:
+def _key_of(key: LowLevelKey) -> TableKey | None:
+    """Return the key that a table is used with."""
+    return TableKey(tuple(key), tuple(next(iter(value)) for value in key.values())) if key else None
+
+
+def tables_of(params: Mapping[str, Any]) -> list[tuple[str, LowLevelKey | None]]:
     """Return each table that a DynamoDB call reads or writes by key. With it goes that key, where the call gives it."""
     actions = [action for item in params.get("TransactItems", ()) for action in item.values()]
     named = [one for one in (params, *actions) if "TableName" in one and "KeySchema" not in one]

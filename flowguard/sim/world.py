@@ -15,7 +15,6 @@ moment, then by arrival. One record makes an invocation, and takes ``STEP`` of v
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -30,6 +29,7 @@ from flowguard.ids import SeededIds
 from flowguard.settings import Settings
 from flowguard.sim.calls import intercept
 from flowguard.sim.crash import Died
+from flowguard.sim.declared import DeclaredKey, declared_items, declared_tables, modules_of_flows, read_keys
 from flowguard.sim.delivered import Delivered, delivered
 from flowguard.sim.delivery_trace import DeliveryTrace, Watch
 from flowguard.sim.engine import Engine
@@ -91,7 +91,7 @@ class World:
         self,
         flows: Sequence[AnyFlow],
         *,
-        tables: Mapping[str, str] | None = None,
+        tables: Mapping[str, DeclaredKey] | None = None,
         seed: int = 0,
         start: int = START,
         passed: Passed = nothing,
@@ -100,7 +100,7 @@ class World:
         clock: VirtualTime | None = None,
     ) -> None:
         self.flows = tuple(flows)
-        self.keys = {**declared_tables(flows), **(tables or {})}
+        self.keys = {**declared_tables(modules_of_flows(flows)), **read_keys(tables or {})}
         self.clock = clock if clock is not None else VirtualTime(start)
         self.start = start
         self.aws = aws if aws is not None else EmbeddedAWS(seed=seed)
@@ -146,6 +146,7 @@ class World:
         self.source.functions = Functions(self.flows, with_points(services, self._pass))
         self.provisioner.set_up(self.source.functions.by_queue)
         self.provisioner.subscribe(topics(self.flows))
+        self.provisioner.put_in(declared_items(modules_of_flows(self.flows)))
 
     # -- what happens
 
@@ -220,11 +221,3 @@ class World:
         """Return all items of a table in low-level form."""
         pages = self.aws.client("dynamodb").get_paginator("scan").paginate(TableName=table)
         return [item for page in pages for item in page["Items"]]
-
-
-def declared_tables(flows: Sequence[AnyFlow]) -> dict[str, str]:
-    """Collect the ``TABLES`` of the flows' modules."""
-    found: dict[str, str] = {}
-    for flow in flows:
-        found |= getattr(sys.modules.get(flow.__module__), "TABLES", {})
-    return found

@@ -16,7 +16,7 @@ from flowguard.errors import EnvelopeError, SettingsError
 from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import RequestId
 from flowguard.rows import row
-from flowguard.testing.explorer.run.beginning import low_level
+from flowguard.sim.declared import TableKey, low_level, read_key
 from flowguard.wire.attributes import Attribute
 
 
@@ -58,10 +58,15 @@ def check_event(number: int, event: object) -> None:
         raise EnvelopeError(record, "(all of it)", "it is a list of events; give them one by one: deliver(*events)")
 
 
-def check_table(name: object, key: object) -> None:
+def read_table(name: object, key: object) -> TableKey:
+    """Read the key of a table that a test names."""
     for what, value in (("name", name), ("key", key)):
-        if not _is_text(value):
+        if not (_is_text(value) or (what == "key" and isinstance(value, tuple | Mapping))):
             raise _refused("table", f'{what} is {value!r}; give the table and its hash key: table("prices", "sku")')
+    try:
+        return read_key(str(name), key)
+    except SettingsError as error:
+        raise _refused("table", error.problem) from None
 
 
 def read_items(table: str, items: Iterable[object]) -> list[dict[str, Any]]:

@@ -9,10 +9,11 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from flowguard.errors import FlowguardError, SettingsError
+from flowguard.sim.declared import read_items, read_keys
 from flowguard.sim.world import START
 from flowguard.testing.arguments import is_flow
 from flowguard.testing.explorer import Invariant, PlainFunction, Report, Trace, explore, in_memory, replay
-from flowguard.testing.explorer.run.beginning import keys_of, read_items
+from flowguard.testing.explorer.run.explored import keys_of
 from flowguard.testing.explorer.run.inbox import Later, read_given
 
 MARKER: Final = "flow_explore"
@@ -103,7 +104,7 @@ def _unfit_messages(messages: Any) -> Iterator[str]:
 
 def _wrong_kinds(arguments: Mapping[str, Any]) -> Iterator[str]:
     tables, items, free, invariants = (arguments.get(name) for name in ("tables", "items", "free", "invariants"))
-    if tables is not None and not _maps_names(tables, _is_name):
+    if tables is not None and not _are_keys(tables):
         yield f'tables is {tables!r}; give each table the name of its hash key: tables={{"stock": "sku"}}'
     if items is not None and not _maps_names(items, _is_list):
         yield f'items is {items!r}; list what lies in each table: items={{"prices": [{{"sku": "tea", "price": 4}}]}}'
@@ -113,6 +114,13 @@ def _wrong_kinds(arguments: Mapping[str, Any]) -> Iterator[str]:
         yield f'failing is {failing!r}; list the objects whose runs are expected to fail: failing=["o1"]'
     if invariants is not None and not (_is_list(invariants) and all(map(callable, invariants))):
         yield f"invariants is {invariants!r}; give functions of a view: invariants=[nothing_is_counted_twice]"
+
+
+def _are_keys(tables: Any) -> bool:
+    try:
+        return all(map(_is_name, read_keys(tables)))
+    except SettingsError:
+        return False
 
 
 def _maps_names(value: object, is_good: Any) -> bool:

@@ -19,6 +19,7 @@ from flowguard.errors import FlowguardError, SettingsError
 from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
 from flowguard.payloads import Payload
+from flowguard.sim.declared import DeclaredKey
 from flowguard.sim.delivered import Delivered
 from flowguard.sim.engine import Engine
 from flowguard.sim.final_state import plain
@@ -29,9 +30,9 @@ from flowguard.testing.arguments import (
     check_event,
     check_flows,
     check_request,
-    check_table,
     check_within,
     read_items,
+    read_table,
 )
 from flowguard.testing.explorer.record.view import body_of
 from flowguard.testing.flow_result import FlowResult, RunEnd, SentMessage
@@ -101,18 +102,19 @@ class FlowRunner:
         self._world.serve(flows)
         return self
 
-    def table(self, name: str, key: str, *items: Mapping[str, Any] | BaseModel) -> Self:
-        """Make a table of yours with these items in it. ``key`` is its hash key, a text.
+    def table(self, name: str, key: DeclaredKey, *items: Mapping[str, Any] | BaseModel) -> Self:
+        """Make a table of yours with these items in it. ``key`` is its hash key.
 
-        What a flow's module lists in ``TABLES`` goes without saying. A table with other keys is made as on AWS, through
-        the engine's client. An item that the engine refuses leaves those before it there.
+        Or ``("order_id", "line")`` with a range key, ``{"shop": "S", "day": "N"}`` where one is no text. What a flow's
+        module lists in ``TABLES`` and ``ITEMS`` goes without saying. An item that the engine refuses leaves those
+        before it there.
         """
-        check_table(name, key)
+        own = read_table(name, key)
         world = self._world
-        if (known := world.keys.get(name, key)) != key:
-            raise SettingsError("flow_runner.table", f"{name} has the hash key {known!r} already, not {key!r}")
+        if (known := world.keys.get(name, own)) != own:
+            raise SettingsError("flow_runner.table", f"{name} has the key {known} already, not {own}")
         read = read_items(name, items)
-        world.declare(name, key)
+        world.declare(name, own)
         dynamodb = world.aws.client("dynamodb")
         for number, item in enumerate(read, 1):
             try:

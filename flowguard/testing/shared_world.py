@@ -15,6 +15,7 @@ from flowguard.events import Event
 from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.declared import TableKey, declared_items, declared_tables, modules_of_flows
 from flowguard.sim.delivered import Delivered
 from flowguard.sim.engine import Engine
 from flowguard.sim.functions import Functions, topics
@@ -22,7 +23,7 @@ from flowguard.sim.points import with_points
 from flowguard.sim.posted import Posted, posted
 from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.waiting_records import Delivery
-from flowguard.sim.world import World, declared_tables
+from flowguard.sim.world import World
 from flowguard.testing.raised import told
 
 
@@ -64,14 +65,16 @@ class SharedWorld(World):
         flows = self.flows + new
         self.source.functions = Functions(flows, with_points(self.services, self._pass))
         self.flows = flows
-        for table, key in declared_tables(new).items():
+        modules = modules_of_flows(new)
+        for table, key in declared_tables(modules).items():
             self.declare(table, key)
+        self.provisioner.put_in(declared_items(modules))
         for queue in sorted(self.source.functions.by_queue):
             self.provisioner.queue(queue)
         self.provisioner.subscribe(topics(new))
 
-    def declare(self, table: str, key: str) -> None:
-        """Make the table if it is not there. ``key`` names its hash key, which is text."""
+    def declare(self, table: str, key: TableKey) -> None:
+        """Create the table if it is not there."""
         self.keys.setdefault(table, key)
         self.provisioner.table(table)
 

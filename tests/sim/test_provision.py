@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from flowguard import Done, Flow, Outcome, Stage, Step
 from flowguard.sim.calls import Recorder, intercept
+from flowguard.sim.declared import read_key, read_keys
 from flowguard.sim.in_process import AWSInProcess
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.provision import AutoProvisioner
@@ -88,7 +89,7 @@ def test_a_topic_that_cannot_be_there_is_named(aws: AWSInProcess) -> None:
 
 def test_the_declared_is_there_beforehand_and_what_was_there_stays(aws: AWSInProcess) -> None:
     aws.create_table("prices")
-    provisioner = AutoProvisioner(aws, {"prices": "sku", "orders": "order_id"}, "flowguard")
+    provisioner = AutoProvisioner(aws, read_keys({"prices": "sku", "orders": "order_id"}), "flowguard")
     provisioner.set_up(["b.fifo", "a"], ["news"])
     assert provisioner.tables == ["prices", "orders"]
     assert list(provisioner.queues) == ["a", "b.fifo"]
@@ -106,7 +107,7 @@ def test_an_engine_that_goes_back_has_what_was_supplied_and_not_what_users_creat
         assert not provisioner.go_back(provided)
         with intercept(provisioner):
             aws.create_table("theirs")
-            provisioner.table("totals", {"day": {"S": "monday"}})
+            provisioner.table("totals", read_key("totals", "day"))
             provisioner.queue("emails")
         aws.restore(before)
         assert provisioner.go_back(provided)

@@ -70,7 +70,7 @@ REFUSED: dict[str, tuple[Callable[[FlowRunner], object], str]] = {
     "table(key)": (lambda runner: runner.table("prices", ""), "table: key is ''; give the table and its hash key"),
     "table(another key)": (
         lambda runner: runner.table("limits", "shop").table("limits", "sku"),
-        "table: limits has the hash key 'shop' already, not 'sku'",
+        "table: limits has the key shop already, not sku",
     ),
     "table(3)": (lambda runner: runner.table("prices", "sku", wrong(3)), "item 1 of prices is 3; give each item as"),
     "table(object)": (

@@ -14,6 +14,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from flowguard.flow import AnyFlow
+from flowguard.sim.declared import DeclaredKey as DeclaredKey
+from flowguard.sim.declared import GivenItems as GivenItems
 from flowguard.sim.engine import Engine as Engine
 from flowguard.sim.engine import EngineFor as EngineFor
 from flowguard.sim.engines import in_memory as in_memory
@@ -31,7 +33,6 @@ from flowguard.testing.explorer.report.findings import Trace as Trace
 from flowguard.testing.explorer.report.findings import Violation as Violation
 from flowguard.testing.explorer.report.lanes import lanes
 from flowguard.testing.explorer.report.lines import timeline
-from flowguard.testing.explorer.run.beginning import GivenItems as GivenItems
 from flowguard.testing.explorer.run.inbox import Given
 from flowguard.testing.explorer.run.inbox import Later as Later
 from flowguard.testing.explorer.run.plain import PlainFunction as PlainFunction
@@ -49,7 +50,7 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     flows: Explored | Sequence[Explored],
     messages: Sequence[Given],
     *,
-    tables: Mapping[str, str] | None = None,
+    tables: Mapping[str, DeclaredKey] | None = None,
     items: GivenItems | None = None,
     invariants: Sequence[Invariant] = (),
     free: Free | None = None,
@@ -94,7 +95,7 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     messages: Sequence[Given],
     schedule: str,
     *,
-    tables: Mapping[str, str] | None = None,
+    tables: Mapping[str, DeclaredKey] | None = None,
     items: GivenItems | None = None,
     invariants: Sequence[Invariant] = (),
     free: Free | None = None,

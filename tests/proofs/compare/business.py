@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from flowguard.sim.declared import declared_tables
-from flowguard.testing.explorer.run.explored import modules_of
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer import Explored, Invariant, PlainFunction, View
+from flowguard.testing.explorer.run.explored import modules_of
 from tests.proofs.compare import check_then_act, mark_first, one_write, powertools, with_flowguard
 
 VISIBILITY: Final = 180
@@ -44,7 +44,9 @@ class Way:
     @property
     def free(self) -> Mapping[str, Sequence[str]]:
         """What may differ at the end, of the tables that it has."""
-        return {table: names for table, names in BOOKKEEPING.items() if table in declared_tables(modules_of(self.explored))}
+        return {
+            table: names for table, names in BOOKKEEPING.items() if table in declared_tables(modules_of(self.explored))
+        }
 
     @property
     def arguments(self) -> dict[str, Any]:

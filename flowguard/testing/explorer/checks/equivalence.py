@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from flowguard.protocol.run import Status
+from flowguard.sim.declared import Keys, TableKey
 from flowguard.sim.posted import Posted
 from flowguard.testing.explorer.checks.failures import Failures, last_of_runs
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, Problem
@@ -39,10 +40,10 @@ class End:
     digest: str = field(compare=False, default="")
 
 
-def end_of(history: History, keys: Mapping[str, str], free: Free) -> End:
+def end_of(history: History, keys: Keys, free: Free) -> End:
     """Build the end of a history. ``keys`` maps tables to the names of their hash keys."""
     tables = {
-        table: _by_key(items, keys.get(table, ""), frozenset(free.get(table, ())))
+        table: _by_key(items, keys.get(table), frozenset(free.get(table, ())))
         for table, items in history.tables.items()
     }
     last = last_of_runs(history)
@@ -107,12 +108,15 @@ def _attributes(table: str, key: str, ours: Mapping[str, Any], theirs: Mapping[s
 
 
 def _by_key(
-    items: Sequence[Mapping[str, Any]], key: str, free: frozenset[str]
+    items: Sequence[Mapping[str, Any]], key: TableKey | None, free: frozenset[str]
 ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
     found: dict[str, list[Mapping[str, Any]]] = {}
     for item in items:
         kept = {name: value for name, value in sorted(item.items()) if name not in free}
-        name = f"{key} {kept[key]}" if key in kept else f"with {_short(json.dumps(kept, sort_keys=True, default=str))}"
+        if key is not None and kept.keys() >= set(key.names):
+            name = ", ".join(f"{own} {kept[own]}" for own in key.names)
+        else:
+            name = f"with {_short(json.dumps(kept, sort_keys=True, default=str))}"
         found.setdefault(name, []).append(kept)
     return found
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from flowguard.errors import SettingsError
+from flowguard.sim.declared import Keys
 from flowguard.testing.explorer.checks.equivalence import Free
 from flowguard.testing.explorer.record.history import History
 
 
-def check_free(free: Free, history: History, keys: Mapping[str, str], dead_letters: Iterable[str]) -> None:
+def check_free(free: Free, history: History, keys: Keys, dead_letters: Iterable[str]) -> None:
     """Raise :class:`SettingsError` for a table or destination that the undisturbed run does not know.
 
     An attribute that nothing has is let pass: it may come with other messages, and hides nothing.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
 from flowguard.errors import SettingsError
 from flowguard.flow import AnyFlow
+from flowguard.sim.declared import DeclaredKey, TableKey, declared_tables, read_keys
 from flowguard.sim.loading import NoSuchFlow, load_flows
 from flowguard.testing.explorer.run.plain import Handler, PlainFunction
 
@@ -34,6 +35,13 @@ def load_explored(
     if left:
         raise SettingsError("--queue", f"no handler is left to read {', '.join(left)}")
     return found
+
+
+def keys_of(
+    flows: Sequence[AnyFlow], functions: Iterable[PlainFunction], tables: Mapping[str, DeclaredKey]
+) -> dict[str, TableKey]:
+    """Return the key of each table: of ``TABLES`` in the modules of flows and handlers and of ``tables``."""
+    return {**declared_tables(modules_of([*flows, *functions])), **read_keys(tables)}
 
 
 def modules_of(explored: Iterable[AnyFlow | PlainFunction]) -> list[ModuleType]:

@@ -27,6 +27,7 @@ from flowguard.protocol.run import RunItem
 from flowguard.settings import Settings
 from flowguard.sim.account import ACCOUNT_ID
 from flowguard.sim.calls import Interceptor, intercept
+from flowguard.sim.declared import DeclaredKey, GivenItems, declared_items, read_items
 from flowguard.sim.engine import Engine, EngineFor, Snapshots
 from flowguard.sim.final_state import plain
 from flowguard.sim.functions import Functions, topics
@@ -35,7 +36,7 @@ from flowguard.sim.reused_clients import SameClients
 from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.world import START
 from flowguard.testing.explorer.record.history import Items
-from flowguard.testing.explorer.run.beginning import GivenItems, keys_of, read_items
+from flowguard.testing.explorer.run.explored import keys_of, modules_of
 from flowguard.testing.explorer.run.inbox import Given, read_given
 from flowguard.testing.explorer.run.plain import PlainFunction
 from flowguard.testing.explorer.run.seeded_random import SeededRandom, repeatable
@@ -55,7 +56,7 @@ class Sandbox:
         self,
         explored: Iterable[AnyFlow | PlainFunction],
         given: Sequence[Given],
-        tables: Mapping[str, str],
+        tables: Mapping[str, DeclaredKey],
         engine: EngineFor,
         seed: int,
         items: GivenItems | None = None,
@@ -67,7 +68,7 @@ class Sandbox:
         self.plain = tuple(one for one in explored if isinstance(one, PlainFunction))
         self.names = tuple(one.name for one in explored)
         self.keys = keys_of(flows, self.plain, tables)
-        self._given = read_items(items if items is not None else {}, self.keys)
+        self._given = read_items(declared_items(modules_of(explored)) if items is None else items, self.keys)
         self.topics = {**topics(flows), **{one.queue: one.topic for one in self.plain if one.topic is not None}}
         self.settings = _settings(offload_above)
         self.coming = read_given(flows, given, START, [one.queue for one in self.plain])
@@ -150,7 +151,7 @@ class Sandbox:
 
     def _key_of(self, table: str) -> tuple[str, ...]:
         if table in self.keys:
-            return (self.keys[table],)
+            return self.keys[table].names
         described = self.dynamodb.describe_table(TableName=table)["Table"]["KeySchema"]
         return tuple(one["AttributeName"] for one in described)
 

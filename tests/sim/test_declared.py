@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from decimal import Decimal
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from flowguard.aws.writes import from_item
 from flowguard.errors import SettingsError
-from flowguard.testing import sqs_event
+from flowguard.sim.declared import declared_items, read_items, read_key, read_keys
+from flowguard.sim.world import World
+from flowguard.testing import FlowClock, FlowRunner, MemoryAWS, sqs_event
 from flowguard.testing.explorer import EngineFor, PlainFunction, View, explore, in_memory, on_moto, replay
-from flowguard.testing.explorer.run.beginning import items_of, read_items
+from flowguard.wire.envelope import Envelope, normalize
 from tests.testing.explorer import handlers, seeded
 
 ORDER = seeded.Order(order_id="o1", amount=3)
@@ -63,7 +69,7 @@ def test_a_plain_function_finds_them_too() -> None:
 
 def test_they_are_as_boto3_takes_them() -> None:
     item = {"sku": "tea", "price": 4, "weight": Decimal("0.1"), "rate": 0.1, "kinds": {"a"}, "of": [{"b": None}, True]}
-    assert read_items({"prices": [item]}, TABLES) == [
+    assert read_items({"prices": [item]}, read_keys(TABLES)) == [
         (
             "prices",
             {
@@ -107,8 +113,101 @@ def test_modules_say_them_and_the_same_item_once() -> None:
     first, second, third = (ModuleType(name) for name in ("first", "second", "third"))
     first.ITEMS = ITEMS  # type: ignore[attr-defined] # as a flow's module has it
     second.ITEMS = {"prices": [*ITEMS["prices"], {"sku": "jam", "price": 3}]}  # type: ignore[attr-defined] # likewise
-    assert items_of([first, second, third]) == {**ITEMS, "prices": [*ITEMS["prices"], {"sku": "jam", "price": 3}]}
+    assert declared_items([first, second, third]) == {**ITEMS, "prices": [*ITEMS["prices"], {"sku": "jam", "price": 3}]}
     assert ITEMS["prices"] == [{"sku": "tea", "price": 4.5}]
     third.ITEMS = {"prices": {"sku": "tea"}}  # type: ignore[attr-defined] # likewise
     with pytest.raises(SettingsError, match="list what lies"):
-        items_of([third])
+        declared_items([third])
+
+
+@pytest.mark.parametrize(
+    ("declared", "names", "types"),
+    [
+        ("sku", ("sku",), ("S",)),
+        (("order_id", "line"), ("order_id", "line"), ("S", "S")),
+        ({"shop": "S", "day": "N"}, ("shop", "day"), ("S", "N")),
+        ({"digest": "B"}, ("digest",), ("B",)),
+    ],
+)
+def test_a_key_is_one_or_two_attributes_of_a_type(declared: Any, names: Any, types: Any) -> None:
+    assert read_key("lines", declared) == (names, types)
+
+
+@pytest.mark.parametrize(
+    "declared", ["", (), ("a", "b", "c"), ("a", "a"), ("a", ""), {}, {"a": "X"}, {"a": 1}, 3, None, ["a"], {"": "S"}]
+)
+def test_what_is_no_key_is_refused_with_its_table(declared: Any) -> None:
+    with pytest.raises(SettingsError, match="lines has (the key|a key of the types)") as raised:
+        read_keys({"lines": declared})
+    assert raised.value.setting == "tables"
+
+
+LINES = """
+from flowguard import Done, Flow, Stage
+from pydantic import BaseModel
+
+TABLES = {"lines": {"order_id": "S", "line": "N"}}
+ITEMS = {"lines": [{"order_id": "o1", "line": 1, "sku": "tea"}, {"order_id": "o1", "line": 2, "sku": "jam"}]}
+
+
+class Order(BaseModel):
+    order_id: str
+
+
+class Pick(Stage[Order], name="pick"):
+    def handle(self, order, step):
+        step.update("lines", {"order_id": order.order_id, "line": 2}, "SET picked = :yes", values={":yes": True})
+        step.put("lines", {"order_id": order.order_id, "line": 3, "sku": "gift"})
+        return Done()
+
+
+class PickOrders(Flow, name="pick-orders", object_id="order_id"):
+    stages = (Pick,)
+"""
+
+
+@pytest.fixture
+def lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A flow whose module declares a table with a range key, and what lies in it."""
+    (tmp_path / "declared_lines.py").write_text(LINES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield importlib.import_module("declared_lines")
+    sys.modules.pop("declared_lines")
+
+
+PICKED = [
+    {"order_id": "o1", "line": 1, "sku": "tea"},
+    {"order_id": "o1", "line": 2, "sku": "jam", "picked": True},
+    {"order_id": "o1", "line": 3, "sku": "gift"},
+]
+
+
+def test_the_explorer_reads_what_the_module_declares(lines: Any) -> None:
+    report = explore(lines.PickOrders, [lines.Order(order_id="o1")], invariants=[only_picked], bound=0, walks=0)
+    assert report.ok, str(report)
+    assert explore(
+        lines.PickOrders, [lines.Order(order_id="o1")], items={}, invariants=[only_picked], walks=0
+    ).violations
+
+
+def only_picked(view: View) -> None:
+    assert [item["sku"] for item in view.table("lines")] in (["tea", "jam", "gift"], ["tea", "jam"])
+
+
+def test_the_runner_reads_what_the_module_declares_and_leaves_what_is_there(lines: Any) -> None:
+    with FlowClock() as clock, MemoryAWS() as aws, FlowRunner(aws, clock) as runner:
+        runner.table("lines", {"order_id": "S", "line": "N"}, {"order_id": "o1", "line": 1, "sku": "coffee"})
+        runner.send(lines.PickOrders, lines.Order(order_id="o1"))
+        result = runner.run()
+    found = sorted(result.table("lines"), key=lambda item: item["line"])
+    assert found == [{**PICKED[0], "sku": "coffee"}, *PICKED[1:]]
+
+
+def test_a_replay_reads_what_the_module_declares(lines: Any) -> None:
+    with World([lines.PickOrders]) as world:
+        (envelope,) = normalize(sqs_event("pick-orders", {"order_id": "o1"}))
+        assert isinstance(envelope, Envelope)
+        world.put(envelope, envelope.record)
+        rows = list(world.run())
+        assert sorted((from_item(raw) for raw in world.scan("lines")), key=lambda item: item["line"]) == PICKED
+    assert [(one.kind, one.key) for one in rows[0].writes] == [("update", "o1/2"), ("put", "o1/3")]

@@ -1,0 +1,160 @@
+"""What a flow's module declares of the user's tables: ``TABLES``, their keys, and ``ITEMS``, what lies in them.
+
+::
+
+    TABLES = {"prices": "sku", "lines": ("order_id", "line"), "days": {"shop": "S", "day": "N"}}
+    ITEMS = {"prices": [{"sku": "tea", "price": 4}]}
+
+Replay, the test runner and the explorer read both alike.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from flowguard.aws.writes import from_item, to_item
+from flowguard.errors import SettingsError, shown
+from flowguard.flow import AnyFlow
+
+DeclaredKey: TypeAlias = str | tuple[str, ...] | Mapping[str, str]
+"""A hash key, or a hash and a range key, as texts; with ``S``, ``N`` or ``B`` after each where one is none."""
+
+GivenItems: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
+"""Items by table, as boto3's resource takes them: ``{"prices": [{"sku": "tea", "price": 4}]}``. Floats become Decimals,
+as in what a step records."""
+
+_TYPES: Final = {"S": "a text that is not empty", "N": "a number", "B": "bytes that are not empty"}
+_LIKE_KEYS: Final = 'say "sku", ("order_id", "line") or {"shop": "S", "day": "N"}'
+_LIKE_ITEMS: Final = 'list what lies in each table: items={"prices": [{"sku": "tea", "price": 4}]}'
+
+
+class TableKey(NamedTuple):
+    """The attributes of a table's key, the hash key first, and their types."""
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Format the key as messages show it."""
+        return ", ".join(self.names)
+
+    def text_of(self, item: Mapping[str, Any]) -> str:
+        """Return an item's key as text. Attributes that the item lacks are left out."""
+        return "/".join(str(item[name]) for name in self.names if name in item)
+
+
+Keys: TypeAlias = Mapping[str, TableKey]
+"""The keys of tables, by the tables' names."""
+
+
+def read_key(table: str, declared: object) -> TableKey:
+    """Read the declared key of a table. Raises :class:`SettingsError` for what is none."""
+    types: tuple[object, ...] = ()
+    if isinstance(declared, Mapping):
+        names, types = tuple(declared), tuple(declared.values())
+    else:
+        names = (declared,) if isinstance(declared, str) else declared if isinstance(declared, tuple) else ()
+        types = ("S",) * len(names)
+    if not 1 <= len(set(names)) == len(names) <= 2 or not all(isinstance(one, str) and one for one in names):
+        raise SettingsError("tables", f"{table} has the key {shown(repr(declared))}; {_LIKE_KEYS}")
+    if any(kind not in _TYPES for kind in types):
+        raise SettingsError("tables", f"{table} has a key of the types {shown(repr(types))}; DynamoDB has S, N and B")
+    return TableKey(tuple(map(str, names)), tuple(map(str, types)))
+
+
+def read_keys(declared: Mapping[str, DeclaredKey]) -> dict[str, TableKey]:
+    """Read the declared keys of tables. Raises :class:`SettingsError` for what is none."""
+    if not isinstance(declared, Mapping):
+        raise SettingsError("tables", f"{shown(repr(declared))} names no tables; give each its key: {_LIKE_KEYS}")
+    return {str(table): read_key(str(table), key) for table, key in declared.items()}
+
+
+def modules_of_flows(flows: Iterable[AnyFlow]) -> list[ModuleType]:
+    """Return the modules in which the flows are, each once."""
+    found = [sys.modules[flow.__module__] for flow in flows if flow.__module__ in sys.modules]
+    return list(dict.fromkeys(found))
+
+
+def declared_tables(modules: Iterable[ModuleType]) -> dict[str, TableKey]:
+    """Collect the ``TABLES`` of modules."""
+    found: dict[str, TableKey] = {}
+    for module in modules:
+        found |= read_keys(getattr(module, "TABLES", {}))
+    return found
+
+
+def declared_items(modules: Iterable[ModuleType]) -> GivenItems:
+    """Collect ``ITEMS`` of these modules. An item that two of them list is there once.
+
+    Raises :class:`SettingsError` for what is no list of items.
+    """
+    found: dict[str, list[Any]] = {}
+    for module in modules:
+        for table, listed in _listed(getattr(module, "ITEMS", {})):
+            there = found.setdefault(table, [])
+            there += [item for item in listed if item not in there]
+    return found
+
+
+def read_items(items: GivenItems, keys: Keys) -> list[tuple[str, dict[str, Any]]]:
+    """Return each item with its table in DynamoDB's low-level form.
+
+    Raises :class:`SettingsError` for the first item that no table with these keys can hold.
+    """
+    found: list[tuple[str, dict[str, Any]]] = []
+    for table, listed in _listed(items):
+        if table not in keys:
+            cure = f'say tables={{"{table}": …}}, or name it in TABLES of the flow\'s module'
+            raise _refused(f"the hash key of the table {table} is not known; {cure}")
+        places: dict[str, int] = {}
+        for number, item in enumerate(listed, 1):
+            where = f"item {number} of {table}"
+            stored = _with_key(where, item, keys[table])
+            own = keys[table].text_of(from_item(stored))
+            if (first := places.setdefault(own, number)) != number:
+                raise _refused(f"{where} has the same {keys[table]} {own!r} as item {first}")
+            found.append((table, stored))
+    return found
+
+
+def _listed(items: Any) -> Iterator[tuple[str, Sequence[Any]]]:
+    if not isinstance(items, Mapping):
+        raise _refused(f"{items!r} names no tables; {_LIKE_ITEMS}")
+    for table, listed in items.items():
+        if not isinstance(listed, Sequence) or isinstance(listed, str | bytes):
+            raise _refused(f"{table} has {listed!r}; {_LIKE_ITEMS}")
+        yield str(table), listed
+
+
+def _with_key(where: str, item: object, key: TableKey) -> dict[str, Any]:
+    """Return an item in low-level form after its key was checked."""
+    if not isinstance(item, Mapping):
+        raise _refused(f"{where} is {item!r}; {_LIKE_ITEMS}")
+    stored = low_level(where, item)
+    for place, (name, kind) in enumerate(zip(key.names, key.types, strict=True)):
+        if not stored.get(name, {}).get(kind):
+            which = "hash" if place == 0 else "range"
+            raise _refused(
+                f"{where} needs a {name!r}, {_TYPES[kind]}: the table's {which} key; it has {item.get(name)!r}"
+            )
+    return stored
+
+
+def low_level(where: str, item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an item in DynamoDB's low-level form. ``where`` names the item.
+
+    Raises :class:`SettingsError` with the attribute for a value that DynamoDB cannot hold.
+    """
+    for name, value in item.items():
+        try:
+            to_item({name: value})
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise _refused(f"{where} has {name}={value!r}, which DynamoDB cannot hold: {error}") from None
+    return to_item(item)
+
+
+def _refused(problem: str) -> SettingsError:
+    return SettingsError("items", problem)
