@@ -137,7 +137,7 @@ def test_a_key_is_one_or_two_attributes_of_a_type(declared: Any, names: Any, typ
     "declared", ["", (), ("a", "b", "c"), ("a", "a"), ("a", ""), {}, {"a": "X"}, {"a": 1}, 3, None, ["a"], {"": "S"}]
 )
 def test_what_is_no_key_is_refused_with_its_table(declared: Any) -> None:
-    with pytest.raises(SettingsError, match="lines has (the key|a key of the types)") as raised:
+    with pytest.raises(SettingsError, match=r"lines has (the key|a key of the types)") as raised:
         read_keys({"lines": declared})
     assert raised.value.setting == "tables"
 
