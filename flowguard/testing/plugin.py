@@ -172,7 +172,7 @@ def _explore(item: pytest.Function, exploration: Exploration, body: Callable[[Vi
     item.user_properties += [
         (_SCHEDULES, report.schedules),
         (_VIOLATIONS, len(report.violations)),
-        (_SUMMARY, report.summary()[0]),
+        (_SUMMARY, report.tried),
     ]
     if not report.ok:
         again = [f"pytest '{item.nodeid}' --flow-schedule {one.schedule}" for one in report.violations]

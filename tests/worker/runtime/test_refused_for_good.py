@@ -197,7 +197,7 @@ def test_a_table_that_refuses_the_recorded_writes_ends_the_run(at: Scene, code: 
 
 def test_a_write_with_half_a_surrogate_pair_ends_the_run_by_name(at: Scene) -> None:
     def hostile(step: Step[OrderState]) -> None:
-        step.put("orders", {"id": "o1", "lines": [{"name": "\ud800"}]})
+        step.put("orders", {"id": "o2", "lines": [{"name": "\ud800"}]})
 
     at.script.pricing = hostile
     assert at.deliver(at.message()) == [True]

@@ -78,18 +78,21 @@ class Report:
             lines += [*show(violation, f"violation {number} of {len(self.violations)}"), ""]
         return "\n".join(map(one_line, [*lines, *self.summary()]))
 
-    def summary(self) -> list[str]:
-        """Return what was tried, as lines."""
+    @property
+    def tried(self) -> str:
+        """Return what was tried, as a line."""
         faults = sum(map(len, self.coverage.values()))
         left = f", {self.pairs_left} pairs beyond the bound" if self.pairs_left else ""
-        stopped = [] if self.is_complete else ["interrupted: what follows is what was found until then"]
-        return [
-            *stopped,
-            *_undisturbed(self.undisturbed_ends),
+        return (
             f"{', '.join(self.flows)}: {self.schedules} schedules, {len(self.coverage)} calls met {faults} faults, "
-            f"{self.ends} different ends, {self.orders} undisturbed orders{left}",
-            f"{_many(len(self.violations), 'violation')}, {self.rate:.0f} schedules a second",
-        ]
+            f"{self.ends} different ends, {self.orders} undisturbed orders{left}"
+        )
+
+    def summary(self) -> list[str]:
+        """Return the undisturbed ends, what was tried and how much was found, as lines."""
+        stopped = [] if self.is_complete else ["interrupted: what follows is what was found until then"]
+        found = f"{_many(len(self.violations), 'violation')}, {self.rate:.0f} schedules a second"
+        return [*stopped, *_undisturbed(self.undisturbed_ends), self.tried, found]
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as ``flowguard explore --json`` prints it."""

@@ -209,14 +209,17 @@ def test_a_text_that_is_gone_and_read_for_ever_is_noticed(monkeypatch: Patch) ->
 
 # -- AWS's own words
 
+QUEUED = {"QueueUrl": "https://sqs/1/q", "Entries": [{"Id": "0", "MessageBody": "x"}]}
+PUBLISHED = {"TopicArn": "arn:aws:sns:r:1:t", "PublishBatchRequestEntries": [{"Id": "0", "Message": "x"}]}
+
 
 @pytest.mark.parametrize(
     ("service", "operation", "params", "more", "code", "status"),
     [
-        ("sqs", "SendMessageBatch", {"QueueUrl": "https://sqs/1/q"}, 0, "AWS.SimpleQueueService.NonExistentQueue", 400),
-        ("sqs", "SendMessageBatch", {"QueueUrl": "https://sqs/1/q"}, 1, "AccessDenied", 403),
-        ("sns", "PublishBatch", {"TopicArn": "arn:aws:sns:r:1:t"}, 0, "NotFound", 404),
-        ("sns", "PublishBatch", {"TopicArn": "arn:aws:sns:r:1:t"}, 1, "AuthorizationError", 403),
+        ("sqs", "SendMessageBatch", QUEUED, 0, "AWS.SimpleQueueService.NonExistentQueue", 400),
+        ("sqs", "SendMessageBatch", QUEUED, 1, "AccessDenied", 403),
+        ("sns", "PublishBatch", PUBLISHED, 0, "NotFound", 404),
+        ("sns", "PublishBatch", PUBLISHED, 1, "AuthorizationError", 403),
         ("events", "PutEvents", {"Entries": [{"EventBusName": "b"}]}, 0, "AccessDeniedException", 400),
         ("lambda", "Invoke", {"FunctionName": "f"}, 0, "ResourceNotFoundException", 404),
         ("scheduler", "CreateSchedule", {}, 1, "AccessDeniedException", 403),
