@@ -503,4 +503,5 @@ def test_a_message_that_is_given_up_does_not_blame_a_kill_where_its_stage_failed
     assert "its function was killed, could not answer, or its stage failed" in str(run.error)
     shown = str(result)
     assert shown.count("ResourceNotFoundException: ") == 3
-    assert "given up after 3 receives" in shown
+    assert "moved to the dead-letter queue of SQS after 3 receives" in shown
+    assert ", by dlq_handler: " in shown

@@ -129,8 +129,10 @@ def _consequences(row: Delivered) -> Iterable[Text]:
         yield cell(row.why, style="dim")
     if row.crash is not None:
         yield cell(f"died {row.crash.value.replace('-', ' ')}", style="bold red")
+    if row.from_dlq:
+        yield cell("served by dlq_handler", style="dim")
     if row.to_dlq:
-        yield cell(f"given up after {row.receive} receives", style="red")
+        yield cell(f"moved to the dead-letter queue of SQS after {row.receive} receives", style="red")
 
 
 def _write(one: Written) -> str:

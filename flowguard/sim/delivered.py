@@ -18,7 +18,7 @@ class Delivered:
 
     ``at`` is ms since 1970, ``receive`` counts from 1. ``calls`` are those to DynamoDB. ``verdict`` is the answer of
     the claim, ``outcome`` the result of the work. ``to_dlq`` says that this delivery was the last: SQS moves the
-    record on to the function of the dead-letter queue.
+    record on to its dead-letter queue. ``from_dlq`` says that the function of that queue (``dlq_handler``) had it.
     """
 
     at: int
@@ -40,6 +40,7 @@ class Delivered:
     crash: Point | None
     acked: bool
     to_dlq: bool
+    from_dlq: bool
     why: str | None
     events: Mapping[EventType, int]
 
@@ -51,7 +52,15 @@ class Delivered:
 
 
 def delivered(
-    delivery: Delivery, trace: DeliveryTrace, at: int, *, receive: int, crash: Point | None, acked: bool, to_dlq: bool
+    delivery: Delivery,
+    trace: DeliveryTrace,
+    at: int,
+    *,
+    receive: int,
+    crash: Point | None,
+    acked: bool,
+    to_dlq: bool,
+    from_dlq: bool,
 ) -> Delivered:
     """Build the line of a delivery that has ended."""
     m = trace.message
@@ -76,6 +85,7 @@ def delivered(
         crash=crash,
         acked=acked,
         to_dlq=to_dlq,
+        from_dlq=from_dlq,
         why=trace.why,
         events={event: events.count(event) for event in dict.fromkeys(events)},
     )

@@ -180,7 +180,7 @@ class World:
     def _deliver(self, delivery: Delivery) -> Delivered:
         at, trace, crash, acked = self.clock.now(), DeliveryTrace(), None, False
         function = self.source.begin(delivery, at)
-        receive = delivery.receives
+        receive, from_dlq = delivery.receives, delivery.from_dlq
         self._hands.append(delivery)
         self._watch.open.append(trace)
         try:
@@ -194,7 +194,9 @@ class World:
         left = trace.verdict in LEFT_THERE and crash is None
         to_dlq = self.source.end(delivery, acked=acked, left=left)
         self.clock.move_to(self.clock.now() + STEP)
-        return delivered(delivery, trace, at, receive=receive, crash=crash, acked=acked, to_dlq=to_dlq)
+        return delivered(
+            delivery, trace, at, receive=receive, crash=crash, acked=acked, to_dlq=to_dlq, from_dlq=from_dlq
+        )
 
     def _invoke(self, function: ServedFunction, delivery: Delivery, trace: DeliveryTrace) -> bool:
         """Invoke the function and answer whether the record may be deleted."""

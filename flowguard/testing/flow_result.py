@@ -8,13 +8,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, assert_never
 
+from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.errors import FlowguardError
 from flowguard.events import EventType
+from flowguard.printable import bounded
 from flowguard.sim.delivered import Delivered
 from flowguard.testing.story import story
 from flowguard.wire.attributes import Attribute
+
+_LONGEST_NAME: Final = 100
 
 
 class NotThere(FlowguardError):
@@ -73,6 +77,8 @@ class FlowResult:
     dead_letters: tuple[SentMessage, ...]
     ends: tuple[RunEnd, ...]
     start: int
+    destinations: frozenset[str] = frozenset()
+    """The names of the queues, topics, buses and functions that there are."""
 
     @property
     def verdicts(self) -> list[str | None]:
@@ -107,11 +113,18 @@ class FlowResult:
         """Return the item with these attributes: ``result.item("stock", sku="tea")``. None where there is none."""
         return next((item for item in self.table(table) if key.items() <= item.items()), None)
 
-    def sent(self, to: str) -> list[SentMessage]:
-        """Return what was sent to this queue, topic, bus or function. Copies of the same id count once."""
+    def sent(self, to: str | Destination) -> list[SentMessage]:
+        """Return what was sent to this queue, topic, bus or function. Copies of the same id count once.
+
+        ``to`` is a name, an ARN, a queue's URL or a destination. Raises :class:`NotThere` for one that does not exist.
+        """
+        name = _short_name(to)
+        if name not in self.destinations:
+            cure = f'Where nothing may be sent to it: flow_runner.queue("{bounded(name, _LONGEST_NAME)}")'
+            raise NotThere(f"sent({to!r}): there is no such queue or topic", sorted(self.destinations), cure)
         found: dict[object, SentMessage] = {}
         for number, one in enumerate(self.messages):
-            if one.to == to:
+            if _short_name(one.to) == name:
                 found.setdefault(number if one.id is None else one.id, one)
         return list(found.values())
 
@@ -121,6 +134,27 @@ class FlowResult:
 
     def __str__(self) -> str:
         return "\n".join([*story(self.deliveries, self.start), *map(_line, self.ends)])
+
+
+def _short_name(to: str | Destination) -> str:
+    """Return the bare name of a destination, as the one that an ARN or a URL ends with."""
+    match to:
+        case Queue():
+            return to.short_name
+        case Topic():
+            text = to.arn
+        case Function() | Bus():
+            text = to.name
+        case str():
+            text = to
+        case _:
+            assert_never(to)
+    return name_at_end(text)
+
+
+def name_at_end(text: str) -> str:
+    """Return the name with which an ARN or a URL ends. A bare name stays."""
+    return text.rpartition("/")[2].rpartition(":")[2]
 
 
 def _line(end: RunEnd) -> str:

@@ -35,7 +35,7 @@ from flowguard.testing.arguments import (
     read_table,
 )
 from flowguard.testing.explorer.record.view import body_of
-from flowguard.testing.flow_result import FlowResult, RunEnd, SentMessage
+from flowguard.testing.flow_result import FlowResult, RunEnd, SentMessage, name_at_end
 from flowguard.testing.shared_world import SharedWorld
 from flowguard.testing.story import story
 from flowguard.wire.attributes import Attribute
@@ -122,6 +122,16 @@ class FlowRunner:
             except dynamodb.exceptions.ClientError as refused:
                 problem = f"item {number} of {name}: {refused.response['Error']['Message']}"
                 raise SettingsError("flow_runner.table", problem) from None
+        return self
+
+    def queue(self, name: str) -> Self:
+        """Make a queue of yours, so that a test may say that nothing was sent to it.
+
+        Queues that messages are sent to are made then. A name that ends in ``.fifo`` makes a FIFO queue.
+        """
+        if not _is_name(name):
+            raise SettingsError("flow_runner.queue", f'name is {name!r}; give the name of the queue: queue("mails")')
+        self._world.provisioner.queue(name)
         return self
 
     # -- what comes in
@@ -220,7 +230,18 @@ class FlowRunner:
             dead_letters=tuple(one for one in messages if one.to in graves),
             ends=tuple(self._ends()),
             start=world.start,
+            destinations=frozenset(self._destinations()),
         )
+
+    def _destinations(self) -> Iterator[str]:
+        """Yield the names of what messages can be sent to: what there is, and what was sent to."""
+        world = self._world
+        yield from (name_at_end(one.name) for one in world.posted)
+        yield from world.provisioner.queues
+        for page in world.aws.client("sqs").get_paginator("list_queues").paginate():
+            yield from (url.rpartition("/")[2] for url in page.get("QueueUrls", ()))
+        for page in world.aws.client("sns").get_paginator("list_topics").paginate():
+            yield from (name_at_end(topic["TopicArn"]) for topic in page["Topics"])
 
     def _items(self, table: str) -> tuple[Mapping[str, Any], ...]:
         items = [plain(from_item(raw)) for raw in self._world.scan(table)]
@@ -260,3 +281,7 @@ def _read(text: str | None) -> Any:
 
 def _message(sent: Posted) -> SentMessage:
     return SentMessage(to=sent.name, body=body_of(sent), id=sent.id, delay=sent.delay, attributes=sent.attributes)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value != ""

@@ -24,7 +24,7 @@ def _told(row: Delivered, start: int) -> Iterator[str]:
     if row.why is not None:
         yield f"{_INDENT}{row.why}"
     if row.to_dlq:
-        yield f"{_INDENT}given up after {row.receive} receives"
+        yield f"{_INDENT}moved to the dead-letter queue of SQS after {row.receive} receives"
 
 
 def _what(row: Delivered) -> str:
@@ -33,4 +33,5 @@ def _what(row: Delivered) -> str:
     hop = f", hop {row.hop}" if row.hop is not None else ""
     attempt = f", attempt {row.attempt}" if (row.attempt or 1) > 1 else ""
     receive = f", receive {row.receive}" if row.receive > 1 else ""
-    return f"{where}{whose}{hop}{attempt}{receive}"
+    served = ", by dlq_handler" if row.from_dlq else ""
+    return f"{where}{whose}{hop}{attempt}{receive}{served}"

@@ -11,8 +11,8 @@ import boto3
 import pytest
 from pydantic import BaseModel
 
-from flowguard.destinations import Topic
-from flowguard.errors import EnvelopeError, Reject, Retry
+from flowguard.destinations import Function, Topic
+from flowguard.errors import EnvelopeError, Reject, Retry, SettingsError
 from flowguard.flow import Flow
 from flowguard.outcome import Done, Outcome
 from flowguard.sim.in_process import AWSInProcess
@@ -323,3 +323,41 @@ def test_equal_tests_see_equal_ids(flow_clock: FlowClock) -> None:
             return [readable(one.id) for one in runner.run().messages if one.id is not None and "-" in one.id]
 
     assert once() == once() != []
+
+
+TOPIC = "arn:aws:sns:eu-west-1:123456789012:parcel-news"
+
+
+class Announce(Stage[Order], name="announce"):
+    """Say it on a topic, and to a function."""
+
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.send(Topic(TOPIC), order)
+        step.send(Function("archive"), order)
+        return Done()
+
+
+class Announcing(Flow, name="announcing", object_id="order_id"):
+    stages = (Announce,)
+
+
+@on_both
+def test_what_was_sent_is_found_by_name_arn_url_and_destination(flow_runner: FlowRunner) -> None:
+    flow_runner.send(Announcing, ORDER)
+    result = flow_runner.run()
+    for to in (Topic(TOPIC), TOPIC, "parcel-news", Function("archive"), "archive"):
+        assert len(result.sent(to)) == 1, to
+    assert result.sent(TOPIC)[0].body == {"order_id": "o1", "amount": 3, "fails": 0}
+
+
+@on_both
+def test_what_does_not_exist_was_not_just_sent_nothing(flow_runner: FlowRunner) -> None:
+    flow_runner.send(Shop, ORDER)
+    result = flow_runner.run()
+    for to in ("mials", Topic("arn:aws:sns:eu-west-1:123456789012:mials"), "https://sqs/1/mials", "x" * 100_000):
+        with pytest.raises(NotThere, match=r"no such queue or topic; there is .*mails.*flow_runner.queue") as raised:
+            result.sent(to)
+        assert len(str(raised.value).partition("flow_runner.queue")[2]) < 200
+    assert flow_runner.queue("returns").run().sent("returns") == []
+    with pytest.raises(SettingsError, match="give the name of the queue"):
+        flow_runner.queue("")
