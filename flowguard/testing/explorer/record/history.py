@@ -28,6 +28,7 @@ class CallRecord:
 
     ``error`` is the code of its last refusal and ``held`` how its worker was held up before it. ``entries`` counts
     those of a batch send, ``refused`` are the numbers of those that were not taken. ``key`` is that of an object in S3.
+    ``conditional`` says that it writes under a condition.
     """
 
     number: int
@@ -44,6 +45,7 @@ class CallRecord:
     entries: int = 0
     refused: tuple[int, ...] = ()
     key: str = ""
+    conditional: bool = False
 
     @property
     def is_read(self) -> bool:

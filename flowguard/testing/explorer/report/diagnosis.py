@@ -74,7 +74,9 @@ def diagnose(history: History, undisturbed: Iterable[Effects], problem: Problem)
     if not ours and (left_out := (least or Counter()) - effects(history)):
         return _left_out(*min(left_out, key=lambda one: _rank(one, about)))
     if not ours and (late := [made for made in history.calls if _is_late(made, history)]):
-        return _checked(late[0].site, late[0].operation, _check_before(history, late[0].site, late[0].target))
+        made = late[0]
+        check = _check_before(history, made.site, made.target)
+        return _checked(made.site, made.operation, check, is_conditional=made.conditional)
     if problem.rule == EQUIVALENCE:
         name = problem.text.rpartition(": ")[2].partition(" ")[0]
         return Diagnosis(
@@ -115,11 +117,12 @@ def _is_late(made: CallRecord, history: History) -> bool:
     return writes and _check_before(history, made.site, made.target) is not None
 
 
-def _checked(site: Site, operation: str, check: Site | None) -> Diagnosis:
+def _checked(site: Site, operation: str, check: Site | None, *, is_conditional: bool) -> Diagnosis:
+    condition = "ConditionExpression too, which does not see it" if is_conditional else "own ConditionExpression"
     return Diagnosis(
         site,
         f"between the check at {check} and this boto3 {operation} at {site} another worker wrote: put the "
-        f"check into the write's own ConditionExpression, or record it with step.{_RECORDED[operation]}",
+        f"check into the write's {condition}, or record it with step.{_RECORDED[operation]}",
     )
 
 
@@ -147,11 +150,12 @@ def _of_call(history: History, site: Site, operation: str, target: str) -> Diagn
         return Diagnosis(
             site, f"this boto3 {operation} at {site} {again}: make it safe to repeat, or move it into the step"
         )
+    is_conditional = any(made.conditional for made in history.calls if made.site == site)
     if history.schedule.has(HOLDS) and (check := _check_before(history, site, target)) is not None:
-        return _checked(site, operation, check)
+        return _checked(site, operation, check, is_conditional=is_conditional)
+    cure = "make its condition one that fails the second time" if is_conditional else "make it conditional"
     return Diagnosis(
-        site,
-        f"this boto3 {operation} at {site} {again}: record it with step.{_RECORDED[operation]}, or make it conditional",
+        site, f"this boto3 {operation} at {site} {again}: record it with step.{_RECORDED[operation]}, or {cure}"
     )
 
 

@@ -133,6 +133,7 @@ class FaultInjector:
             held=held,
             entries=size(call.service, call.operation, call.params),
             key=str(call.params["Key"]) if call.service == "s3" and "Key" in call.params else "",
+            conditional=_is_conditional(call.params),
         )
         self.history.calls.append(made)
         worker.entry.calls.append(number)
@@ -203,3 +204,9 @@ def _target(call: ApiCall) -> str:
 def _code(error: Exception) -> str:
     answer: Any = getattr(error, "response", {})
     return str(answer.get("Error", {}).get("Code") or type(error).__name__)
+
+
+def _is_conditional(params: Mapping[str, Any]) -> bool:
+    """Answer whether a write has a condition, alone or in a transaction."""
+    actions = [action for item in params.get("TransactItems", ()) for action in item.values()]
+    return any("ConditionExpression" in one for one in (params, *actions))

@@ -1,0 +1,52 @@
+"""A cure is one that the code does not have yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import boto3
+import pytest
+
+from flowguard.testing import sqs_event
+from flowguard.testing.explorer import PlainFunction, explore
+
+TOTALS: Any = {"TableName": "totals", "Key": {"day": {"S": "monday"}}}
+ADD: Any = {"UpdateExpression": "ADD orders :one", "ExpressionAttributeValues": {":one": {"N": "1"}}}
+
+
+def adds(event: Any, context: Any) -> None:
+    boto3.client("dynamodb").update_item(**TOTALS, **ADD)
+
+
+def adds_to_what_is_there(event: Any, context: Any) -> None:
+    boto3.client("dynamodb").update_item(**TOTALS, **ADD, ConditionExpression="attribute_exists(orders)")
+
+
+def checks_then_adds(event: Any, context: Any) -> None:
+    dynamodb = boto3.client("dynamodb")
+    if dynamodb.get_item(**TOTALS, ConsistentRead=True)["Item"]["orders"]["N"] == "1":
+        dynamodb.update_item(**TOTALS, **ADD, ConditionExpression="attribute_exists(orders)")
+
+
+def cures(handler: Any) -> list[str]:
+    report = explore(
+        PlainFunction("orders", handler),
+        [sqs_event("orders", {"order_id": "o1"})],
+        tables={"totals": "day"},
+        items={"totals": [{"day": "monday", "orders": 1}]},
+        bound=0,
+        walks=0,
+    )
+    return [one.cure for one in report.violations]
+
+
+@pytest.mark.parametrize(
+    ("handler", "cure"),
+    [
+        (adds, "record it with step.update, or make it conditional"),
+        (adds_to_what_is_there, "record it with step.update, or make its condition one that fails the second time"),
+        (checks_then_adds, "put the check into the write's ConditionExpression too, which does not see it, or record"),
+    ],
+)
+def test_a_cure_is_not_what_is_there_already(handler: Any, cure: str) -> None:
+    assert any(cure in one for one in cures(handler)), cures(handler)
