@@ -6,6 +6,7 @@ the first call that has none: nothing of its order of steps is modelled, so a wr
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -27,7 +28,7 @@ from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import Envelope, normalize_record
-from flowguard.wire.message import FLOW_STAGE, Message
+from flowguard.wire.message import FLOW_STAGE, REQUEST_ID, Message
 from flowguard.worker.batch import Batch
 from flowguard.worker.ports import Refusal, Services, Unlimited
 from flowguard.worker.routing import Arrival, Routes
@@ -126,6 +127,7 @@ def owner_name(owner: int) -> str:
 
 class Cart(BaseModel):
     cart: str
+    order: str = ""
 
 
 class Passed(BaseModel):
@@ -161,6 +163,7 @@ def make_flow(scenario: Scenario) -> AnyFlow:
         complete_to="told",
         on_conflict=scenario.on_conflict,
         abandoned_after=timedelta(days=1),
+        request_id="order" if scenario.by_payload else None,
     ):
         stages = (First,) if last else (First, Second)
 
@@ -183,6 +186,7 @@ class Function:
     def __init__(self, scenario: Scenario, shelf: Shelf) -> None:
         self._shelf = shelf
         self._apart = scenario.apart
+        self._by_payload = scenario.by_payload
         self.flow = make_flow(scenario)
         self._routes = Routes([self.flow])
         self._calls: dict[tuple[int, bool, int, tuple[int, ...]], Call] = {}
@@ -231,7 +235,11 @@ class Function:
             requested_at=NOW - 1_000 + run + (run - 1) * self._apart + later,
             body='{"cart":"c"}',
         )
-        return self._envelope(message.body, message.attributes())
+        if not self._by_payload:
+            return self._envelope(message.body, message.attributes())
+        body = json.dumps({"cart": "c", "order": run_name(run)})
+        said = {name: one for name, one in message.attributes().items() if name != REQUEST_ID}
+        return self._envelope(body, said, message_id=f"m{later}")
 
     def received(self, send: Send) -> int:
         """The envelope in which a queue delivers what was sent to it."""
@@ -240,13 +248,13 @@ class Function:
             self._records[number] = self._envelope(send.body, send.attributes)
         return self._records[number]
 
-    def _envelope(self, body: str, attributes: Mapping[str, Attribute]) -> int:
+    def _envelope(self, body: str, attributes: Mapping[str, Attribute], message_id: str = "m") -> int:
         """As the inbox of its stage delivers it, also where it comes from the dead letters."""
         stage = self.flow.stage(attributes[FLOW_STAGE].value.rpartition("/")[2])
         inbox = self.flow.inbox_of(stage)
         assert isinstance(inbox, Queue)
         record = {
-            "messageId": "m",
+            "messageId": message_id,
             "body": body,
             "attributes": {"SentTimestamp": str(NOW), "MessageGroupId": "c"},
             "messageAttributes": attributes_to(_IN_RECORD, attributes),

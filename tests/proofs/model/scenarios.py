@@ -11,14 +11,17 @@ from tests.proofs.model.world import Budget
 class Scenario(NamedTuple):
     """``requests`` are the runs asked for at the beginning, greater is newer; ``repeated`` those that their sender asks
     for once more, under the same id and with a later time; ``again`` those that come once more when the item has
-    expired. ``receives`` is the queue's maxReceiveCount, 0 for none. ``is_fifo`` says so of the last stage's queue. The
-    tests leave out what ``is_long``; the command does not."""
+    expired. ``receives`` is the queue's maxReceiveCount, 0 for none. ``is_fifo`` says so of the last stage's queue.
+    ``by_payload``: the senders give no ids, and the flow names its requests by a field of the payload.
+
+    The tests leave out what ``is_long``; the command does not."""
 
     name: str
     about: str
     budget: Budget
     requests: tuple[int, ...] = (1,)
     repeated: tuple[int, ...] = ()
+    by_payload: bool = False
     again: tuple[int, ...] = ()
     hops: int = 2
     attempts: int = 2
@@ -121,6 +124,22 @@ SCENARIOS = (
         repeated=(1,),
         hops=1,
         is_fifo=True,
+    ),
+    Scenario(
+        "once-per-key",
+        "an order without an id is sent again, under another message id and later",
+        Budget(crashes=1, failures=1, doubles=1, lapses=1),
+        repeated=(1,),
+        by_payload=True,
+        hops=1,
+    ),
+    Scenario(
+        "once-per-key-redrive",
+        "the same, and it fails for good",
+        Budget(crashes=1, rejects=1, redrives=1),
+        repeated=(1,),
+        by_payload=True,
+        hops=1,
     ),
     Scenario("expiry-alone", "the item expires under a worker, and nobody asks again", Budget(expiries=1)),
     Scenario("expiry", "the item expires under a worker", Budget(0, 0, 0, 1, 1, expiries=1), again=(1, 2), hops=1),

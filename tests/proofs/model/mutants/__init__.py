@@ -11,8 +11,9 @@ from tests.proofs.model.mutants.failures import FAILURES
 from tests.proofs.model.mutants.fifo import FIFO
 from tests.proofs.model.mutants.items import ITEMS
 from tests.proofs.model.mutants.mutant import Mutant
+from tests.proofs.model.mutants.names import NAMES
 from tests.proofs.model.mutants.outboxes import OUTBOXES
 
 __all__ = ["MUTANTS", "Mutant"]
 
-MUTANTS = (*CONFLICTS, *ATTEMPTS, *FIFO, *ITEMS, *COMMITS, *FAILURES, *OUTBOXES, *DISPATCHES)
+MUTANTS = (*NAMES, *CONFLICTS, *ATTEMPTS, *FIFO, *ITEMS, *COMMITS, *FAILURES, *OUTBOXES, *DISPATCHES)
