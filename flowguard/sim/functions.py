@@ -38,8 +38,8 @@ class ServedFunction:
 class Functions:
     """The functions of some flows, by the queues that they read.
 
-    Stages that share a queue share a function, those of several flows too, as with an event source mapping. ``others``
-    are functions of no flow, by their queues.
+    Stages that share a queue share a function, those of several flows too, as with an event source mapping. So do the
+    stages of a flow that share a topic. ``others`` are functions of no flow, by their queues.
     """
 
     def __init__(
@@ -93,9 +93,15 @@ def _unread(event: Any) -> Any:
 
 
 def queue_of(flow: AnyFlow, stage: AnyStage) -> str:
-    """Return the name of the queue that the stage's function reads. A topic has one that subscribes to it."""
+    """Return the name of the queue that the stage's function reads.
+
+    A topic has one for each flow, named after the first of the flow's stages that read from the topic.
+    """
     inbox = flow.inbox_of(stage)
-    return inbox.short_name if isinstance(inbox, Queue) else f"{flow.name}-{stage.name}"
+    if isinstance(inbox, Queue):
+        return inbox.short_name
+    first = next(one for one in flow.stages if flow.inbox_of(one) == inbox)
+    return f"{flow.name}-{first.name}"
 
 
 def topics(flows: Iterable[AnyFlow]) -> Mapping[str, str]:

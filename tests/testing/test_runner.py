@@ -64,6 +64,20 @@ class Shop(Flow, name="shop", object_id="order_id"):
     stages = (Take, Pack)
 
 
+class Announced(Stage[Order], name="announced", then="praised"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        return Praised.message(order)
+
+
+class Praised(Stage[Order], name="praised"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        return Done()
+
+
+class News(Flow, name="news", object_id="order_id", inbox=PARCELS):
+    stages = (Announced, Praised)
+
+
 class Bill(Stage[Order], name="bill", inbox="bills"):
     def handle(self, order: Order, step: Step) -> Outcome:
         limits = boto3.resource("dynamodb", region_name="us-east-1").Table("limits")
@@ -147,6 +161,14 @@ def test_a_step_delivers_one_message_and_what_comes_meanwhile_is_delivered_befor
     assert flow_runner.run().verdicts == ["SUPERSEDED", "CLAIMED"]
     assert (flow_runner.step().deliveries, flow_runner.step().messages) == ((), ())
     assert flow_runner.timeline().count("CLAIMED") == 3
+
+
+@on_both
+def test_stages_of_one_topic_share_a_function(flow_runner: FlowRunner) -> None:
+    flow_runner.send(News, ORDER)
+    result = flow_runner.run()
+    assert result.verdicts == ["CLAIMED", "CLAIMED"], "and nothing that is UNROUTABLE"
+    assert result.run("o1").stage == "praised"
 
 
 def test_the_same_event_twice_is_one_message_delivered_twice(flow_runner: FlowRunner) -> None:
