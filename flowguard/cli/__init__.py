@@ -5,6 +5,7 @@ So ``flowguard --help`` and ``flowguard normalize`` load neither boto3 nor the e
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -15,7 +16,8 @@ try:
 except ModuleNotFoundError as missing:
     if missing.name != "click":
         raise
-    raise SystemExit("The flowguard command needs its extra: pip install 'flowguard[cli]'") from None
+    print("The flowguard command needs its extra: pip install 'flowguard[cli]'", file=sys.stderr)
+    raise SystemExit(2) from None
 
 from flowguard.cli.printing import printable_errors, take_any_text
 

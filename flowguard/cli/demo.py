@@ -14,7 +14,8 @@ import click
 
 from flowguard.cli.console import console, line
 from flowguard.cli.delivery_lines import show_timeline
-from flowguard.errors import SettingsError
+from flowguard.cli.printing import say
+from flowguard.errors import SettingsError, shown
 from flowguard.sim.crash import Crashes
 from flowguard.sim.delivered import Counts, Delivered
 from flowguard.sim.final_state import FinalState
@@ -114,6 +115,7 @@ def too_late(scene: Scene) -> Iterator[Delivered]:
         yield row
 
 
+UNUSABLE: Final = 2
 ACTS: Final[tuple[Act, ...]] = (one_run, three_copies, three_deaths, overtaken, too_late)
 
 
@@ -121,12 +123,14 @@ ACTS: Final[tuple[Act, ...]] = (one_run, three_copies, three_deaths, overtaken, 
 def demo() -> None:
     """Watch the shipped flows survive duplicates, disorder and death on an AWS inside the process.
 
-    The last lines say what was survived, and check the counts. The exit code is 1 where they are not as expected.
+    The last lines say what was survived, and check the counts. The exit code is 1 where they are not as expected, 2
+    where there is no clone with the flows and their samples.
     """
     try:
         sys.exit(1 if _perform() else 0)
     except (NoSuchFlow, SettingsError) as error:
-        raise click.ClickException(str(error)) from None
+        say(str(error), err=True)
+        sys.exit(UNUSABLE)
 
 
 def _perform() -> list[str]:
@@ -149,13 +153,18 @@ def _perform() -> list[str]:
 @contextmanager
 def _scene() -> Iterator[Scene]:
     """Open a world with the flows and samples of the clone that this file is in, or else of the current directory."""
-    clone = Path(__file__).parents[2]
-    root = clone if (clone / "samples").is_dir() else Path.cwd()
-    if not (root / "samples").is_dir():
-        raise SettingsError("demo", f"there are no samples in {root}; run it in a clone of flowguard")
+    root = next(filter(_is_clone, (Path(__file__).parents[2], Path.cwd())), None)
+    if root is None:
+        here = shown(str(Path.cwd()))
+        raise SettingsError("demo", f"the shipped flows and samples are not in {here}; run it in a clone of flowguard")
     script = Script()
     with World(load_flows(directory=root), start=START, passed=script) as world:
         yield Scene(world, script, root / "samples")
+
+
+def _is_clone(folder: Path) -> bool:
+    """Answer whether the flows and their samples are there. Folders of these names alone may be anybody's."""
+    return all((folder / name / "validate_cart").is_dir() for name in ("flows", "samples"))
 
 
 def happy_end(left: FinalState) -> dict[str, Any]:

@@ -51,6 +51,20 @@ def test_a_count_that_is_not_as_expected_is_said_and_fails(monkeypatch: pytest.M
     assert result.stdout.splitlines()[-1] == "NOT AS EXPECTED: effects: 15 instead of 14"
 
 
+@pytest.mark.parametrize("there", [(), ("samples",), ("samples", "flows")])
+def test_without_the_shipped_flows_and_samples_it_says_where_to_run_it(
+    there: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in there:
+        (tmp_path / folder).mkdir()  # anybody's
+    monkeypatch.setattr(demo_module, "__file__", str(tmp_path / "flowguard" / "cli" / "demo.py"))
+    monkeypatch.chdir(tmp_path)
+    result = demo()
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("demo: the shipped flows and samples are not in ")
+    assert result.stderr.endswith("run it in a clone of flowguard\n")
+
+
 def test_a_figure_that_is_missing_differs() -> None:
     assert differences({"dead_letters": 0}, {}) == ["NOT AS EXPECTED: dead letters: None instead of 0"]
 
