@@ -1,0 +1,79 @@
+"""An environment that has flowguard from the wheel, and knows nothing of this repository."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+CONSTRAINTS: Final = str(ROOT / ".ci" / "constraints.txt")
+
+
+class Ran(NamedTuple):
+    """A program that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def told(self) -> str:
+        """Everything that it said."""
+        return self.out + self.err
+
+
+def pip(*arguments: str) -> None:
+    """Runs this environment's pip. Where the index is out of reach, the test is skipped; not in CI."""
+    environment = {**os.environ, "PIP_CONSTRAINT": CONSTRAINTS, "PIP_BUILD_CONSTRAINT": CONSTRAINTS}
+    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode and "Could not find a version" in done.stderr and not os.environ.get("CI"):
+        pytest.skip(f"the package index is out of reach: {done.stderr.splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+
+
+def build_wheel(folder: Path) -> Path:
+    """The wheel of this repository, as it would be published."""
+    pip("wheel", "--no-deps", f"--wheel-dir={folder}", str(ROOT))
+    (wheel,) = folder.glob("flowguard-*.whl")
+    return wheel
+
+
+class FreshEnvironment:
+    """A virtual environment in a folder outside the repository. More extras may be installed later."""
+
+    def __init__(self, folder: Path, wheel: Path) -> None:
+        self._wheel = wheel
+        self._home = folder / "home"
+        self._home.mkdir()
+        self.path = folder / "venv"
+        venv.create(self.path)
+        self._bin = self.path / "bin"
+        self.python = self._bin / "python"
+
+    def install(self, extras: str = "") -> None:
+        """Installs flowguard with these extras. What is used of it is compiled then."""
+        what = f"{self._wheel}[{extras}]" if extras else str(self._wheel)
+        pip("--python", str(self.python), "install", "--no-compile", what)
+
+    def has(self, module: str) -> bool:
+        """Whether a module can be imported there."""
+        return not self.run(self._home, "python", "-c", f"import {module}").code
+
+    def run(self, folder: Path, program: str, *arguments: str) -> Ran:
+        """In that folder, with the environment's own programs: no region, no credentials, nothing of this process."""
+        done = subprocess.run(
+            [str(self._bin / program), *arguments],
+            cwd=folder,
+            env={"PATH": f"{self._bin}:{os.defpath}", "HOME": str(self._home)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return Ran(done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,204 @@
+"""What a user has who installs flowguard from the wheel: a project of their own, and each extra without the others."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from flowguard.cli import COMMANDS
+from tests.newcomer.environment import ROOT, FreshEnvironment, Ran, build_wheel
+
+PROJECT: Final = Path(__file__).parent / "project"
+FLOW: Final = ("--flow", "shop.orders:PlaceOrder")
+FEW: Final = ("--bound", "1", "--walks", "1")
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> FreshEnvironment:
+    """An environment with nothing in it."""
+    return FreshEnvironment(tmp_path, build_wheel(tmp_path))
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """The project, in a folder of its own."""
+    return Path(shutil.copytree(PROJECT, tmp_path / "shop", ignore=shutil.ignore_patterns("__pycache__", ".*_cache")))
+
+
+def succeeded(ran: Ran) -> Ran:
+    assert ran.code == 0, ran.told
+    assert "Traceback" not in ran.told
+    return ran
+
+
+def says(ran: Ran, *told: str) -> None:
+    """On standard error, and without its insides."""
+    assert "Traceback" not in ran.told
+    assert all(one in ran.err for one in told), ran.told
+
+
+@pytest.mark.proof("builds a wheel, and installs it into an environment of its own, extra after extra")
+def test_without_extras_then_with_the_command_line_then_with_all_of_it(fresh: FreshEnvironment, shop: Path) -> None:
+    fresh.install()
+    a_deployed_function_needs_no_extra(fresh, shop)
+    the_command_names_its_extra(fresh, shop)
+
+    fresh.install("cli")
+    assert not fresh.has("moto")
+    assert not fresh.has("jinja2")
+    every_command_has_its_help(fresh, shop)
+    normalize_needs_no_more(fresh, shop)
+    other_commands_name_what_they_need(fresh, shop)
+
+    fresh.install("cli,local")
+    assert not fresh.has("pytest")
+    replay_tells_what_the_flow_does(fresh, shop)
+    explore_writes_a_page(fresh, shop)
+    the_demo_runs_in_a_clone(fresh, shop)
+
+
+@pytest.mark.proof("builds a wheel, and installs it into an environment of its own, extra after extra")
+def test_local_alone_then_testing_alone_then_a_whole_project(fresh: FreshEnvironment, shop: Path) -> None:
+    fresh.install("local")
+    assert not fresh.has("click")
+    assert not fresh.has("pytest")
+    flows_run_without_pytest(fresh, shop)
+    the_command_names_its_extra(fresh, shop)
+
+    fresh.install("testing")
+    assert not fresh.has("click")
+    the_projects_tests_pass(fresh, shop)
+
+    fresh.install("cli,testing")
+    where = succeeded(fresh.run(shop, "python", "-c", "import flowguard; print(flowguard.__file__)")).out
+    assert where.startswith(str(fresh.path)), "not the repository's own"
+    the_projects_tests_pass(fresh, shop)
+    the_project_is_typed(fresh, shop)
+    both_names_of_the_command_work(fresh, shop)
+    normalize_needs_no_more(fresh, shop)
+    replay_tells_what_the_flow_does(fresh, shop)
+    explore_finds_nothing(fresh, shop)
+
+
+# -- what each of them has ---------------------------------------------------------------------------------------------
+
+
+def a_deployed_function_needs_no_extra(fresh: FreshEnvironment, shop: Path) -> None:
+    for extra in ("click", "rich", "moto", "jinja2", "time_machine", "pytest"):
+        assert not fresh.has(extra)
+    functions = "from shop.functions import order_desk, warehouse, killed_orders; from shop.gateway import post_order"
+    assert succeeded(fresh.run(shop, "python", "-W", "error", "-c", functions)).told == ""
+    stage = """
+from flowguard.testing import step_for
+from shop.orders import *
+order = Order(order_id="o-1", sku="cup", quantity=1)
+assert CheckOrder().handle(order, step_for(CheckOrder, object_id="o-1")) == ReserveStock.message(order)
+"""
+    succeeded(fresh.run(shop, "python", "-c", stage))
+
+
+def the_command_names_its_extra(fresh: FreshEnvironment, shop: Path) -> None:
+    for ran in (fresh.run(shop, "flowguard", "--help"), fresh.run(shop, "python", "-m", "flowguard", "demo")):
+        assert ran.code == 2
+        says(ran, "pip install 'flowguard[cli]'")
+
+
+def every_command_has_its_help(fresh: FreshEnvironment, shop: Path) -> None:
+    both_names_of_the_command_work(fresh, shop)
+    for command in COMMANDS:
+        helped = succeeded(fresh.run(shop, "flowguard", command, "--help"))
+        assert helped.out.startswith(f"Usage: flowguard {command} "), command
+
+
+def both_names_of_the_command_work(fresh: FreshEnvironment, shop: Path) -> None:
+    assert succeeded(fresh.run(shop, "flowguard", "--version")).out.startswith("flowguard, version ")
+    helped = succeeded(fresh.run(shop, "flowguard", "--help")).out
+    assert helped == succeeded(fresh.run(shop, "python", "-m", "flowguard", "--help")).out
+    assert all(command in helped for command in COMMANDS)
+
+
+def normalize_needs_no_more(fresh: FreshEnvironment, shop: Path) -> None:
+    (line,) = succeeded(fresh.run(shop, "flowguard", "normalize", "samples/01-order.json")).out.splitlines()
+    notification = json.loads(json.loads(line)["body"])
+    assert json.loads(notification["Message"])["order_id"] == "o-100"
+
+
+def other_commands_name_what_they_need(fresh: FreshEnvironment, shop: Path) -> None:
+    calls = ((shop, "replay", "samples", *FLOW), (shop, "explore", "samples", *FLOW), (clone_beside(shop), "demo"))
+    for folder, *arguments in calls:
+        ran = fresh.run(folder, "flowguard", *arguments)
+        assert (ran.code, ran.out) == (2, ""), arguments
+        says(ran, "pip install 'flowguard[", "local]'")
+
+
+def replay_tells_what_the_flow_does(fresh: FreshEnvironment, shop: Path) -> None:
+    told = succeeded(fresh.run(shop, "flowguard", "replay", "samples", *FLOW)).out
+    assert "4 messages in, 9 deliveries, 8 executions, 2 effects, 1 duplicates refused" in told
+    assert '{"in_stock": 7, "sku": "green-tea"}' in told
+    assert '{"in_stock": 1, "sku": "cup"}' in told
+    assert "place-order-dead-letters: place-order/reserve-stock of o-101: ConditionFailed" in told
+    assert "UNROUTABLE" not in told
+
+
+def explore_finds_nothing(fresh: FreshEnvironment, shop: Path) -> None:
+    told = succeeded(fresh.run(shop, "flowguard", "explore", "samples/01-order.json", *FLOW, *FEW)).out
+    assert "undisturbed: place-order of o-100 COMPLETED" in told
+    assert "0 violations" in told
+
+
+def explore_writes_a_page(fresh: FreshEnvironment, shop: Path) -> None:
+    found = fresh.run(shop, "flowguard", "explore", "samples/04-too-many.json", *FLOW, *FEW, "--html", "report.html")
+    assert "0 violations" in succeeded(found).out
+    assert (shop / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def the_demo_runs_in_a_clone(fresh: FreshEnvironment, shop: Path) -> None:
+    elsewhere = fresh.run(shop, "flowguard", "demo")
+    assert elsewhere.code == 2
+    says(elsewhere, "run it in a clone of flowguard")
+    assert "nothing was lost" in succeeded(fresh.run(clone_beside(shop), "flowguard", "demo")).out
+
+
+def clone_beside(shop: Path) -> Path:
+    """What of a clone is not in the wheel: the shipped flows, and their samples."""
+    clone = shop.parent / "clone"
+    for folder in ("flows", "samples"):
+        shutil.copytree(ROOT / folder, clone / folder, dirs_exist_ok=True)
+    return clone
+
+
+def flows_run_without_pytest(fresh: FreshEnvironment, shop: Path) -> None:
+    whole = """
+from flowguard.testing import EmbeddedAWS, FlowClock, FlowRunner, MemoryAWS, explore
+from shop.orders import Order, PlaceOrder
+tea = Order(order_id="o-1", sku="green-tea", quantity=3)
+with FlowClock() as clock:
+    for engine in (MemoryAWS(clock), EmbeddedAWS()):
+        with engine as aws, FlowRunner(aws, clock) as runner:
+            runner.send(PlaceOrder, tea)
+            print(runner.run().run("o-1").result)
+print(explore(PlaceOrder, [tea], bound=0, walks=0, most=5).ok)
+"""
+    told = succeeded(fresh.run(shop, "python", "-c", whole)).out
+    assert told.splitlines() == ["{'shipped': 3}", "{'shipped': 3}", "True"]
+
+
+def the_projects_tests_pass(fresh: FreshEnvironment, shop: Path) -> None:
+    told = succeeded(fresh.run(shop, "pytest")).out
+    assert "12 passed" in told
+    assert "0 violations" in told
+
+
+def the_project_is_typed(fresh: FreshEnvironment, shop: Path) -> None:
+    """By this environment's mypy, on what the other one has: the wheel says that it is typed."""
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", f"--python-executable={fresh.python}"]
+    done = subprocess.run(
+        [*command, "shop", "tests"], cwd=shop, env={"HOME": str(shop)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
