@@ -13,7 +13,7 @@ from rich.status import Status
 
 from flowguard.cli.printing import complain
 
-EVERY: Final = 15.0
+EVERY: Final = 30.0
 """The seconds between two lines where standard error is no terminal."""
 
 

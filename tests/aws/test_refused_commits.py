@@ -15,7 +15,7 @@ from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import ConditionFailed, WriteInvalid
 from flowguard.protocol.claims import taken
 from flowguard.protocol.run import Claim, Commit, Committed, Fenced, FencedBy, Status
-from flowguard.writes import Condition, Put, Write
+from flowguard.writes import Condition, Delete, Put, Write
 from tests.aws.states import NOW, STORED, item, request
 
 ASKED = request(STORED)
@@ -107,6 +107,12 @@ def test_a_table_of_the_users_that_is_not_there_is_named() -> None:
         committed(missing, *WRITES)
     with pytest.raises(WriteInvalid, match=r"the table 'orders' does not exist .* Nothing was written"):
         committed(missing, WRITES[0])
+
+
+def test_two_writes_to_one_item_are_said_of_the_table_that_has_two() -> None:
+    twice = error("ValidationException", "Transaction request cannot include multiple operations on one item")
+    with pytest.raises(WriteInvalid, match="two of its writes to the table 'carts' are to one item"):
+        committed(twice, WRITES[0], Delete("carts", {"id": "c1"}), Delete("carts", {"id": "c1"}))
 
 
 def test_a_run_table_that_denies_is_no_fault_of_the_handlers() -> None:

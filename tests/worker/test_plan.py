@@ -344,3 +344,9 @@ def test_a_dead_letter_says_which_object_it_seems_to_be_about_only_where_it_seem
     message = MESSAGE._replace(object_id=ObjectId(""), body=body)
     place = json.loads(dead_letter(PriceCart, message, ERROR, RECEIVED).attributes[PLACE].value)
     assert place.get("seems", "not said") == (seems or "not said")
+
+
+def test_a_letter_of_a_known_object_does_not_say_what_its_payload_seems_to_name() -> None:
+    letter = dead_letter(PriceCart, MESSAGE._replace(body='{"cart_id":"another"}'), ERROR, RECEIVED)
+    place = json.loads(letter.attributes[PLACE].value)
+    assert (place["object"], "seems" in place) == (MESSAGE.object_id, False)

@@ -174,3 +174,8 @@ def test_a_body_that_no_queue_takes_is_parked_as_json_and_comes_back_as_it_was(t
     assert unsent.send(letter.body) == send
     with pytest.raises(ValueError, match="is not a JSON string"):
         unsent.send("[]")
+
+
+@pytest.mark.parametrize("text", ["5", '["unsent"]', '"unsent"', "null", "[", "[" * 100_000])
+def test_a_place_that_is_no_object_holds_no_message(text: str) -> None:
+    assert Unsent.of({PLACE: Attribute.string(text)}) is None

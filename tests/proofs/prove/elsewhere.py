@@ -38,6 +38,7 @@ TESTED: Final = (
     Elsewhere(
         r"^worker\.batch\.Batch\._arrival",
         (
+            "tests/worker/runtime/test_once_per_key.py::test_the_same_order_sent_twice",
             "tests/worker/runtime/test_given_up.py",
             "tests/worker/runtime/test_bus_events.py",
             "tests/worker/runtime/test_claims.py::test_a_weak_id_is_told_once_of_a_flow",
@@ -86,7 +87,12 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.unsent\.",
-        ("tests/worker/test_unsent.py", "tests/worker/runtime/test_refused_for_good.py", "tests/worker/test_trust.py"),
+        (
+            "tests/worker/test_dead_letters.py",
+            "tests/worker/test_unsent.py",
+            "tests/worker/runtime/test_refused_for_good.py",
+            "tests/worker/test_trust.py",
+        ),
         "a parked message of every form, and one that nobody parked",
     ),
     Elsewhere(
@@ -133,6 +139,9 @@ TESTED: Final = (
     Elsewhere(
         r"^worker\.runtime\.Runtime\.",
         (
+            "tests/worker/runtime/test_gone_texts.py",
+            "tests/worker/runtime/test_failures.py::test_a_message_that_no_run_item",
+            "tests/worker/runtime/test_failures.py::test_a_run_whose_item_has_no_room",
             "tests/worker/runtime/test_refused_for_good.py",
             "tests/worker/runtime/test_clocks.py",
             "tests/worker/runtime/test_takeover.py",
@@ -142,12 +151,16 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^aws\.packing\.",
-        ("tests/aws/test_packing.py",),
+        (
+            "tests/aws/store/test_long_texts.py::test_an_s3_that_is_down",
+            "tests/aws/test_packing.py",
+        ),
         "texts of every size and form, and an S3 that refuses",
     ),
     Elsewhere(
         r"^worker\.plan\.",
         (
+            "tests/test_messages.py::test_what_a_handler_asks_for_wrongly",
             "tests/worker/test_plan.py",
             "tests/worker/test_dead_letters.py::test_a_letter",
             "tests/worker/runtime/test_refused_for_good.py",

@@ -141,6 +141,14 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "what is no RunFailed is raised a step later, as itself: its problem is raised like any other": (
         "worker.routing._named_by: except RunFailed → catches every Exception",
     ),
+    "nothing else is raised there: a send refuses by Reject, and json by the errors that are caught": (
+        "worker.plan.dead_letter: except Reject → catches every Exception",
+        "worker.unsent._said: except (ValueError, RecursionError) → catches every Exception",
+    ),
+    "the message of a later hop always says its version and its object: this is for the type checker": (
+        "worker.unsent._next_hop: 1 → forced false",
+        "worker.unsent._next_hop: ObjectId('') → forced false",
+    ),
     "what is raised again is as good as not caught: of all other errors none is final": (
         "aws.packing.Packing._offload: except (ClientError, ParamValidationError) → catches every Exception",
         "aws.packing.Packing._fetch: except ClientError → catches every Exception",

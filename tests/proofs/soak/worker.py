@@ -35,7 +35,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--queue", required=True)
     parser.add_argument("--journal", required=True, type=Path)
     parser.add_argument("--name", default="worker")
-    parser.add_argument("--dlq", action="store_true", help="the queue is where SQS puts what it gave up")
+    parser.add_argument("--dlq", action="store_true", help="the queue is where SQS puts what it moved away")
     parser.add_argument("--timeout", type=float, default=4, help="seconds that an invocation may take before it dies")
     parser.add_argument("--kill", type=float, default=0, help="the share of deliveries that kill the worker")
     parser.add_argument("--point", action="append", type=Point, help="where; anywhere when not given")
@@ -57,7 +57,7 @@ def main(words: Sequence[str]) -> None:
         MUTANTS[given.mutant]()
     journal = Journal(given.journal, given.name)
     sandbox = Sandbox(given.dynamodb, given.sqs, given.access_key)
-    handler = (dlq_handler if given.from_dlq else lambda_handler)(*map(_flow, given.flow))
+    handler = (dlq_handler if given.dlq else lambda_handler)(*map(_flow, given.flow))
     deaths = Deaths(given.kill, given.point or list(Point), given.seed, journal, given.stall)
     faults = Faults(given.throttle, given.lost, given.seed, journal)
     mapping = Mapping(

@@ -238,3 +238,26 @@ def test_a_dead_letter_that_fits_nowhere_and_is_refused_keeps_the_record(at: Sce
     at.clock.advance(seconds=31)
     assert at.deliver(message) == [True]
     assert len(at.sent("dead")) == 1
+
+
+def test_replies_that_fit_are_not_lost_by_a_commit_that_passes(at: Scene) -> None:
+    message = at.message(body=json.dumps({"order_id": "o1", "note": NOTE}), reply_to="sqs:emails")
+    throttled: list[str] = []
+
+    def once(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "UpdateItem" and not throttled and at.script.handled:
+            throttled.append(call.operation)
+            response: Any = {"Error": {"Code": "ThrottlingException", "Message": "no"}, "ResponseMetadata": {}}
+            raise ClientError(response, call.operation)
+        return proceed()
+
+    def reject(step: Step[OrderState]) -> None:
+        raise Reject("no")
+
+    at.script.pricing = reject
+    with intercept(once):
+        assert at.deliver(message) == [False], "it ends when the commit is taken, with its replies"
+    assert throttled
+    at.clock.advance(seconds=31)
+    assert at.deliver(message) == [True]
+    assert [json.loads(one["Body"])["status"] for one in at.sent("emails")] == ["FAILED"]
