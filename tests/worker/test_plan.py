@@ -350,3 +350,10 @@ def test_a_letter_of_a_known_object_does_not_say_what_its_payload_seems_to_name(
     letter = dead_letter(PriceCart, MESSAGE._replace(body='{"cart_id":"another"}'), ERROR, RECEIVED)
     place = json.loads(letter.attributes[PLACE].value)
     assert (place["object"], "seems" in place) == (MESSAGE.object_id, False)
+
+
+def test_a_state_that_a_stage_does_not_declare_is_refused_with_the_way_to_declare_one() -> None:
+    step: Step[Any] = step_for(Stateless)
+    step.state = {"total": 3}
+    with pytest.raises(RunFailed, match=r"'stateless' left dict in step.state, and declares no state; write Stage\["):
+        ended(Done(), StatelessFlow, step, stage="stateless")

@@ -160,7 +160,6 @@ TESTED: Final = (
     Elsewhere(
         r"^worker\.plan\.",
         (
-            "tests/test_messages.py::test_what_a_handler_asks_for_wrongly",
             "tests/worker/test_plan.py",
             "tests/worker/test_dead_letters.py::test_a_letter",
             "tests/worker/runtime/test_refused_for_good.py",

@@ -108,6 +108,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.batch.Batch._has_time: timedelta(0) → forced false",
         "worker.plan.retried: '' → forced false",
         "worker.trust.Trust._is_signed: '' → forced false",
+        "worker.runtime.Runtime._done: '' → forced false",
         "worker.routing.Routes.resolve: ObjectId('') → forced false",
         "aws.packing.Packing.pack: {} → forced false",
     ),
