@@ -63,16 +63,28 @@ def test_text_stays_what_it_is(text: str) -> None:
     assert encode(text) == decode(str, text, what="it") == text
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner),
-    max_leaves=10,
-)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+def dicts(most: int) -> st.SearchStrategy[dict[str, Any]]:
+    """Dicts of what JSON holds, with at most so many values in each of theirs."""
+    values = st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXTS,
+        lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner),
+        max_leaves=most,
+    )
+    return st.dictionaries(TEXTS, values)
 
 
 @pytest.mark.slow("Hypothesis makes its tables of all characters in a fresh clone")
-@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), json_values))
+@given(dicts(10))
 def test_a_dict_comes_back_as_it_was(value: dict[str, Any]) -> None:
+    assert decode(dict, encode(value), what="it") == value
+
+
+@pytest.mark.proof("Hypothesis thinks long of large values")
+@given(dicts(100))
+def test_a_large_dict_comes_back_as_it_was(value: dict[str, Any]) -> None:
     assert decode(dict, encode(value), what="it") == value
 
 

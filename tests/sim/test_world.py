@@ -327,12 +327,14 @@ def test_nor_does_it_with_copies_and_in_another_order(point: Point, undisturbed:
     assert effects(left) == effects(undisturbed)
 
 
+@pytest.mark.slow("replays a flow under every death")
 def test_nor_do_deaths_at_all_points_at_once(undisturbed: FinalState) -> None:
     rows, left = play(*ORDERS, crashes=Point, repeat=3, shuffle=1)
     assert {row.crash for row in rows} >= set(Point)
     assert effects(left) == effects(undisturbed)
 
 
+@pytest.mark.slow("replays a flow three times")
 def test_equal_seeds_give_equal_lines_and_another_seed_gives_other_ids() -> None:
     once, again = (play(*ORDERS, crashes=[Point.AFTER_COMMIT], repeat=2, shuffle=3) for _ in range(2))
     assert once == again
