@@ -15,6 +15,8 @@ from flowguard.cli.delivery_lines import show_aftermath, show_timeline, summary
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.recordings import Unreadable, read_files
 from flowguard.errors import DefinitionError, SettingsError
+from flowguard.printable import bounded
+from flowguard.protocol.run import Status
 from flowguard.sim.crash import Crashes
 from flowguard.sim.delivered import Counts, Delivered
 from flowguard.sim.event_source import MOST_RECEIVES
@@ -25,7 +27,8 @@ from flowguard.sim.recording import PlannedDelivery, RecordedRecord, plan, read_
 from flowguard.sim.world import World
 from flowguard.wire.envelope import BadRecord
 
-BAD: Final = 2  # the exit code where something could not be read
+FOUND: Final = 1  # the exit code where a run failed though nobody expected it
+BAD: Final = 2  # and where something could not be read
 
 
 @click.command()
@@ -42,6 +45,7 @@ BAD: Final = 2  # the exit code where something could not be read
     multiple=True,
     help=f"Kill the worker there, once a record; repeat it for more. One of {', '.join(Point)}.",
 )
+@click.option("--failing", metavar="OBJECT", multiple=True, help="Its run is expected to fail; repeat it.")
 @click.option("--seed", metavar="N", type=int, default=0, help="Of ids and jitter. Equal seeds, equal output.")
 def replay(
     files: tuple[str, ...],
@@ -51,6 +55,7 @@ def replay(
     repeat: int,
     shuffle: int | None,
     points: tuple[str, ...],
+    failing: tuple[str, ...],
     seed: int,
 ) -> None:
     """Run the recorded events in each FILE through the flows without AWS, and show the outcome.
@@ -58,8 +63,11 @@ def replay(
     A FILE is what 'flowguard normalize' takes, or a directory of such: every *.json in it and below it, but for
     directories named 'bad'. A dash is standard input. Time is virtual: nothing sleeps, however long a delay is.
 
-    What cannot be read is named on standard error; the rest is run all the same. The exit code is 0 where everything
-    could be read, else 2.
+    What cannot be read is named on standard error; the rest is run all the same. So is a run that FAILED, unless
+    --failing names its object.
+
+    The exit code is 0 where everything could be read and no run failed unexpectedly, 1 where one did, 2 where something
+    could not be read or used.
     """
     recorded, unreadable = _read(files)
     if not recorded:
@@ -75,11 +83,26 @@ def replay(
             most_receives=MOST_RECEIVES + len(crashes.points),
         )
         with world:
-            (_print_json if as_json else _print)(world, list(_run(world, planned)))
+            rows, left = list(_run(world, planned)), FinalState.of(world)
+            (_print_json if as_json else _print)(world, rows, left)
     except (NoSuchFlow, DefinitionError, SettingsError) as error:
         say(str(error), err=True)
         sys.exit(BAD)
-    sys.exit(BAD if unreadable else 0)
+    unexpected = _complain_of_failed(left, failing)
+    sys.exit(BAD if unreadable else FOUND if unexpected else 0)
+
+
+def _complain_of_failed(left: FinalState, failing: tuple[str, ...]) -> int:
+    """Name each run that failed though nobody expected it, and each that did not though it was. Return how many."""
+    failed = {run.object_id: run for run in left.runs if run.status == Status.FAILED.value}
+    for object_id, run in failed.items():
+        if object_id not in failing:
+            cure = f"where that is expected: --failing {object_id}"
+            complain(f"{run.flow} of {object_id} FAILED: {bounded(str(run.error))}; {cure}")
+    for object_id in failing:
+        if object_id not in failed:
+            complain(f"--failing {object_id}: none of its runs failed")
+    return len(failed.keys() ^ set(failing))
 
 
 def _read(files: tuple[str, ...]) -> tuple[list[RecordedRecord], int]:
@@ -111,16 +134,15 @@ def _run(world: World, planned: list[PlannedDelivery]) -> Iterator[Delivered]:
     return world.run()
 
 
-def _print(world: World, rows: list[Delivered]) -> None:
+def _print(world: World, rows: list[Delivered], left: FinalState) -> None:
     out = console()
     show_timeline(out, rows, world.start)
-    show_aftermath(out, FinalState.of(world))
+    show_aftermath(out, left)
     out.print()
     out.print(summary(Counts.of(world.put_in, rows)), soft_wrap=True)
 
 
-def _print_json(world: World, rows: list[Delivered]) -> None:
-    left = FinalState.of(world)
+def _print_json(world: World, rows: list[Delivered], left: FinalState) -> None:
     for row in rows:
         _print_line({**row.as_json(), "after": row.at - world.start})
     _print_line({"runs": [asdict(run) for run in left.runs]})

@@ -251,3 +251,25 @@ def test_a_missing_extra_is_named(module: str, extra: str) -> None:
     assert done.returncode != 0
     assert f"pip install '{extra}'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+# -- runs that fail ----------------------------------------------------------------------------------------------------
+
+DECLINED = ROOT / "samples" / "failures" / "03-declined.json"
+
+
+def test_a_run_that_fails_is_named_and_found_unless_it_is_expected() -> None:
+    unexpected = replay(DECLINED)
+    assert unexpected.exit_code == 1
+    told = (
+        "take-payment of pay-3003 FAILED: Reject: the card was declined: insufficient funds; where that is expected: "
+    )
+    assert unexpected.stderr == f"{told}--failing pay-3003\n"
+    expected = replay(DECLINED, "--failing", "pay-3003")
+    assert (expected.exit_code, expected.stderr) == (0, "")
+    assert expected.stdout == unexpected.stdout
+
+
+def test_a_run_that_works_is_not_to_be_expected_to_fail() -> None:
+    result = replay(REQUEST, "--failing", "cart-2001")
+    assert (result.exit_code, result.stderr) == (1, "--failing cart-2001: none of its runs failed\n")
