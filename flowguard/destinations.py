@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, assert_never
 
 from flowguard.errors import shown
 
@@ -99,33 +99,36 @@ _ARN: Final = "arn:[a-z0-9-]+:{service}:[a-z0-9-]+:[0-9]+:{rest}"
 _QUEUE: Final = r"(?=.{1,80}\Z)[A-Za-z0-9_-]+(?:\.fifo)?"
 _PART: Final = "[A-Za-z0-9_-]{1,256}"
 
-_FORMS: Final[dict[type[Destination], tuple[re.Pattern[str], str]]] = {
-    Queue: (
-        re.compile(f"https?://[^\\s?#]+/{_QUEUE}|{_ARN.format(service='sqs', rest=_QUEUE)}|{_QUEUE}"),
-        "a queue has a name of up to 80 of a-z, A-Z, 0-9, '-', '_' (then '.fifo' for FIFO), a URL or an ARN",
-    ),
-    Topic: (
-        re.compile(_ARN.format(service="sns", rest=rf"{_PART}(?:\.fifo)?")),
-        "a topic is given by its ARN: Topic('arn:aws:sns:<region>:<account>:<name>')",
-    ),
-    Function: (
-        re.compile(
-            rf"(?:arn:[a-z0-9-]+:lambda:)?(?:[a-z0-9-]+:)?(?:[0-9]+:)?(?:function:)?{_PART}(?::[$A-Za-z0-9_-]{{1,128}})?"
-        ),
-        "a function has a name or an ARN: Function('price-cart'), with ':alias' where it has one",
-    ),
-    Bus: (
-        re.compile(f"(?:{_ARN.format(service='events', rest='event-bus/')})?[A-Za-z0-9_./-]{{1,256}}"),
-        "a bus has a name or an ARN: Bus('default', source='shop', detail_type='OrderPlaced')",
-    ),
-}
+_QUEUES: Final = re.compile(f"https?://[^\\s?#]+/{_QUEUE}|{_ARN.format(service='sqs', rest=_QUEUE)}|{_QUEUE}")
+_TOPICS: Final = re.compile(_ARN.format(service="sns", rest=rf"{_PART}(?:\.fifo)?"))
+_FUNCTIONS: Final = re.compile(
+    rf"(?:arn:[a-z0-9-]+:lambda:)?(?:[a-z0-9-]+:)?(?:[0-9]+:)?(?:function:)?{_PART}(?::[$A-Za-z0-9_-]{{1,128}})?"
+)
+_BUSES: Final = re.compile(f"(?:{_ARN.format(service='events', rest='event-bus/')})?[A-Za-z0-9_./-]{{1,256}}")
+
+
+def _form_of(to: Destination) -> tuple[re.Pattern[str], str]:
+    """Return the pattern of a destination's name, with how to write it."""
+    match to:
+        case Queue():
+            return _QUEUES, (
+                "a queue has a name of up to 80 of a-z, A-Z, 0-9, '-', '_' (then '.fifo' for FIFO), a URL or an ARN"
+            )
+        case Topic():
+            return _TOPICS, "a topic is given by its ARN: Topic('arn:aws:sns:<region>:<account>:<name>')"
+        case Function():
+            return _FUNCTIONS, "a function has a name or an ARN: Function('price-cart'), with ':alias' where it has one"
+        case Bus():
+            return _BUSES, "a bus has a name or an ARN: Bus('default', source='shop', detail_type='OrderPlaced')"
+        case _:
+            assert_never(to)
 
 
 def form_problem(to: object) -> str | None:
-    """Return why AWS can have no such queue, topic, function or bus, and what to write. None for a good form."""
+    """Return what is wrong with the form of a destination, and how to write it. None where it is right."""
     if not isinstance(to, Destination):
         return f"{shown(to)} is no destination; write a queue's name, or Queue(…), Topic(…), Function(…), Bus(…)"
-    form, cure = _FORMS[type(to)]
+    form, cure = _form_of(to)
     name: object = to.arn if isinstance(to, Topic) else to.name
     if isinstance(name, str) and form.fullmatch(name):
         return _bus_problem(to) if isinstance(to, Bus) else None

@@ -33,7 +33,7 @@ class LambdaBudget:
 
 
 class LambdaHandler:
-    """Called by Lambda with an event and a context. Made by :func:`lambda_handler` or :func:`dlq_handler`.
+    """The function that Lambda invokes, made by :func:`lambda_handler` or :func:`dlq_handler`.
 
     ``from_dlq`` says that its records come from the dead-letter queue of SQS.
     """

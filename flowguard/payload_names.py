@@ -19,7 +19,7 @@ from flowguard.foreign import recognised
 from flowguard.ids import RequestId, id_problem
 
 RequestIdRule = str | tuple[str, ...] | Callable[[Any], str]
-"""How a flow names its requests: by a path, by several paths together, or by a function of the payload."""
+"""The ``request_id=`` of a flow: a path, several paths together, or a function of the payload."""
 
 _NO_NAMES: Final = (BaseModel, dict, list, tuple, set, frozenset, bool, float, bytes)
 

@@ -181,7 +181,7 @@ def _constant(one: Name) -> str:
     home = importlib.import_module(f"flowguard.{_home(one)}")
     said = _attribute_docs(ast.parse(inspect.getsource(home)).body).get(one.name)
     if said is None and (kind := type(one.value)).__module__.startswith("flowguard."):
-        said = _attribute_docs(ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body).get(one.name)  # type: ignore[attr-defined] # a class has a body
+        said = _attribute_docs(_body(kind)).get(one.name)
     return as_markdown(said) or f"`{shown_default(one.value)}`"
 
 

@@ -194,10 +194,13 @@ def _free(flows: Iterable[Explored], given: Iterable[str]) -> dict[str, list[str
 
 
 def _table(text: str) -> tuple[str, dict[str, str]]:
-    """Read ``NAME=HASH[:TYPE][,RANGE[:TYPE]]``. A type that is left out is S."""
+    """Parse a ``--table`` option: ``NAME=HASH[:TYPE][,RANGE[:TYPE]]``. The default type is S."""
     table, keys = _pair(text, "=")
-    parts = (key.partition(":") for key in keys.split(","))
-    return table, {name: kind or "S" for name, _, kind in parts}
+    parts = [key.partition(":") for key in keys.split(",")]
+    found = {name: kind or "S" for name, _, kind in parts}
+    if len(found) < len(parts):
+        raise SettingsError(text, "names one attribute twice; write NAME=HASH, or NAME=HASH,RANGE")
+    return table, found
 
 
 def _pair(text: str, mark: str) -> tuple[str, str]:

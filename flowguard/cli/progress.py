@@ -1,4 +1,7 @@
-"""How far a long command has come, on standard error: a line that changes in a terminal, elsewhere one now and then."""
+"""The progress of a long command on standard error.
+
+A terminal shows one line that changes. Elsewhere a line is printed every half minute.
+"""
 
 from __future__ import annotations
 

@@ -92,17 +92,17 @@ def replay(
     sys.exit(BAD if unreadable else FOUND if unexpected else 0)
 
 
-def _complain_of_failed(left: FinalState, failing: tuple[str, ...]) -> int:
-    """Name each run that failed though nobody expected it, and each that did not though it was. Return how many."""
-    failed = {run.object_id: run for run in left.runs if run.status == Status.FAILED.value}
-    for object_id, run in failed.items():
-        if object_id not in failing:
-            cure = f"where that is expected: --failing {object_id}"
-            complain(f"{run.flow} of {object_id} FAILED: {bounded(str(run.error))}; {cure}")
-    for object_id in failing:
-        if object_id not in failed:
-            complain(f"--failing {object_id}: none of its runs failed")
-    return len(failed.keys() ^ set(failing))
+def _complain_of_failed(left: FinalState, failing: tuple[str, ...]) -> bool:
+    """Name the runs that failed unexpectedly, and the objects of which none failed as expected. Return whether any."""
+    failed = [run for run in left.runs if run.status == Status.FAILED.value]
+    unexpected = [run for run in failed if run.object_id not in failing]
+    for run in unexpected:
+        cure = f"where that is expected: --failing {run.object_id}"
+        complain(f"{run.flow} of {run.object_id} FAILED: {bounded(str(run.error))}; {cure}")
+    missing = [one for one in failing if one not in {run.object_id for run in failed}]
+    for object_id in missing:
+        complain(f"--failing {object_id}: none of its runs failed")
+    return bool(unexpected or missing)
 
 
 def _read(files: tuple[str, ...]) -> tuple[list[RecordedRecord], int]:

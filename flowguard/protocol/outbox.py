@@ -45,7 +45,7 @@ _LONGEST_ATTRIBUTE_TYPE = 256
 
 
 def largest(to: Destination) -> int:
-    """Return what the destination's service takes, in bytes: a message with its attributes, or a batch of them."""
+    """Return the size limit of the destination's service in bytes, for a message with its attributes or a batch."""
     match to:
         case Topic():
             return 262_144

@@ -1,4 +1,4 @@
-"""What a flow's module declares of the user's tables: ``TABLES``, their keys, and ``ITEMS``, what lies in them.
+"""The user's tables as a flow's module declares them: their keys in ``TABLES``, their items in ``ITEMS``.
 
 ::
 
@@ -20,7 +20,11 @@ from flowguard.errors import SettingsError, shown
 from flowguard.flow import AnyFlow
 
 DeclaredKey: TypeAlias = str | tuple[str, ...] | Mapping[str, str]
-"""A hash key, or a hash and a range key, as texts; with ``S``, ``N`` or ``B`` after each where one is none."""
+"""A table's key, in one of three forms.
+
+``"sku"`` is a hash key, ``("order_id", "line")`` a hash and a range key, ``{"shop": "S", "day": "N"}`` either with its
+types. A key without types is of type ``S``.
+"""
 
 GivenItems: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 """Items by table, as boto3's resource takes them: ``{"prices": [{"sku": "tea", "price": 4}]}``. Floats become Decimals,
@@ -58,9 +62,9 @@ def read_key(table: str, declared: object) -> TableKey:
     else:
         names = (declared,) if isinstance(declared, str) else declared if isinstance(declared, tuple) else ()
         types = ("S",) * len(names)
-    if not 1 <= len(set(names)) == len(names) <= 2 or not all(isinstance(one, str) and one for one in names):
+    if not all(isinstance(one, str) and one for one in names) or not 1 <= len(set(names)) == len(names) <= 2:
         raise SettingsError("tables", f"{table} has the key {shown(repr(declared))}; {_LIKE_KEYS}")
-    if any(kind not in _TYPES for kind in types):
+    if any(kind not in list(_TYPES) for kind in types):  # a list compares what cannot be hashed, too
         raise SettingsError("tables", f"{table} has a key of the types {shown(repr(types))}; DynamoDB has S, N and B")
     return TableKey(tuple(map(str, names)), tuple(map(str, types)))
 

@@ -182,3 +182,19 @@ def test_nothing_runs_for_a_page_that_cannot_be_written(tmp_path: Path) -> None:
     assert ran == []
     explore(*arguments)
     assert len(ran) > 0
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ("totals", "totals: write NAME=VALUE"),
+        ("totals=day,day", "totals=day,day: names one attribute twice"),
+        ("totals=day:X", "totals has a key of the types"),
+        ("totals=,day", "totals has the key"),
+        ("totals=a,b,c", "totals has the key"),
+    ],
+)
+def test_a_table_whose_key_cannot_be_is_refused(table: str, problem: str) -> None:
+    result = explore("flows.validate_cart.flow:ValidateCart", "--messages", CART, "--table", table)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert problem in result.stderr

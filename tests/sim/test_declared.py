@@ -134,7 +134,24 @@ def test_a_key_is_one_or_two_attributes_of_a_type(declared: Any, names: Any, typ
 
 
 @pytest.mark.parametrize(
-    "declared", ["", (), ("a", "b", "c"), ("a", "a"), ("a", ""), {}, {"a": "X"}, {"a": 1}, 3, None, ["a"], {"": "S"}]
+    "declared",
+    [
+        "",
+        (),
+        ("a", "b", "c"),
+        ("a", "a"),
+        ("a", ""),
+        {},
+        {"a": "X"},
+        {"a": 1},
+        {"a": []},
+        ([],),
+        ({}, "b"),
+        3,
+        None,
+        ["a"],
+        {"": "S"},
+    ],
 )
 def test_what_is_no_key_is_refused_with_its_table(declared: Any) -> None:
     with pytest.raises(SettingsError, match=r"lines has (the key|a key of the types)") as raised:
