@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from flowguard.protocol.run import Claim, Committed, Fenced, FencedBy, RunItem, Status
+from flowguard.testing import invocation, sqs_event
 from flowguard.testing.explorer import explore, replay
 from flowguard.worker import runtime
 from tests.testing.explorer import seeded
@@ -79,3 +80,13 @@ def test_a_death_at_the_last_receive_leaves_the_record_to_sqs() -> None:
     assert [one.from_dlq for one in history.deliveries] == [False, True]
     assert [item.status for item in history.latest().values()] == ["FAILED"]
     assert rules("d2-1") == set(), "a run that SQS gave up may fail"
+
+
+def test_a_record_that_no_queue_delivered_is_never_seen_too_early() -> None:
+    about = {"order_id": "o1"}
+    by_queue, direct = (
+        explore(seeded.flow_of(seeded.PlainPut), [event], tables=seeded.TABLES, bound=0, walks=0, for_good=False)
+        for event in (sqs_event("orders", about), invocation(about))
+    )
+    claim = "plain-put: UpdateItem of claim"
+    assert ("v" in by_queue.coverage[claim], "v" in direct.coverage[claim]) == (True, False)
