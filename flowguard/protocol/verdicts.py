@@ -1,4 +1,4 @@
-"""The verdicts on a claim, one word each. The words are the same in code, logs, docs and metrics."""
+"""The verdicts on a claim and on an answer, one word each. Code, logs, docs and metrics use the same words."""
 
 from __future__ import annotations
 
@@ -34,3 +34,28 @@ class Verdict(StrEnum):
 
     EARLY = "EARLY"
     """A hop whose predecessor is not committed. Cannot happen while DynamoDB keeps its promises: not acked."""
+
+
+class AnswerVerdict(StrEnum):
+    """The verdict on an answer, as its sender gets it back."""
+
+    RESUMED = "RESUMED"
+    """It was the last that the run waited for: the run goes on."""
+
+    RECORDED = "RECORDED"
+    """It is kept; the run waits for more."""
+
+    DUPLICATE = "DUPLICATE"
+    """This was answered before, or the run went on without it. Nothing changed."""
+
+    SUPERSEDED = "SUPERSEDED"
+    """A newer request has the object, so nobody waits for this answer any more."""
+
+    EXPIRED = "EXPIRED"
+    """The wait timed out, the run has ended, or the time of the token is over."""
+
+    UNKNOWN = "UNKNOWN"
+    """Nothing waits for this id."""
+
+    EARLY = "EARLY"
+    """The hop that waits is not committed yet. Send the answer again later; a queue does so by itself."""
