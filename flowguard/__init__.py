@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     # see what happened
     from flowguard.events import EventType as EventType
+    from flowguard.failed import Failed as Failed
     from flowguard.flow import IGNORE as IGNORE
     from flowguard.flow import PER_REQUEST as PER_REQUEST
     from flowguard.flow import SUPERSEDE as SUPERSEDE
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from flowguard.outcome import Done as Done
     from flowguard.outcome import Next as Next
     from flowguard.outcome import Outcome as Outcome
+    from flowguard.protocol.verdicts import AnswerVerdict as AnswerVerdict
     from flowguard.protocol.verdicts import Verdict as Verdict
     from flowguard.retry import Exponential as Exponential
     from flowguard.retry import Fixed as Fixed
@@ -62,6 +64,7 @@ _HOME = {
     "Outcome": "outcome",
     "Next": "outcome",
     "Done": "outcome",
+    "Failed": "failed",
     "RetryPolicy": "retry",
     "Exponential": "retry",
     "Linear": "retry",
@@ -82,6 +85,7 @@ _HOME = {
     "Event": "events",
     "EventType": "events",
     "Verdict": "protocol.verdicts",
+    "AnswerVerdict": "protocol.verdicts",
     # what goes wrong
     "Retry": "errors",
     "Reject": "errors",

@@ -47,6 +47,8 @@ class Flow:
     ``version``       of the flow's messages; ``accepts`` are older ones that its stages can still read
     ``inbox``         the queue of every stage that names none; the flow's name by default
     ``dead_letters``  where messages go that can never work; ``<name>-dead-letters`` by default
+    ``answers``       the standard queue that brings answers and deadlines to a flow that waits; by default the inbox.
+                      One of the flow's functions reads it
     ``complete_to``   the destination that is notified of every ended run, beside the ``reply_to`` of its request
     ``reply_to``      the destinations (or names of queues) that a request may give as its ``reply_to``, exactly as it
                       names them; by default all of the function's own account and region
@@ -69,6 +71,7 @@ class Flow:
     accepts: ClassVar[frozenset[int]]
     inbox: ClassVar[Destination]
     dead_letters: ClassVar[Destination]
+    answers: ClassVar[Destination]
     complete_to: ClassVar[Destination | None]
     reply_to: ClassVar[tuple[Destination, ...] | None]
     carry: ClassVar[tuple[str, ...]]
@@ -89,6 +92,7 @@ class Flow:
         accepts: Iterable[int] = (),
         inbox: Destination | str | None = None,
         dead_letters: Destination | str | None = None,
+        answers: Destination | str | None = None,
         complete_to: Destination | str | None = None,
         reply_to: tuple[Destination | str, ...] | None = None,
         carry: tuple[str, ...] = (),
@@ -102,11 +106,12 @@ class Flow:
         cls.version, cls.accepts = version, frozenset({version, *accepts})
         cls.inbox = Queue(name) if inbox is None else destination(inbox)
         cls.dead_letters = Queue(f"{name}-dead-letters") if dead_letters is None else destination(dead_letters)
+        cls.answers = cls.inbox if answers is None else destination(answers)
         cls.complete_to = None if complete_to is None else destination(complete_to)
         cls.entries = entries if _are_names(entries) else ()
         cls.carry, cls.max_hops = carry, max_hops
         cls.retention, cls.abandoned_after, cls.long_delays = retention, abandoned_after, long_delays
-        given = {"inbox": inbox, "dead_letters": dead_letters, "complete_to": complete_to}
+        given = {"inbox": inbox, "dead_letters": dead_letters, "answers": answers, "complete_to": complete_to}
         if problems := [
             *_trust_problems(entries, reply_to),
             *_destination_problems(given, reply_to),
@@ -246,11 +251,18 @@ def _option_problems(flow: AnyFlow) -> list[str]:
         found.append(f"its name {flow.name!r} must be 1 to 64 of: a-z, A-Z, 0-9, '-', '_'")
     if not isinstance(flow.inbox, Queue | Topic):
         found.append(f"its inbox {flow.inbox} is no queue or topic; its stages read from SQS, SNS→SQS or an invocation")
+    if flow.answers is not flow.inbox and not takes_answers(flow.answers):
+        found.append(f"its answers {flow.answers} is no standard queue; deadlines are delayed, which only those can do")
     if any(not 1 <= version <= HIGHEST_VERSION for version in flow.accepts):
         found.append(f"versions {sorted(flow.accepts)} must be whole numbers from 1 to {HIGHEST_VERSION:,}")
     if not 1 <= flow.max_hops <= MOST_HOPS:
         found.append(f"max_hops is {flow.max_hops}; a run has at least one hop, and at most {MOST_HOPS:,}")
     return [*found, *_span_problems(flow), *_carry_problems(flow.carry)]
+
+
+def takes_answers(to: Destination) -> bool:
+    """Answer whether answers and deadlines can be sent there: only a standard queue delays messages."""
+    return isinstance(to, Queue) and not to.fifo
 
 
 def _span_problems(flow: AnyFlow) -> list[str]:

@@ -5,9 +5,13 @@ They are matched exhaustively, so that a new ending names every place that must 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, NamedTuple
 
+from flowguard.destinations import Destination
 from flowguard.payloads import Payload
+from flowguard.wire.attributes import Attribute
 
 
 class Next(NamedTuple):
@@ -26,4 +30,50 @@ class Done(NamedTuple):
     result: Any = None
 
 
-Outcome = Next | Done
+class Ask(NamedTuple):
+    """A question to a party outside flowguard, made by ``step.ask``. ``body`` is the payload's text."""
+
+    to: Destination
+    body: str
+    attributes: Mapping[str, Attribute] = {}
+    group: str | None = None
+
+
+class AskFlow(NamedTuple):
+    """A request to another flow, made by ``step.ask``. The result of its run is the answer."""
+
+    flow: Any
+    payload: Payload
+    object_id: str | None = None
+
+
+class AwaitedEvent(NamedTuple):
+    """Something that happens outside, to an ``id`` that others know. Made by ``step.event``.
+
+    ``keep_early`` says that its answer may have been kept before the run began to wait.
+    """
+
+    id: str
+    keep_early: bool = False
+
+
+Awaited = Ask | AskFlow | AwaitedEvent
+"""What a run can wait for."""
+
+
+class WaitFor(NamedTuple):
+    """The run waits, and goes on at ``stage``. Made by ``SomeStage.when_all(…)``, ``when_any`` or ``when(quorum=n)``.
+
+    ``quorum`` is how many answers are enough; None stands for all. ``on_timeout`` and ``on_error`` are the names of the
+    stages at which the run goes on otherwise.
+    """
+
+    stage: str
+    awaited: Mapping[str, Awaited]
+    quorum: int | None
+    within: timedelta | None
+    on_timeout: str | None = None
+    on_error: str | None = None
+
+
+Outcome = Next | Done | WaitFor

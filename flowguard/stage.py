@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 
 from flowguard.destinations import Destination, Queue, Topic, destination, form_problem
 from flowguard.errors import DefinitionError, shown, span_problem
-from flowguard.outcome import Next, Outcome
+from flowguard.outcome import Awaited, Next, Outcome, WaitFor
 from flowguard.payloads import Payload, is_payload_type
 from flowguard.retry import RetryPolicy, policy_problems
 from flowguard.step import NoState, StateT, Step
@@ -89,8 +89,59 @@ class Stage(ABC, Generic[PayloadT, StateT]):
         """Make the next hop, to this stage."""
         return Next(cls.name, payload)
 
+    @classmethod
+    def when_all(
+        cls,
+        *,
+        within: timedelta | None = None,
+        on_timeout: StageOrName | None = None,
+        on_error: StageOrName | None = None,
+        **awaited: Awaited,
+    ) -> WaitFor:
+        """Wait for all of these, then go on at this stage. The names are the fields of its payload.
+
+        ``within`` is the deadline, counted from the commit: after it the run goes on at ``on_timeout``. When something
+        awaited fails and its field admits no :class:`flowguard.Failed`, it goes on at ``on_error`` at once. Where they
+        are not given, this stage gets what there is, and the run fails if its payload does not take it. Name both in
+        the waiting stage's ``then=``.
+        """
+        return WaitFor(cls.name, awaited, None, within, _name(on_timeout), _name(on_error))
+
+    @classmethod
+    def when_any(
+        cls,
+        *,
+        within: timedelta | None = None,
+        on_timeout: StageOrName | None = None,
+        on_error: StageOrName | None = None,
+        **awaited: Awaited,
+    ) -> WaitFor:
+        """Wait for the first answer to any of these. Each field of the payload needs a default.
+
+        ``within``, ``on_timeout`` and ``on_error`` are as in :meth:`when_all`.
+        """
+        return WaitFor(cls.name, awaited, 1, within, _name(on_timeout), _name(on_error))
+
+    @classmethod
+    def when(
+        cls,
+        *,
+        quorum: int,
+        within: timedelta | None = None,
+        on_timeout: StageOrName | None = None,
+        on_error: StageOrName | None = None,
+        **awaited: Awaited,
+    ) -> WaitFor:
+        """Wait for ``quorum`` answers to these. Each field of the payload needs a default.
+
+        ``within``, ``on_timeout`` and ``on_error`` are as in :meth:`when_all`.
+        """
+        return WaitFor(cls.name, awaited, quorum, within, _name(on_timeout), _name(on_error))
+
 
 AnyStage = type[Stage[Any, Any]]
+StageOrName = str | AnyStage
+"""A stage, or its name where the class is defined further down."""
 
 
 def is_good_name(name: str) -> bool:
@@ -99,6 +150,10 @@ def is_good_name(name: str) -> bool:
 
 
 _GOOD_NAME = re.compile("[A-Za-z0-9_-]{1,64}")
+
+
+def _name(stage: StageOrName | None) -> str | None:
+    return None if stage is None else stage if isinstance(stage, str) else getattr(stage, "name", repr(stage))
 
 
 def _names(then: Any) -> tuple[str, ...]:

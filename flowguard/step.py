@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, Protocol, cast
+from typing import Any, Generic, Protocol, cast, overload
 
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypeVar
@@ -15,6 +15,7 @@ from flowguard.clock import Clock
 from flowguard.destinations import Destination, Queue, destination, form_problem
 from flowguard.errors import RunFailed, TooManyWrites, shown
 from flowguard.ids import ObjectId, RequestId
+from flowguard.outcome import Ask, AskFlow, AwaitedEvent
 from flowguard.payloads import Payload, encode
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.retry import LONGEST_SQS_DELAY
@@ -228,6 +229,57 @@ class Step(Generic[StateT]):
         )
         attributes = {**self._message.carried, **signed_attributes(message, self._signer)}
         self._send(inbox, message.body, lambda _: attributes, group=message.object_id)
+
+    # -- what the run can wait for, to be given to ``SomeStage.when_all(…)``
+
+    @overload
+    def ask(
+        self,
+        to: Destination | str,
+        payload: Payload,
+        *,
+        attributes: Mapping[str, Attribute | str] | None = None,
+        group: str | None = None,
+    ) -> Ask: ...
+
+    @overload
+    def ask(self, to: Startable, payload: Payload, *, object_id: str | None = None) -> AskFlow: ...
+
+    def ask(
+        self,
+        to: Destination | str | Startable,
+        payload: Payload,
+        *,
+        attributes: Mapping[str, Attribute | str] | None = None,
+        group: str | None = None,
+        object_id: str | None = None,
+    ) -> Ask | AskFlow:
+        """Ask another flow, or a queue, topic, function or bus outside flowguard, for something to wait for.
+
+        The result of another flow's run is the answer. A party outside brings an answer under the id that
+        :meth:`answer_id` returns; the message has it as its ``uniquerequestid``, and its payload may name it.
+        ``attributes`` and ``group`` are as in :meth:`send`, ``object_id`` as in :meth:`start`.
+        """
+        if not isinstance(to, Destination | str):
+            if not hasattr(to, "request"):
+                raise RunFailed(f"{shown(to)} is no flow, nor a destination; nothing can be asked there")
+            return AskFlow(to, payload, object_id)
+        where = destination(to)
+        if problem := form_problem(where):
+            raise RunFailed(f"nothing can be asked there: {problem}")
+        return Ask(where, encode(payload), attributes_of(attributes or {}), group)
+
+    def answer_id(self, name: str) -> str:
+        """Return the id under which a party outside answers for this name. Each run and hop has its own."""
+        return f"{name}#{self._message.hop_id}"
+
+    def event(self, awaited_id: str, *, keep_early: bool = False) -> AwaitedEvent:
+        """Wait for something that happens outside, under an id that others know: ``step.event(f"payment/{order_id}")``.
+
+        Many runs may wait for one id. ``keep_early`` looks for an answer that came before the run began to wait, and
+        was kept.
+        """
+        return AwaitedEvent(awaited_id, keep_early)
 
     def _next_id(self) -> RequestId:
         return RequestId(f"{self._message.hop_id}.{len(self.sends)}")

@@ -10,7 +10,14 @@ from typing import Final
 
 from flowguard.protocol.conflict import OnConflict
 
-_RESERVED: Final = {"#status": "status", "#owner": "owner", "#ttl": "ttl", "#result": "result", "#error": "error"}
+_RESERVED: Final = {
+    "#status": "status",
+    "#owner": "owner",
+    "#ttl": "ttl",
+    "#result": "result",
+    "#error": "error",
+    "#wait": "wait",
+}
 FIRST_HOP_NAMES: Final = {**_RESERVED, "#state": "state"}
 LATER_HOP_NAMES: Final = _RESERVED
 """Attribute names that DynamoDB reserves."""
@@ -26,7 +33,11 @@ _NEWER: Final = (
 
 # the object is free for another request: its run had ended when that was requested, or its lease ran out long ago
 _ENDED: Final = "(#status IN (:completed, :failed) AND committed_at < :requested_at)"
-_ABANDONED: Final = "(#status = :running AND lease_until < :abandoned_before)"
+# of a run that waits the lease says nothing: it is abandoned when its deadline is long over
+_ABANDONED: Final = (
+    "((#status = :running AND lease_until < :abandoned_before) OR "
+    "(#status = :waiting AND #wait.deadline < :abandoned_before))"
+)
 _FREE: Final = f"({_ENDED} OR {_ABANDONED})"
 
 # the same attempt once more: its worker's lease is over, or this very call is repeated after a lost answer
@@ -43,8 +54,17 @@ _SAME_HOP: Final = f"(request_id = :request_id AND hop = :hop AND ((done = :no A
 # where a sender repeats its request id with another time, the latest time counts, whichever copy comes first
 _SAME_REQUEST: Final = f"({_SAME_HOP} AND requested_at <= :requested_at)"
 
-# the hop before is committed and has not ended the run
-_NEXT_HOP: Final = "(request_id = :request_id AND hop = :hop_before AND done = :yes AND #status = :running)"
+# the wait is over: timed out, failed, or answered. DynamoDB removes a set with its last member
+_OVER: Final = (
+    "(attribute_exists(#wait.timed_out) OR #wait.spare < :zero OR "
+    "attribute_not_exists(waiting) OR size(waiting) <= #wait.spare)"
+)
+
+# the hop before is committed and has not ended the run; what it waited for is there
+_NEXT_HOP: Final = (
+    "(request_id = :request_id AND hop = :hop_before AND done = :yes AND "
+    f"(#status = :running OR (#status = :waiting AND {_OVER})))"
+)
 
 FIRST_HOP: Final = {
     OnConflict.SUPERSEDE: f"{_ABSENT} OR {_NEWER} OR {_SAME_REQUEST}",
@@ -57,11 +77,14 @@ _CLAIM: Final = (
     "hop = :hop, retry = :retry, redrive = :redrive, epoch = if_not_exists(epoch, :zero) + :one, #owner = :owner, "
     "lease_until = :lease_until, done = :no, #ttl = :ttl"
 )
-CLAIM_FIRST_HOP: Final = f"SET {_CLAIM}, stages = :stages REMOVE #state, #result, #error"
+CLAIM_FIRST_HOP: Final = f"SET {_CLAIM}, stages = :stages REMOVE #state, #result, #error, waiting, #wait"
 """Leaves the outbox: what is in it belongs to a run that is taken over."""
 
 CLAIM_LATER_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE outbox, #result, #error"
 """Clears the outbox: this hop's message was the last of it."""
+
+CLAIM_RESUMED_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE #result, #error"
+"""Leaves the outbox: an answer from outside may have come before anything of it was sent."""
 
 # only the run, the attempt and the very worker that claimed may commit, and only once. The owner is compared because
 # the epoch begins anew after the item has expired.
@@ -78,3 +101,18 @@ END_NAMES: Final = {
 """Of a commit that ends a run FAILED: it leaves the state as it is."""
 
 COMMIT_NAMES: Final = {**END_NAMES, "#state": "state"}
+
+# an absent set is smaller than any number, but moto refuses to ask for its size
+_WAITING: Final = (
+    "request_id = :request_id AND hop = :hop AND #status = :waiting AND attribute_not_exists(#wait.timed_out) AND "
+    "#wait.spare >= :zero AND attribute_exists(waiting) AND size(waiting) > #wait.spare"
+)
+WAIT_NAMES: Final = {"#status": "status", "#wait": "wait"}
+
+ANSWER: Final = f"{_WAITING} AND contains(waiting, :name) AND #wait.room >= :size"
+KEEP_ANSWER: Final = "SET #wait.answers.#name = :answer, #wait.room = #wait.room - :size DELETE waiting :names"
+KEEP_FAILURE: Final = KEEP_ANSWER.replace(" DELETE", ", #wait.spare = #wait.spare - :one DELETE")
+"""A failure that does not count as an answer: one name less may stay without one."""
+
+TIME_OUT: Final = f"{_WAITING} AND #wait.deadline <= :now"
+END_WAIT: Final = "SET #wait.timed_out = :yes"

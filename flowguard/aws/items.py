@@ -10,6 +10,7 @@ from typing import Any
 
 from flowguard.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.run import RunItem, Status
+from flowguard.protocol.waiting import Wait
 from flowguard.wire.message import Message
 
 Item = dict[str, Any]
@@ -33,6 +34,9 @@ _LONGEST_STAGE = 255
 _MOST = 10**38
 """DynamoDB's numbers have 38 digits."""
 
+_LARGEST_NUMBER = 21
+"""Bytes of a number of 38 digits; a flag takes less."""
+
 _FIXED = 768
 """More than the names of all attributes, their numbers and flags, an owner and a status take together."""
 
@@ -40,6 +44,11 @@ _FIXED = 768
 def run_key(flow: str, object_id: ObjectId) -> Item:
     """Return ``pk`` and ``sk`` of the run item. Other kinds of items of the same table have other prefixes."""
     return {"pk": {"S": f"run#{flow}#{object_id}"}, "sk": {"S": "run"}}
+
+
+def awaiting_key(flow: str, awaited_id: str) -> Item:
+    """Return ``pk`` of the rows of everything that waits for an answer under this id."""
+    return {"pk": {"S": f"wait#{flow}#{awaited_id}"}}
 
 
 def rest_size(key: Item, request_id: str, stages: Mapping[str, str]) -> int:
@@ -104,4 +113,33 @@ def read_item(item: Item) -> RunItem:
         committed_at=int(item["committed_at"]["N"]) if "committed_at" in item else 0,
         stages={name: RequestId(value["S"]) for name, value in item.get("stages", {"M": {}})["M"].items()},
         ttl=int(item["ttl"]["N"]) if "ttl" in item else 0,
+        wait=_wait(item) if "wait" in item else None,
     )
+
+
+def _wait(item: Item) -> Wait:
+    found = item["wait"]["M"]
+    return Wait(
+        waiting=frozenset(item["waiting"]["SS"] if "waiting" in item else ()),
+        spare=int(found["spare"]["N"]),
+        deadline=int(found["deadline"]["N"]),
+        timed_out="timed_out" in found,
+        room=int(found["room"]["N"]),
+        answered=frozenset(found["answers"]["M"]),
+        size=size_of_value(item["wait"]) + size_of_value(item.get("waiting", {"SS": []})),
+    )
+
+
+def size_of_value(value: Item) -> int:
+    """Return the bytes of an attribute's value as DynamoDB counts them, or a few more."""
+    match value:
+        case {"M": dict(members)}:
+            return 3 + sum(1 + len(name.encode()) + size_of_value(one) for name, one in members.items())
+        case {"SS": list(texts)}:
+            return 3 + sum(1 + len(text.encode()) for text in texts)
+        case {"S": str(text)}:
+            return len(text.encode())
+        case {"B": bytes(data)}:
+            return len(data)
+        case _:
+            return _LARGEST_NUMBER

@@ -57,6 +57,16 @@ class Packing:
             return Packed({"B": small}, len(small))
         return Packed({"S": text}, len(data))
 
+    def pack_aside(self, text: str, key: str) -> Packed:
+        """Store the text in S3 whatever its length.
+
+        Without a bucket, or where that refuses, it stays in the item.
+        """
+        if self._bucket is None or not self._offload(self._bucket, key, text.encode()):
+            return self.pack(text, None)
+        pointer = {"bucket": {"S": self._bucket}, "key": {"S": key}}
+        return Packed({"M": pointer}, len(str(pointer)))
+
     def size_of(self, text: str) -> int:
         """Return how many bytes of the item the text takes, stored now or before. Stores nothing."""
         data = text.encode()

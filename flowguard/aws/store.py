@@ -29,23 +29,45 @@ from flowguard.aws.items import (
     run_key,
 )
 from flowguard.aws.packing import Packed, Packing
+from flowguard.aws.waits import DynamoDBWaits
 from flowguard.aws.writes import condition_failure, write_action
 from flowguard.errors import RunFailed, SettingsError, TextGone, TooLarge, WriteInvalid, shown
 from flowguard.ids import RequestId
 from flowguard.protocol.claims import decide, refused_commit, taken
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Outbox, StoredOutbox
-from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem, Status
+from flowguard.protocol.run import (
+    Claim,
+    ClaimRequest,
+    Commit,
+    Committed,
+    Fenced,
+    FencedBy,
+    NewWait,
+    Refused,
+    RunItem,
+    Status,
+)
 from flowguard.protocol.verdicts import Verdict
+from flowguard.protocol.waiting import GivenAnswer, WaitPlan
 from flowguard.writes import Write
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
+PLAN = "plan"
+"""The part of a wait that no answer changes, a long text."""
+
+SMALLEST_ANSWER = 256
+"""Bytes that a commit leaves for the answer to each name: a failure's text, or a pointer to S3."""
+
+_FIXED_OF_A_WAIT = 128
+
 LONGEST_IN_KEY = 512
 """Characters of a request id, quoted, within a key of S3, which has at most 1,024; a longer one becomes a digest."""
 
 _YES, _NO = {"BOOL": True}, {"BOOL": False}
+_WAITING = {"S": Status.WAITING.value}
 
 # the values that every claim writes or compares
 _SAID = {
@@ -126,9 +148,11 @@ class DynamoDBStore:
             if request.on_conflict is OnConflict.IGNORE:
                 values[":abandoned_before"] = number(request.abandoned_before)
                 values[":completed"] = {"S": Status.COMPLETED.value}
+                values[":waiting"] = _WAITING
         else:
-            condition, update = expressions.LATER_HOP, expressions.CLAIM_LATER_HOP
-            values[":hop_before"], values[":yes"] = number(m.hop - 1), _YES
+            condition = expressions.LATER_HOP
+            update = expressions.CLAIM_RESUMED_HOP if m.resumed else expressions.CLAIM_LATER_HOP
+            values[":hop_before"], values[":yes"], values[":waiting"] = number(m.hop - 1), _YES, _WAITING
             names = {**expressions.LATER_HOP_NAMES, "#stage": m.stage}
         return {
             "TableName": self._table,
@@ -145,6 +169,8 @@ class DynamoDBStore:
         item = read_item(found)
         if request.message.hop == 1:
             return self._with_outbox(item, found)
+        if request.message.resumed:
+            item = self.with_wait(self._with_outbox(item, found), found)
         return self._with_text(item, found, "state")
 
     def _refused(self, request: ClaimRequest, found: Any) -> Refused:
@@ -152,6 +178,7 @@ class DynamoDBStore:
         verdict = decide(item, request)
         if item is not None and verdict is Verdict.DONE:
             item = self._with_text(self._with_outbox(item, found), found, "result")
+            item = self.with_wait(item, found)
         return Refused(verdict, item)
 
     # -- release
@@ -212,28 +239,36 @@ class DynamoDBStore:
         }
         changes = ["#status = :status", "done = :yes", "committed_at = :committed_at", "#ttl = :ttl"]
         removed = ["stages"] if commit.status is Status.COMPLETED else []
-        for name, packed in self._packed(claim, commit).items():
-            if packed is None:
+        packed, room = self._packed(claim, commit)
+        names = dict(expressions.END_NAMES if commit.status is Status.FAILED else expressions.COMMIT_NAMES)
+        if commit.wait is not None:
+            names["#wait"] = "wait"
+            changes += ["waiting = :names", "#wait = :wait"]
+            values[":names"] = {"SS": sorted(commit.wait.plan.names)}
+            values[":wait"] = _new_wait(commit.wait, packed.pop(PLAN), room)
+        elif item.wait is not None and commit.status is not Status.FAILED:
+            names["#wait"] = "wait"
+            removed += ["waiting", "#wait"]
+        for name, one in packed.items():
+            if one is None:
                 removed.append(f"#{name}")
             else:
                 changes.append(f"#{name} = :{name}")
-                values[f":{name}"] = packed.value
+                values[f":{name}"] = one.value
         return {
             "TableName": self._table,
             "Key": run_key(claim.message.flow, claim.message.object_id),
             "UpdateExpression": f"SET {', '.join(changes)}" + (f" REMOVE {', '.join(removed)}" if removed else ""),
             "ConditionExpression": expressions.COMMIT,
-            "ExpressionAttributeNames": (
-                expressions.END_NAMES if commit.status is Status.FAILED else expressions.COMMIT_NAMES
-            ),
+            "ExpressionAttributeNames": names,
             "ExpressionAttributeValues": values,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
 
-    def _packed(self, claim: Claim, commit: Commit) -> dict[str, Packed | None]:
-        """Pack each long text that the commit writes. None stands for one that it removes.
+    def _packed(self, claim: Claim, commit: Commit) -> tuple[dict[str, Packed | None], int]:
+        """Pack each long text that the commit writes, and return the bytes that are left beside them.
 
-        Raises :class:`TooLarge`, naming each size, for what an item cannot hold.
+        None stands for a text that is removed. Raises :class:`TooLarge`, naming each size, for what no item can hold.
         """
         packed = {
             name: None if text is None else self._pack(claim, commit, name, text)
@@ -245,9 +280,13 @@ class DynamoDBStore:
         item, key = claim.item, run_key(claim.message.flow, claim.message.object_id)
         kept_free = KEPT_FREE_AT_THE_END if commit.status is Status.FAILED else KEPT_FREE
         sizes["the rest"] = rest_size(key, item.request_id, item.stages) + kept_free
+        if commit.wait is not None:
+            sizes["the wait"] = _size_of_names(commit.wait)
+        elif item.wait is not None and commit.status is Status.FAILED:  # its answers stay, for a redrive
+            sizes["the answers"] = item.wait.size
         if sum(sizes.values()) > LARGEST_ITEM:
             raise TooLarge(f"the commit of {claim.message.flow}/{claim.message.stage}", sizes, LARGEST_ITEM)
-        return packed
+        return packed, LARGEST_ITEM - sum(sizes.values())
 
     def _pack(self, claim: Claim, commit: Commit, name: str, text: str) -> Packed:
         """Pack one long text of the commit.
@@ -299,10 +338,31 @@ class DynamoDBStore:
         item = read_item(found) if found else None
         answer = refused_commit(claim, commit.status, item)
         if isinstance(answer, Fenced) and answer.by is FencedBy.FINISHED and item is not None:
-            return Fenced(answer.by, self._with_text(self._with_outbox(item, found), found, "result"))
+            item = self.with_wait(self._with_outbox(item, found), found)
+            return Fenced(answer.by, self._with_text(item, found, "result"))
         return answer
 
     # -- long texts, unpacked only where they are needed
+
+    def with_wait(self, item: RunItem, found: Item) -> RunItem:
+        """Return the item with its wait's plan and answers, or with the reason why one of them is lost."""
+        if item.wait is None:
+            return item
+        stored = found["wait"]["M"]
+        try:
+            plan = WaitPlan.from_text(self._packing.unpack(stored[PLAN]))
+            answers = {
+                name: GivenAnswer(self._packing.unpack(one["M"]["text"]), "failed" in one["M"])
+                for name, one in stored["answers"]["M"].items()
+            }
+        except TextGone as gone:
+            return item._replace(lost=gone)
+        return item._replace(wait=item.wait._replace(plan=plan, answers=answers))
+
+    @property
+    def waits(self) -> DynamoDBWaits:
+        """Return what keeps answers and the rows that they are found by, in the same table."""
+        return DynamoDBWaits(self._client, self._table, self._packing, self.with_wait, self._prefix, self._pause)
 
     def _with_outbox(self, item: RunItem, found: Any) -> RunItem:
         if "outbox" not in found:
@@ -346,7 +406,7 @@ class DynamoDBStore:
 
     def whole(self, found: Item) -> RunItem:
         """Return everything an item holds, its long texts too."""
-        item = self._with_outbox(read_item(found), found)
+        item = self.with_wait(self._with_outbox(read_item(found), found), found)
         for name in ("state", "result", "error"):
             item = self._with_text(item, found, name)
         return item
@@ -359,7 +419,26 @@ def _long_texts(commit: Commit) -> dict[str, str | None]:
         "result": commit.result,
         "error": str(commit.error) if commit.error is not None else None,
     }
+    if commit.wait is not None:
+        texts[PLAN] = commit.wait.plan.to_text()
     return texts if commit.status is Status.FAILED else {**texts, "state": commit.state}
+
+
+def _new_wait(wait: NewWait, plan: Packed | None, room: int) -> Item:
+    """Return the wait as the commit writes it."""
+    stored = {
+        "spare": number(wait.spare),
+        "deadline": number(wait.deadline),
+        "room": number(room + SMALLEST_ANSWER * len(wait.plan.names)),
+        "answers": {"M": {}},
+        PLAN: plan.value if plan is not None else {"S": ""},
+    }
+    return {"M": stored}
+
+
+def _size_of_names(wait: NewWait) -> int:
+    """Return the bytes of a new wait beside its plan, with what the smallest answer to each name takes."""
+    return _FIXED_OF_A_WAIT + sum(2 * len(name.encode()) + SMALLEST_ANSWER for name in wait.plan.names)
 
 
 _SAME_ITEM = "multiple operations on one item"

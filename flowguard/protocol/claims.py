@@ -24,7 +24,12 @@ def decide(item: RunItem | None, request: ClaimRequest) -> Verdict:
         return Verdict.DONE
     if m.hop < item.hop:
         return Verdict.DUPLICATE
-    return Verdict.CLAIMED if m.hop == item.hop + 1 and item.done else Verdict.EARLY
+    return Verdict.CLAIMED if m.hop == item.hop + 1 and item.done and not is_waiting(item) else Verdict.EARLY
+
+
+def is_waiting(item: RunItem) -> bool:
+    """Answer whether the run still waits for answers."""
+    return item.status is Status.WAITING and (item.wait is None or item.wait.end is None)
 
 
 def _another_run(item: RunItem, request: ClaimRequest) -> Verdict:
@@ -40,7 +45,12 @@ def _another_run(item: RunItem, request: ClaimRequest) -> Verdict:
 
 
 def is_abandoned(item: RunItem, request: ClaimRequest) -> bool:
-    """Answer whether the run has not ended, and no worker has worked on it for longer than its flow allows."""
+    """Answer whether the run has not ended, and no worker has worked on it for longer than its flow allows.
+
+    A run that waits is not abandoned before its deadline is over by so much.
+    """
+    if item.status is Status.WAITING:
+        return item.wait is not None and item.wait.deadline < request.abandoned_before
     return item.status is Status.RUNNING and item.lease_until < request.abandoned_before
 
 
@@ -66,7 +76,8 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
     """Return the item as a granted claim leaves it. What is not in the message is from the item that it found.
 
     A first hop starts from an empty state and touches no outbox: what is in it is of a run taken over, or of this
-    run's own end. A later hop clears the outbox, for its message was the last that the outbox had to send.
+    run's own end. A later hop clears the outbox, for its message was the last that the outbox had to send. A resumed
+    hop keeps it: an answer from outside may come before anything was sent.
     """
     m, first = request.message, request.message.hop == 1
     return RunItem(
@@ -83,10 +94,11 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
         lease_until=request.lease_until,
         done=False,
         committed_at=item.committed_at if item is not None else 0,
-        outbox=item.outbox if item is not None and first else None,
+        outbox=item.outbox if item is not None and (first or m.resumed) else None,
         state=None if item is None or first else item.state,
         stages={m.stage: m.request_id} if item is None or first else {**item.stages, m.stage: m.request_id},
         ttl=request.expires_at // 1000,
+        wait=None if item is None or first else item.wait,
         lost=None if item is None or first else item.lost,
     )
 

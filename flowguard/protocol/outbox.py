@@ -24,11 +24,20 @@ class Kind(StrEnum):
     COMPLETE = "complete"
     DEAD = "dead"
     NEXT = "next"
+    ASK = "ask"
+    """Asks for something that the run waits for."""
+    DEADLINE = "deadline"
+    """Comes back to its own flow when a wait has lasted long enough."""
 
     @property
     def is_last(self) -> bool:
         """Answer whether it carries the run itself. That goes last: its arrival proves that the rest was sent."""
-        return self is Kind.NEXT or self is Kind.DEAD
+        return self in (Kind.NEXT, Kind.DEAD, Kind.ASK)
+
+    @property
+    def ends_with_its_run(self) -> bool:
+        """Answer whether nobody needs it any more once another run has the object."""
+        return self in (Kind.NEXT, Kind.ASK, Kind.DEADLINE)
 
 
 LARGEST_SCHEDULED = 262_144
@@ -175,13 +184,21 @@ class Outbox(NamedTuple):
         """Return what the claim of ``request_id`` has to send on behalf of the run it took over.
 
         That is nothing of the run's own: the message that was claimed was its last send, so the rest had gone before.
-        Of another run it is all but its next hop, which the takeover has fenced. And nothing committed before
-        ``not_before``: no message of that time can still be queued, so its own redelivery had its chance, and receivers
-        may have forgotten the id by which they would drop a copy (docs/decisions/0003).
+        Of another run it is all but its next hop, which the takeover has fenced, and what it wanted to wait for. And
+        nothing committed before ``not_before``: no message of that time can still be queued, so its own redelivery had
+        its chance, and receivers may have forgotten the id by which they would drop a copy (docs/decisions/0003).
         """
         if self.request_id == request_id or self.committed_at < not_before:
             return ()
-        return tuple(send for send in self.sends if send.kind is not Kind.NEXT)
+        return tuple(send for send in self.sends if not send.kind.ends_with_its_run)
+
+    def left_by_its_wait(self) -> tuple[Send, ...]:
+        """Return what a resumed hop has to send on behalf of the hop that waited: its side messages.
+
+        An outbox without a deadline is of no hop that waited, but of the end of this one.
+        """
+        waited = any(send.kind is Kind.DEADLINE for send in self.sends)
+        return tuple(send for send in self.sends if waited and not send.kind.ends_with_its_run)
 
 
 class StoredOutbox:
@@ -209,6 +226,10 @@ class StoredOutbox:
         if self.request_id == request_id or self.committed_at < not_before:
             return ()
         return self._whole.left_by_another(request_id, not_before)
+
+    def left_by_its_wait(self) -> tuple[Send, ...]:
+        """Return what :meth:`Outbox.left_by_its_wait` would."""
+        return self._whole.left_by_its_wait()
 
     @property
     def _whole(self) -> Outbox:

@@ -14,7 +14,9 @@ from flowguard.errors import TextGone
 from flowguard.ids import Owner, RequestId
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
-from flowguard.protocol.verdicts import Verdict
+from flowguard.protocol.verdicts import AnswerVerdict, Verdict
+from flowguard.protocol.waiting import Wait, WaitPlan
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.writes import Write
 
@@ -23,6 +25,8 @@ class Status(StrEnum):
     """Where a run stands."""
 
     RUNNING = "RUNNING"
+    WAITING = "WAITING"
+    """The hop is committed, and the run goes on with the answers that it waits for."""
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
 
@@ -56,6 +60,8 @@ class RunItem(NamedTuple):
     error: str | None = None
     stages: Mapping[str, RequestId] = {}
     ttl: int = 0
+    wait: Wait | None = None
+    """What the hop waits for, or the resumed hop after it waited for."""
     lost: TextGone | None = None
     """Why the state or the result cannot be read, where the item points to a text that is gone."""
 
@@ -101,6 +107,44 @@ class Refused(NamedTuple):
     item: RunItem | None
 
 
+class NewWait(NamedTuple):
+    """What a commit makes its run wait for. ``deadline`` is in ms."""
+
+    plan: WaitPlan
+    spare: int
+    deadline: int
+    rows: tuple[AwaitingRow, ...] = ()
+
+    def begun(self) -> Wait:
+        """Return the wait as the commit leaves it."""
+        return Wait(frozenset(self.plan.names), self.spare, self.deadline, plan=self.plan)
+
+
+class AwaitingRow(NamedTuple):
+    """Maps an id that an answer arrives under to the run that waits for it. ``expires_at`` is in ms."""
+
+    id: str
+    address: AnswerAddress
+    expires_at: int
+
+
+class Settled(NamedTuple):
+    """The store's reply to an answer. ``item`` is the run item afterwards, None where there is none.
+
+    Its wait is whole where the run goes on (RESUMED), or went on without a proof that its message was sent.
+    """
+
+    verdict: AnswerVerdict
+    item: RunItem | None
+
+
+class TimedOut(NamedTuple):
+    """The store's reply to a deadline. ``applied`` says that this call ended the wait."""
+
+    applied: bool
+    item: RunItem | None
+
+
 class Commit(NamedTuple):
     """Everything that one hop changes, to be written at once or not at all. Times in ms.
 
@@ -115,6 +159,7 @@ class Commit(NamedTuple):
     result: str | None = None
     error: ErrorNote | None = None
     writes: tuple[Write, ...] = ()
+    wait: NewWait | None = None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
-from flowguard.worker.ports import Refusal, Sender, Services, Store
+from flowguard.worker.ports import Refusal, Sender, Services, Store, Waits
 
 
 class Point(StrEnum):
@@ -56,6 +56,10 @@ class _Store:
     def __init__(self, store: Store, passing: Passing) -> None:
         self._store = store
         self._passing = passing
+
+    @property
+    def waits(self) -> Waits:
+        return self._store.waits
 
     def claim(self, request: ClaimRequest) -> Claim | Refused:
         self._passing(Point.BEFORE_CLAIM, request.message)

@@ -5,8 +5,8 @@ Every message carries four attributes of flowguard's, so that a sender's own six
 ``uniquerequestid``   the request id, the same in every hop, retry and redrive of a run
 ``requestedat``       ms since 1970, set by the sender of the request
 ``flowstage``         ``<flow>/<stage>``: what subscriptions can filter on
-``flowguard``         JSON: object id, version, hop, retry, redrive, and where set reply_to, the first error, event
-                      and sig
+``flowguard``         JSON: object id, version, hop, retry, redrive, and where set reply_to, answer_to, the first
+                      error, event, resumed and sig
 """
 
 from __future__ import annotations
@@ -31,6 +31,12 @@ SIGNATURE = "sig"
 EVENT = "event"
 """The key of the place that says that the body is a whole EventBridge event, of which the detail is the payload."""
 
+RESUMED = "resumed"
+"""The key of the place that says that the hop before it waited, and that its answers are in the run item."""
+
+ANSWER_TO = "answer_to"
+"""The key of the place that says what another run waits for: the end of this run goes there as an answer."""
+
 WEAK = "weak"
 """The key of the place that says where its request id is from: see :attr:`Place.is_weak`."""
 SEEMS = "seems"
@@ -46,6 +52,8 @@ MOST_HOPS = 1_000_000
 HIGHEST_VERSION = 10**15 - 1
 
 _LONGEST_SIGNATURE = 128
+_LONGEST_ADDRESS = 16_384
+"""Characters of JSON: two ids of 1,024 bytes take six each, where their characters are escaped."""
 
 _LONGEST_ERROR = 500
 _LONGEST_TYPE = 100
@@ -120,6 +128,10 @@ class Message(NamedTuple):
     carried: Mapping[str, Attribute] = {}
     is_event: bool = False
     """The body was the detail of an EventBridge event, and the message is sent again with the whole event."""
+    resumed: bool = False
+    """The hop before it waited: its payload is made of the answers in the run item."""
+    answer_to: str | None = None
+    """JSON text: the address in another run that this run's end is the answer to."""
 
     @property
     def attempt(self) -> tuple[int, int]:
@@ -152,7 +164,14 @@ class Message(NamedTuple):
     def next(self, stage: str, body: str) -> Message:
         """Return the message of the next hop of the same run."""
         return self._replace(
-            stage=stage, body=body, hop=self.hop + 1, retry=0, redrive=0, first_error=None, is_event=False
+            stage=stage,
+            body=body,
+            hop=self.hop + 1,
+            retry=0,
+            redrive=0,
+            first_error=None,
+            is_event=False,
+            resumed=False,
         )
 
     def again(self, error: ErrorNote) -> Message:
@@ -196,6 +215,7 @@ class Message(NamedTuple):
             place["attempts"] = self.attempts
         if self.is_event:
             place[EVENT] = True
+        place.update(self._of_waits())
         if signature is not None:
             place[SIGNATURE] = signature
         named = {REQUEST_ID: Attribute.string(self.request_id)} if self.request_id else {}
@@ -205,6 +225,11 @@ class Message(NamedTuple):
             FLOW_STAGE: Attribute.string(f"{self.flow}/{self.stage}"),
             PLACE: Attribute.string(json.dumps(place, separators=(",", ":"))),
         }
+
+    def _of_waits(self) -> dict[str, Any]:
+        """Return what the place says of waits: whether the hop resumes one, and which answer the run's end is."""
+        resumed = {RESUMED: True} if self.resumed else {}
+        return resumed if self.answer_to is None else {**resumed, ANSWER_TO: json.loads(self.answer_to)}
 
 
 class Place(NamedTuple):
@@ -227,6 +252,8 @@ class Place(NamedTuple):
     is_event: bool = False
     seems: ObjectId | None = None
     """The object that a dead letter's payload seems to name, which no stage could read. It decides nothing."""
+    resumed: bool = False
+    answer_to: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Place:
@@ -258,6 +285,8 @@ class Place(NamedTuple):
             is_weak=found.get(WEAK) is True,
             is_event=found.get(EVENT) is True,
             seems=_seems(found),
+            resumed=found.get(RESUMED) is True,
+            answer_to=_answer_to(found),
         )
 
 
@@ -271,6 +300,16 @@ def _text(found: dict[str, Any], name: str) -> Any:
     if problem := id_problem(value):
         raise ValueError(f"has a {name!r} that {problem}")
     return value
+
+
+def _answer_to(found: dict[str, Any]) -> str | None:
+    value = found.get(ANSWER_TO)
+    if value is None:
+        return None
+    text = json.dumps(value, separators=(",", ":"))
+    if not isinstance(value, dict) or len(text) > _LONGEST_ADDRESS:
+        raise ValueError(f"has an {ANSWER_TO!r} that is not a JSON object of at most {_LONGEST_ADDRESS:,} characters")
+    return text
 
 
 def _seems(found: dict[str, Any]) -> ObjectId | None:

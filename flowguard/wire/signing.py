@@ -161,6 +161,8 @@ def statement(message: Message, *, version: int | None, object_id: str, request_
         message.redrive,
         message.reply_to,
         body,
+        *(["resumed"] if message.resumed else []),
+        *(["answer_to", message.answer_to] if message.answer_to is not None else []),
     )
     return json.dumps(said, separators=(",", ":"))
 

@@ -15,6 +15,7 @@ from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Budget, Services
 from flowguard.worker.routing import Arrival, Routes, Unroutable
 from flowguard.worker.runtime import Runtime
+from flowguard.worker.settler import Settler, find_arrived
 from flowguard.worker.trust import Trust
 
 DISPATCH_RESERVE_MS = 1_000
@@ -49,6 +50,7 @@ class Batch:
         self._from_dlq = from_dlq
         self._trust = Trust(services.signer, function_arn)
         self._emitter = Emitter(services.observer)
+        self._settler = Settler(services)
         self._runtime = Runtime(services, self._emitter)
         self._now_at: Arrival | None = None
 
@@ -78,6 +80,8 @@ class Batch:
         """Take one envelope through its stage. Whatever goes wrong outside a stage leaves the record in its queue."""
         arrival: Arrival | None = None
         try:
+            if (arrived := find_arrived(envelope)) is not None:
+                return self._settler.ending(envelope, self._routes.flow(arrived.address.flow), arrived)
             arrival = self._now_at = self._arrival(envelope)
             if not first and not self._has_time(arrival):
                 return self._returned(envelope, "not enough time was left to begin it")

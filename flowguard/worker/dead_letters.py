@@ -210,4 +210,6 @@ def _message(envelope: Envelope) -> Message:
         redrive=place.redrive,
         reply_to=place.reply_to,
         first_error=place.first_error,
+        resumed=place.resumed,
+        answer_to=place.answer_to,
     )

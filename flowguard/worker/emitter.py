@@ -34,6 +34,9 @@ class Emitter:
         match commit.status:
             case Status.RUNNING:
                 self.emit(EventType.COMMITTED, arrival, writes=len(commit.writes))
+            case Status.WAITING:
+                names = sorted(commit.wait.plan.names) if commit.wait is not None else []
+                self.emit(EventType.WAITING, arrival, writes=len(commit.writes), names=", ".join(names))
             case Status.COMPLETED:
                 self.emit(EventType.COMPLETED, arrival, writes=len(commit.writes))
             case Status.FAILED:

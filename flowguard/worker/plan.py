@@ -13,7 +13,7 @@ from flowguard.destinations import Destination, Queue, parse_destination
 from flowguard.errors import Reject, RunFailed
 from flowguard.flow import AnyFlow
 from flowguard.ids import RequestId
-from flowguard.outcome import Done, Next, Outcome
+from flowguard.outcome import Done, Next, Outcome, WaitFor
 from flowguard.payloads import encode, encode_json
 from flowguard.printable import bounded
 from flowguard.protocol.outbox import Kind, Outbox, Send, attributes_problem
@@ -24,6 +24,7 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, resend, resend_alone
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, SEEMS, ErrorNote, Message
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
+from flowguard.worker.wait_planner import ANSWER, WaitPlanner
 
 _LONGEST_WHY = 100
 """Characters of why a reply cannot be sent: an item has little room for an error."""
@@ -49,8 +50,19 @@ class Planner(NamedTuple):
                 result = None if outcome.result is None else encode_json(outcome.result)
                 told = self._complete(Status.COMPLETED, len(step.sends), result=result)
                 return self._commit(Status.COMPLETED, [*step.sends, *told], step, result=result)
+            case WaitFor():
+                return self._waiting(outcome, step)
             case _:
                 raise self._no_outcome(outcome)
+
+    def _waiting(self, outcome: WaitFor, step: AnyStep) -> Commit:
+        """Plan a wait. The run item outlives its deadline by as much as it outlives a hop otherwise."""
+        keep_for = self.expires_at - self.moment
+        sends, wait = WaitPlanner(self.flow, self.message, self.moment, keep_for, self.signer).planned(
+            outcome, len(step.sends)
+        )
+        commit = self._commit(Status.WAITING, [*step.sends, *sends], step)
+        return commit._replace(expires_at=wait.deadline + keep_for, wait=wait)
 
     def failed(self, error: ErrorNote, envelope: Envelope) -> Commit:
         """Plan the end of a run that can never work.
@@ -74,9 +86,9 @@ class Planner(NamedTuple):
         """
         told: list[Send] = []
         body = self._complete_body(Status.FAILED, error=str(error))
-        for number, to in enumerate(self._to_be_told()):
+        for number, (to, more) in enumerate(self._to_be_told()):
             try:
-                told.append(self._complete_to(to, body, f"{self.message.hop_id}.{number}"))
+                told.append(self._complete_to(to, body, f"{self.message.hop_id}.{number}", more))
             except Reject as refusal:
                 error = error.because(f"and nobody is told: {bounded(ascii(str(refusal))[1:-1], _LONGEST_WHY)}")
         return told, error
@@ -119,7 +131,9 @@ class Planner(NamedTuple):
     def _no_outcome(self, outcome: Never) -> RunFailed:
         """Build the error for a handler that was not type-checked. The type checker allows no call of this."""
         kind = type(outcome).__name__
-        return RunFailed(f"{self.message.stage!r} returned a {kind}; return OtherStage.message(…) or Done(…)")
+        return RunFailed(
+            f"{self.message.stage!r} returned a {kind}; return OtherStage.message(…), OtherStage.when_all(…) or Done(…)"
+        )
 
     def _next(self, outcome: Next) -> Send:
         this = self.flow.stage(self.message.stage)
@@ -144,11 +158,15 @@ class Planner(NamedTuple):
         """Build the Complete messages, to ``reply_to`` and to the flow's ``complete_to``."""
         body = self._complete_body(status, result=result)
         told = enumerate(self._to_be_told(), number)
-        return [self._complete_to(to, body, f"{self.message.hop_id}.{i}") for i, to in told]
+        return [self._complete_to(to, body, f"{self.message.hop_id}.{i}", more) for i, (to, more) in told]
 
-    def _to_be_told(self) -> list[Destination]:
-        asked = [] if self.message.reply_to is None else [parse_destination(self.message.reply_to)]
-        return [*asked, *([] if self.flow.complete_to is None else [self.flow.complete_to])]
+    def _to_be_told(self) -> list[tuple[Destination, dict[str, Attribute]]]:
+        """Return who is notified of the end, each with further attributes: those of an answer say what it is for."""
+        told: list[tuple[Destination, dict[str, Attribute]]] = []
+        if (m := self.message).reply_to is not None:
+            answer = {} if m.answer_to is None else {PLACE: Attribute.string(f'{{"{ANSWER}":{m.answer_to}}}')}
+            told.append((parse_destination(m.reply_to), answer))
+        return told if self.flow.complete_to is None else [*told, (self.flow.complete_to, {})]
 
     def _complete_body(self, status: Status, *, result: str | None = None, error: str | None = None) -> str:
         about = {
@@ -160,8 +178,8 @@ class Planner(NamedTuple):
         outcome = f',"error":{encode_json(error)}}}' if error is not None else f',"result":{result or "null"}}}'
         return encode(about)[:-1] + outcome
 
-    def _complete_to(self, to: Destination, body: str, own: str) -> Send:
-        attributes = {REQUEST_ID: Attribute.string(own), REQUESTED_AT: Attribute.number(self.moment)}
+    def _complete_to(self, to: Destination, body: str, own: str, more: Mapping[str, Attribute]) -> Send:
+        attributes = {REQUEST_ID: Attribute.string(own), REQUESTED_AT: Attribute.number(self.moment), **more}
         attributes.update(self.message.carried)
         return Send(Kind.COMPLETE, to, body, own, attributes, group=self.message.object_id).checked()
 

@@ -6,7 +6,7 @@ It needs a store, a sender, a clock, ids and an observer. All of it is handed in
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -14,14 +14,62 @@ from flowguard.clock import Clock, SystemClock
 from flowguard.events import Observer, log
 from flowguard.ids import Ids, RandomIds
 from flowguard.protocol.outbox import Send
-from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
+from flowguard.protocol.run import (
+    AwaitingRow,
+    Claim,
+    ClaimRequest,
+    Commit,
+    Committed,
+    Fenced,
+    Refused,
+    Settled,
+    TimedOut,
+)
+from flowguard.protocol.waiting import GivenAnswer
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.worker.alarm import Alarm, ThreadAlarm
 
 
+class Waits(Protocol):
+    """What runs wait for, and the rows by which an answer from outside finds them."""
+
+    def settle(self, address: AnswerAddress, answer: GivenAnswer) -> Settled:
+        """Keep the answer, if the run waits for it.
+
+        Raises :class:`flowguard.errors.TooLarge` for one that cannot be kept anywhere; the run goes on waiting.
+        """
+        ...
+
+    def time_out(self, address: AnswerAddress, now: int) -> TimedOut:
+        """End the wait, if it goes on and its deadline has passed at ``now`` (ms). The address names no answer."""
+        ...
+
+    def save(self, rows: Sequence[AwaitingRow]) -> None:
+        """Write rows, before anything is sent that may be answered."""
+        ...
+
+    def waiting_for(self, flow: str, awaited_id: str) -> Iterable[AnswerAddress]:
+        """Yield who waits for the id, read consistently."""
+        ...
+
+    def keep_early(self, flow: str, awaited_id: str, answer: GivenAnswer, expires_at: int) -> None:
+        """Keep an answer that may come before its wait. ``expires_at`` is in ms."""
+        ...
+
+    def early(self, flow: str, awaited_id: str) -> GivenAnswer | None:
+        """Read the answer that was kept for the id, consistently."""
+        ...
+
+
 class Store(Protocol):
     """The run items. Each method is one call to the database, and answers from that call alone."""
+
+    @property
+    def waits(self) -> Waits:
+        """Return what keeps answers, on the same table."""
+        ...
 
     def claim(self, request: ClaimRequest) -> Claim | Refused: ...
 

@@ -96,6 +96,12 @@ class Routes:
     def flows(self) -> tuple[AnyFlow, ...]:
         return tuple(self._flows.values())
 
+    def flow(self, name: str) -> AnyFlow:
+        """Return the flow of that name. Raises :class:`Unroutable` where it is not served here."""
+        if name not in self._flows:
+            raise Unroutable(f"{shown(name)} is not served here; {self._served()} is")
+        return self._flows[name]
+
     def serves(self, flow: AnyFlow) -> tuple[AnyStage, ...]:
         """Return the flow's stages that this function handles."""
         return tuple(self._stages.get(flow.name, {}).values())
@@ -125,6 +131,8 @@ class Routes:
             first_error=place.first_error if place.retry else None,
             carried=self._carried(envelope, flow),
             is_event=envelope.event is not None,
+            resumed=place.resumed,
+            answer_to=place.answer_to,
         )
         judged = None if trust is None else trust.judge(envelope, flow, message, place)
         named = named if judged is None else named._replace(payload=judged)

@@ -16,6 +16,7 @@ from flowguard.failure import Again, Attempt, Never, after_failure
 from flowguard.ids import Owner
 from flowguard.payloads import decode
 from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem
 from flowguard.protocol.verdicts import Verdict
 from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
@@ -26,7 +27,9 @@ from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.plan import Planner, dead_letter, expires_at, retried
 from flowguard.worker.ports import Budget, Services
+from flowguard.worker.resumed import resumed_payload
 from flowguard.worker.routing import Arrival
+from flowguard.worker.settler import Settler
 
 LEASE_WITHOUT_LAMBDA = timedelta(seconds=30)
 """How long a claim holds where no Lambda says how long it has, and the stage names no timeout."""
@@ -40,6 +43,7 @@ class Runtime:
     def __init__(self, services: Services, emitter: Emitter) -> None:
         self.services = services
         self._emitter = emitter
+        self._settler = Settler(services)
 
     def work(self, arrival: Arrival, budget: Budget) -> Ending:
         """Take one message through its stage.
@@ -107,12 +111,14 @@ class Runtime:
             raise
 
     def _flush(self, arrival: Arrival, claim: Claim) -> None:
-        """Send what a run that this claim took over had committed to send. It stays in the item until the commit."""
+        """Send what a run that this claim took over had committed to send, or the hop that waited for this one.
+
+        It stays in the item until the commit.
+        """
         if (outbox := claim.item.outbox) is None:
             return
-        horizon = self.services.clock.now() - _ms(arrival.flow.retention)
         try:
-            sends = outbox.left_by_another(arrival.message.request_id, horizon)
+            sends = self._left(arrival, claim.item, outbox)
         except TextGone as gone:  # a lost text of another run cannot keep this one from its work
             self._emitter.emit(EventType.LOST, arrival, for_request=outbox.request_id, why=str(gone))
             return
@@ -134,6 +140,16 @@ class Runtime:
             )
         self._emitter.emit(EventType.FLUSHED, arrival, sends=len(sends) - len(refused), for_request=outbox.request_id)
 
+    def _left(self, arrival: Arrival, item: RunItem, outbox: Outbox | StoredOutbox) -> tuple[Send, ...]:
+        """Return what may not have been sent yet. The answer to an ask proves that what stood before it was."""
+        message = arrival.message
+        if message.resumed and outbox.request_id == message.request_id:
+            wait = item.wait
+            proved = wait is not None and wait.plan is not None and wait.plan.asked & wait.answered
+            return () if proved else outbox.left_by_its_wait()
+        horizon = self.services.clock.now() - _ms(arrival.flow.retention)
+        return outbox.left_by_another(message.request_id, horizon)
+
     def _handle(self, arrival: Arrival, claim: Claim) -> Commit:
         """Run the stage. Nothing that it asked for has happened when this returns."""
         if arrival.problem is not None or arrival.stage is None:
@@ -142,7 +158,9 @@ class Runtime:
             raise claim.item.lost
         stage, message, planner = arrival.stage, arrival.message, self._planner(arrival, claim)
         payload = arrival.payload
-        if payload is None:
+        if message.resumed:
+            payload = resumed_payload(stage, claim.item.wait)
+        elif payload is None:
             payload = decode(stage.payload, message.body, what=f"the payload of {stage.name}")
         state = stage.state() if claim.item.state is None else decode(stage.state, claim.item.state, what="the state")
         clock, signer = self.services.clock, self.services.signer
@@ -150,12 +168,14 @@ class Runtime:
         return planner.ended(stage().handle(payload, step), step)
 
     def _commit(self, arrival: Arrival, claim: Claim, commit: Commit) -> Ending:
-        """Write the commit: all of it, or nothing."""
+        """Write the commit: all of it, or nothing. Before it the rows by which answers find a run that waits."""
+        if commit.wait is not None and commit.wait.rows:
+            self.services.store.waits.save(commit.wait.rows)
         try:
             answer = self.services.store.commit(claim, commit)
         except (ConditionFailed, Reject) as error:  # known not to be applied; any other error might hide a success
             return self._failed(arrival, claim, error)
-        return self._answered(arrival, commit, answer)
+        return self._answered(arrival, claim, commit, answer)
 
     # -- what each answer leads to
 
@@ -188,14 +208,15 @@ class Runtime:
             sends = item.unsent_at(arrival.message.hop)
         except TextGone as gone:
             return self._dead(arrival, gone, Verdict.DONE)
-        return acked(arrival, Verdict.DONE, sends, item.result, str(item.lost or ""))
+        onward = tuple(self._settler.look_early(arrival.flow, arrival.envelope, item, arrival.message))
+        return acked(arrival, Verdict.DONE, (*sends, *onward), item.result, str(item.lost or ""))
 
-    def _answered(self, arrival: Arrival, commit: Commit, answer: Committed | Fenced) -> Ending:
+    def _answered(self, arrival: Arrival, claim: Claim, commit: Commit, answer: Committed | Fenced) -> Ending:
         """Return what the answer to a commit means for the record."""
         if isinstance(answer, Committed):
             self._emitter.committed(arrival, commit)
             sends = commit.outbox.sends if commit.outbox is not None else ()
-            return acked(arrival, Verdict.CLAIMED, sends, commit.result)
+            return acked(arrival, Verdict.CLAIMED, (*sends, *self._early(arrival, claim, commit)), commit.result)
         self._emitter.emit(EventType.FENCED, arrival, by=answer.by.value)
         match answer.by:
             case FencedBy.NEWER_RUN:
@@ -206,6 +227,13 @@ class Runtime:
                 return kept(arrival, Verdict.BUSY, f"fenced: {answer.by.value}")
             case _:
                 assert_never(answer.by)
+
+    def _early(self, arrival: Arrival, claim: Claim, commit: Commit) -> Iterator[Send]:
+        """Settle the answers that were kept before this commit. Yield the next message where they end the wait."""
+        if commit.wait is None or not commit.wait.plan.early:
+            return iter(())
+        item = claim.item._replace(status=commit.status, done=True, wait=commit.wait.begun())
+        return self._settler.look_early(arrival.flow, arrival.envelope, item, arrival.message)
 
     def _failed(self, arrival: Arrival, claim: Claim, error: BaseException) -> Ending:
         """Decide by ``flowguard.failure`` whether the message is retried later or its run ends."""
@@ -234,16 +262,16 @@ class Runtime:
         """
         store, commit = self.services.store, self._planner(arrival, claim).failed(error, arrival.envelope)
         try:
-            return self._answered(arrival, commit, store.commit(claim, commit))
+            return self._answered(arrival, claim, commit, store.commit(claim, commit))
         except Reject as refusal:
             letter, told = self._planner(arrival, claim).without_letter(commit)
             due = Due(letter, arrival.flow, arrival.message)
             if refused := send_or_park(self.services, self._emitter, [due]):
                 raise SendFailed({str(letter.to): refused[0].why}) from refusal
             try:
-                return self._answered(arrival, told, store.commit(claim, told))
+                return self._answered(arrival, claim, told, store.commit(claim, told))
             except Reject:
-                return self._answered(arrival, told, store.commit(claim, told._replace(outbox=None)))
+                return self._answered(arrival, claim, told, store.commit(claim, told._replace(outbox=None)))
 
     def _again(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> Ending:
         """Send a new message for the same hop, one attempt later. One that its queue refuses for good ends the run."""

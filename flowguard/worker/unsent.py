@@ -152,6 +152,8 @@ def _next_hop(send: Send, error: ErrorNote, signer: Signer) -> dict[str, Attribu
         hop=place.hop,
         reply_to=place.reply_to,
         carried={name: a for name, a in send.attributes.items() if name not in OWN_ATTRIBUTES},
+        resumed=place.resumed,
+        answer_to=place.answer_to,
     )
     again = onward.redriven(error)._replace(attempts=None)
     attributes = {**signed_attributes(again, signer), **again.carried}

@@ -11,6 +11,7 @@ from flowguard.aws.items import number, run_key
 from flowguard.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import ClaimRequest
+from flowguard.protocol.waiting import WaitPlan
 from flowguard.wire.message import Message
 
 NOW = 1_000_000
@@ -20,6 +21,7 @@ STATES = {
     "done": ("RUNNING", True),
     "completed": ("COMPLETED", True),
     "failed": ("FAILED", True),
+    "waiting": ("WAITING", True),
 }
 ATTEMPTS = ((0, 0), (0, 1), (1, 0))
 STORED = (500, "request-m")
@@ -46,6 +48,7 @@ def meetings() -> Iterator[Meeting]:
     yield from _same_request()
     yield from _same_request_at_another_time()
     yield from _other_requests()
+    yield from _waits()
 
 
 def _same_request() -> Iterator[Meeting]:
@@ -85,7 +88,22 @@ def _other_requests() -> Iterator[Meeting]:
         )
 
 
-def item(hop: int, state: str, attempt: tuple[int, int], lease: str, owner: str) -> dict[str, Any]:
+def _waits() -> Iterator[Meeting]:
+    """What only an item that waits tells apart: how far its wait is, and when its deadline is over."""
+    for (says, about), hop, resumed in product(WAITS.items(), (2, 3), (False, True)):
+        stored = item(1, "waiting", (0, 0), "over", "other", wait(**about))
+        asked = request(STORED, hop=hop)
+        asked = asked._replace(message=asked.message._replace(resumed=resumed))
+        yield Meeting(f"a wait that is {says}; hop {hop}, resumed {resumed}", stored, asked)
+    for over, lease in product((0, 100_000, 100_001), LEASES):
+        stored = item(1, "waiting", (0, 0), lease, "other", wait(deadline=NOW - over))
+        asked = request(OTHERS["newer"], policy=OnConflict.IGNORE)
+        yield Meeting(f"a newer request, deadline over by {over} ms, lease {lease}", stored, asked)
+
+
+def item(
+    hop: int, state: str, attempt: tuple[int, int], lease: str, owner: str, waits: dict[str, Any] | None = None
+) -> dict[str, Any]:
     status, done = STATES[state]
     return {
         **run_key("flow", ObjectId("object")),
@@ -104,7 +122,38 @@ def item(hop: int, state: str, attempt: tuple[int, int], lease: str, owner: str)
         "stages": {"M": {f"stage-{hop}": {"S": STORED[1]}}},
         "ttl": number(5_000),
         **({"committed_at": number(STORED[0])} if done else {}),
+        **((waits or wait()) if status == "WAITING" else {}),
     }
+
+
+WAITS: dict[str, dict[str, Any]] = {
+    "one of two is missing": {"waiting": ("a", "b"), "spare": 0, "answered": ("c",)},
+    "answered": {"waiting": (), "spare": 0, "answered": ("a", "b")},
+    "enough are answered": {"waiting": ("b",), "spare": 1, "answered": ("a",)},
+    "failed": {"waiting": ("b",), "spare": -1, "answered": ("a",)},
+    "timed out": {"waiting": ("a",), "spare": 0, "timed_out": True},
+}
+"""What a wait may have come to."""
+
+
+def wait(
+    waiting: tuple[str, ...] = ("a",),
+    spare: int = 0,
+    deadline: int = NOW + 60_000,
+    timed_out: bool = False,
+    room: int = 1_000,
+    answered: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """The attributes of an item that waits."""
+    stored: dict[str, Any] = {
+        "spare": number(spare),
+        "deadline": number(deadline),
+        "room": number(room),
+        "plan": {"S": WaitPlan("stage-2", dict.fromkeys([*waiting, *answered])).to_text()},
+        "answers": {"M": {name: {"M": {"text": {"S": "{}"}}} for name in answered}},
+        **({"timed_out": {"BOOL": True}} if timed_out else {}),
+    }
+    return {"wait": {"M": stored}, **({"waiting": {"SS": list(waiting)}} if waiting else {})}
 
 
 def request(

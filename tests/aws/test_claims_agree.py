@@ -14,7 +14,7 @@ from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.protocol.claims import decide, taken
 from flowguard.protocol.conflict import OnConflict
-from flowguard.protocol.run import Claim
+from flowguard.protocol.run import Claim, RunItem
 from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
 from tests.aws.engines import on_memory
@@ -31,8 +31,16 @@ def answer(store: DynamoDBStore, clients: Clients, meeting: Meeting) -> Verdict:
     if not isinstance(found, Claim):
         assert found.verdict is not Verdict.CLAIMED, meeting.says
         return found.verdict
-    assert store.read(message.flow, message.object_id) == found.item, meeting.says
+    stored = store.read(message.flow, message.object_id)
+    assert (stored if message.resumed else _unread(stored)) == found.item, meeting.says
     return Verdict.CLAIMED
+
+
+def _unread(item: RunItem | None) -> RunItem | None:
+    """The item as a claim reads it that needs no answers."""
+    if item is None or item.wait is None:
+        return item
+    return item._replace(wait=item.wait._replace(plan=None, answers={}))
 
 
 def _lay_out(clients: Clients, meeting: Meeting) -> None:
@@ -104,7 +112,22 @@ MUTANTS = {
     "the next hop of any request": ("request_id = :request_id AND hop = :hop_before", "hop = :hop_before"),
     "any hop is the next": ("hop = :hop_before", ALWAYS),
     "the hop before need not be committed": ("done = :yes", ALWAYS),
-    "the run may have ended": ("done = :yes AND #status = :running", "done = :yes"),
+    "the run may have ended": (
+        "(#status = :running OR (#status = :waiting AND",
+        f"({ALWAYS} OR (#status = :waiting AND",
+    ),
+    "a run that waits goes on": (expressions._OVER, ALWAYS),
+    "a wait never ends": (expressions._OVER, NEVER),
+    "a wait does not time out": ("attribute_exists(#wait.timed_out)", NEVER),
+    "a wait does not fail": ("#wait.spare < :zero", NEVER),
+    "the last answer does not end a wait": ("attribute_not_exists(waiting)", NEVER),
+    "enough answers do not end a wait": ("size(waiting) <= #wait.spare", NEVER),
+    "a run that waits is never abandoned": ("#status = :waiting AND #wait.deadline < :abandoned_before", NEVER),
+    "a run that waits is abandoned at once": ("#wait.deadline < :abandoned_before", ALWAYS),
+    "a run that waits is abandoned by its lease": (
+        "(#status = :running AND lease_until < :abandoned_before)",
+        "(#status <> :completed AND lease_until < :abandoned_before)",
+    ),
     "an absent item is not free": (expressions._ABSENT, NEVER),
 }
 
@@ -134,8 +157,8 @@ def _claimed(store: DynamoDBStore, clients: Clients, meeting: Meeting) -> bool:
     _lay_out(clients, meeting)
     call = store._claim_call(meeting.request)
     text = call["ConditionExpression"] + call["UpdateExpression"]
-    values = call["ExpressionAttributeValues"]
-    call["ExpressionAttributeValues"] = {name: value for name, value in values.items() if name in text}
+    for given in ("ExpressionAttributeValues", "ExpressionAttributeNames"):
+        call[given] = {name: value for name, value in call[given].items() if name in text}
     try:
         clients.dynamodb.update_item(**call)
     except clients.dynamodb.exceptions.ConditionalCheckFailedException:

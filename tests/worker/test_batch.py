@@ -25,7 +25,7 @@ from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import FLOW_STAGE, PLACE
 from flowguard.worker.batch import Batch
 from flowguard.worker.ending import Ending
-from flowguard.worker.ports import Budget, Refusal, Services, Unlimited
+from flowguard.worker.ports import Budget, Refusal, Services, Unlimited, Waits
 from flowguard.worker.routing import Routes
 
 
@@ -64,6 +64,10 @@ class Others:
     full: Sequence[str] = ()
     while_claiming: Callable[[], None] = lambda: None
     asked: list[str] = field(default_factory=list)
+
+    @property
+    def waits(self) -> Waits:
+        raise AssertionError("nothing is awaited")
 
     def claim(self, request: ClaimRequest) -> Refused:
         name = request.message.object_id

@@ -171,9 +171,9 @@ def test_a_run_item_outlives_every_copy_of_its_messages() -> None:
             {"hop": 3},
             "price-cart has made 3 hops, its max_hops; does it run in circles?",
         ),
-        (None, {}, "'price' returned a NoneType; return OtherStage.message(…) or Done(…)"),
-        ({"secret": 1}, {}, "'price' returned a dict; return OtherStage.message(…) or Done(…)"),
-        (Done, {}, "'price' returned a type; return OtherStage.message(…) or Done(…)"),
+        (None, {}, "'price' returned a NoneType; return OtherStage.message(…), OtherStage.when_all(…) or Done(…)"),
+        ({"secret": 1}, {}, "'price' returned a dict; return OtherStage.message(…), OtherStage.when_all(…) or Done(…)"),
+        (Done, {}, "'price' returned a type; return OtherStage.message(…), OtherStage.when_all(…) or Done(…)"),
     ],
 )
 def test_what_the_flow_does_not_allow_ends_the_run(outcome: Any, changes: dict[str, Any], told: str) -> None:

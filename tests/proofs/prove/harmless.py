@@ -31,13 +31,13 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "protocol.claims.taken: RunItem(ttl=request.expires_at // 1000) → left out",
         "protocol.claims.taken: item is None or first → forced true (2)",
         "protocol.claims.taken: item is None → forced false (2)",
-        "protocol.claims.taken: first → forced false (2)",
+        "protocol.claims.taken: first → forced false (3)",
         "protocol.claims.taken: {m.stage: …} → left out",
         "protocol.claims.taken: {**item.stages: …} → left out",
         "protocol.claims.taken: {m.stage: …} → left out (2)",
     ),
     "the store reads the outbox for a first hop alone, and the state for a later one alone: nothing is there": (
-        "protocol.claims.taken: first → forced true",
+        "protocol.claims.taken: first or m.resumed → forced true",
         "protocol.claims.taken: first → forced false",
     ),
     "without an item only a first hop is claimed, and that is asked too: this is for the type checker": (
@@ -131,7 +131,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "a later hop finds its item, and of an item that a first hop finds nothing was read that could be lost": (
         "protocol.claims.taken: item is None → forced false (3)",
-        "protocol.claims.taken: first → forced false (3)",
+        "protocol.claims.taken: item is None → forced false (4)",
+        "protocol.claims.taken: first → forced false (5)",
     ),
     "the same answer, found the slower way": (
         "wire.message._storable: text.isascii() → forced false",

@@ -17,7 +17,7 @@ from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
 from flowguard.sim.calls import intercept
 from flowguard.wire.message import Message
-from flowguard.worker.ports import Services
+from flowguard.worker.ports import Services, Waits
 from tests.proofs.races.flow import FLOWS, LEASE
 from tests.proofs.races.mishaps import Died, Mishaps, Odds
 from tests.proofs.races.mutants import break_expressions
@@ -169,6 +169,10 @@ class _Told:
         packing = Packing(lambda: sandbox.clients.s3, None, settings.offload_above)
         self._store = DynamoDBStore(client, settings.table, packing, pause=lambda _: None)
         self._journal = journal
+
+    @property
+    def waits(self) -> Waits:
+        return self._store.waits
 
     def claim(self, request: ClaimRequest) -> Claim | Refused:
         answer = self._store.claim(request)

@@ -1,0 +1,276 @@
+"""Answers in DynamoDB: what runs wait for, the rows by which an answer finds them, and answers that came too soon.
+
+::
+
+    run  # <flow>#<object>   run           waiting {names}, wait {answers, deadline, …}: settled by one UpdateItem
+    wait  # <flow>#<id>      <digest>      flow, object, request, hop, name: a row for each run that waits for the id
+    wait  # <flow>#<id>      early         an answer that came before anything waited for it
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from botocore.exceptions import ClientError
+
+from flowguard.aws import expressions
+from flowguard.aws.faults import error_code, patiently
+from flowguard.aws.items import Item, awaiting_key, number, read_item, run_key, size_of_value
+from flowguard.aws.packing import Packing
+from flowguard.errors import FlowguardError, TooLarge
+from flowguard.protocol.answers import judge
+from flowguard.protocol.run import AwaitingRow, RunItem, Settled, Status, TimedOut
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.protocol.waiting import GivenAnswer
+from flowguard.wire.answer_address import AnswerAddress
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+ROWS_A_CALL = 25
+"""What BatchWriteItem takes."""
+
+MOST_TRIES = 5
+"""How often rows that DynamoDB left unprocessed are written again."""
+
+EARLY = "early"
+"""The sort key of an answer that came before its wait. Rows have a digest there."""
+
+Whole = Callable[[RunItem, Item], RunItem]
+
+
+class DynamoDBWaits(NamedTuple):
+    """Implements :class:`flowguard.worker.ports.Waits` on the run table. ``whole`` reads a wait's long texts."""
+
+    client: DynamoDBClient
+    table: str
+    packing: Packing
+    whole: Whole
+    prefix: str = "flowguard/"
+    pause: Callable[[float], None] = time.sleep
+
+    # -- answers
+
+    def settle(self, address: AnswerAddress, answer: GivenAnswer) -> Settled:
+        """Keep the answer with one UpdateItem, if the run waits for it. Both replies bring the item.
+
+        An answer that the item has no room for goes to S3, with a second call. Raises :class:`TooLarge` without a
+        bucket; then nothing was kept.
+        """
+        counts = address.admits or not answer.failed
+        settled = self._settle(address, answer, counts, None)
+        if settled is None:
+            settled = self._settle(address, answer, counts, self._key(address))
+        if settled is None:
+            size = self.packing.size_of(answer.text)
+            raise TooLarge(f"the answer {address.name!r}", {"answer": size}, self._room(address))
+        return settled
+
+    def _settle(self, address: AnswerAddress, answer: GivenAnswer, counts: bool, key: str | None) -> Settled | None:
+        """Return None where the run waits for the answer and its item has no room for it."""
+        call = self._answer_call(address, answer, counts, key)
+        try:
+            found: Any = patiently(lambda: self.client.update_item(**call), self.pause)["Attributes"]
+        except ClientError as error:
+            if error_code(error) != "ConditionalCheckFailedException":
+                raise
+            return self._refused(address, counts, error.response.get("Item"))
+        before = self.whole(read_item(found), found)
+        return Settled(judge(before, address, counts=counts), _after(before, address, answer, counts))
+
+    def _refused(self, address: AnswerAddress, counts: bool, found: Any) -> Settled | None:
+        item = read_item(found) if found else None
+        verdict = judge(item, address, counts=counts)
+        if verdict in (AnswerVerdict.RESUMED, AnswerVerdict.RECORDED):
+            return None
+        return Settled(verdict, self._at_rest(address, item, found))
+
+    def _at_rest(self, address: AnswerAddress, item: RunItem | None, found: Any) -> RunItem | None:
+        """Return the item, with its whole wait where the wait is over and the run has not gone on."""
+        if item is None or (item.request_id, item.hop) != (address.request_id, address.hop):
+            return item
+        waits = item.status is Status.WAITING and item.wait is not None and item.wait.end is not None
+        return self.whole(item, found) if waits else item
+
+    def _answer_call(self, address: AnswerAddress, answer: GivenAnswer, counts: bool, key: str | None) -> Any:
+        packed = self.packing.pack_aside(answer.text, key) if key is not None else self.packing.pack(answer.text, None)
+        stored: Item = {"M": {"text": packed.value, **({"failed": {"BOOL": True}} if answer.failed else {})}}
+        values: dict[str, Any] = {
+            ":request_id": {"S": address.request_id},
+            ":hop": number(address.hop),
+            ":waiting": {"S": Status.WAITING.value},
+            ":zero": number(0),
+            ":name": {"S": address.name},
+            ":names": {"SS": [address.name]},
+            ":answer": stored,
+            ":size": number(size_of_value(stored) + len(address.name.encode()) + 1),
+        }
+        if not counts:
+            values[":one"] = number(1)
+        return {
+            "TableName": self.table,
+            "Key": run_key(address.flow, address.object_id),
+            "UpdateExpression": expressions.KEEP_ANSWER if counts else expressions.KEEP_FAILURE,
+            "ConditionExpression": expressions.ANSWER,
+            "ExpressionAttributeNames": {**expressions.WAIT_NAMES, "#name": address.name},
+            "ExpressionAttributeValues": values,
+            "ReturnValues": "ALL_OLD",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+
+    def _room(self, address: AnswerAddress) -> int:
+        """Read how many bytes the item has left for answers."""
+        key = run_key(address.flow, address.object_id)
+        found: Any = self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True).get("Item")
+        wait = read_item(found).wait if found else None
+        return wait.room if wait is not None else 0
+
+    def _key(self, address: AnswerAddress) -> str:
+        digest = hashlib.sha256(address.statement.encode()).hexdigest()
+        return f"{self.prefix}{quote(address.flow, safe='')}/answers/{digest}"
+
+    # -- the deadline
+
+    def time_out(self, address: AnswerAddress, now: int) -> TimedOut:
+        """End the wait with one UpdateItem, if it goes on and its deadline has passed at ``now`` (ms)."""
+        call: Any = {
+            "TableName": self.table,
+            "Key": run_key(address.flow, address.object_id),
+            "UpdateExpression": expressions.END_WAIT,
+            "ConditionExpression": expressions.TIME_OUT,
+            "ExpressionAttributeNames": expressions.WAIT_NAMES,
+            "ExpressionAttributeValues": {
+                ":request_id": {"S": address.request_id},
+                ":hop": number(address.hop),
+                ":waiting": {"S": Status.WAITING.value},
+                ":zero": number(0),
+                ":yes": {"BOOL": True},
+                ":now": number(now),
+            },
+            "ReturnValues": "ALL_OLD",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        try:
+            found: Any = patiently(lambda: self.client.update_item(**call), self.pause)["Attributes"]
+        except ClientError as error:
+            if error_code(error) != "ConditionalCheckFailedException":
+                raise
+            found = error.response.get("Item")
+            item = read_item(found) if found else None
+            return TimedOut(False, self._at_rest(address, item, found))
+        item = self.whole(read_item(found), found)
+        assert item.wait is not None  # noqa: S101 - its status is WAITING
+        return TimedOut(True, item._replace(wait=item.wait._replace(timed_out=True)))
+
+    # -- rows
+
+    def save(self, rows: Sequence[AwaitingRow]) -> None:
+        """Write the rows, 25 to a BatchWriteItem. What DynamoDB leaves unprocessed is written again."""
+        for start in range(0, len(rows), ROWS_A_CALL):
+            left: Any = {
+                self.table: [{"PutRequest": {"Item": _item(row)}} for row in rows[start : start + ROWS_A_CALL]]
+            }
+            for attempt in range(MOST_TRIES):
+                request = left
+                answer = patiently(lambda: self.client.batch_write_item(RequestItems=request), self.pause)  # noqa: B023
+                left = answer.get("UnprocessedItems")
+                if not left:
+                    break
+                self.pause(0.05 * 2**attempt)
+            else:
+                raise RowsUnwritten(sum(map(len, left.values())))
+
+    def waiting_for(self, flow: str, awaited_id: str) -> Iterator[AnswerAddress]:
+        """Yield who waits for the id, with one consistent query a page."""
+        call: Any = {
+            "TableName": self.table,
+            "KeyConditionExpression": "pk = :pk",
+            "ExpressionAttributeValues": {":pk": awaiting_key(flow, awaited_id)["pk"]},
+            "ConsistentRead": True,
+        }
+        while True:
+            answer: Any = patiently(lambda: self.client.query(**call), self.pause)
+            yield from (_address(item) for item in answer["Items"] if item["sk"]["S"] != EARLY)
+            if "LastEvaluatedKey" not in answer:
+                return
+            call["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    # -- answers that come before their wait
+
+    def keep_early(self, flow: str, awaited_id: str, answer: GivenAnswer, expires_at: int) -> None:
+        """Keep an answer that nothing may wait for yet. The first one stays; ``expires_at`` is in ms."""
+        packed = self.packing.pack(answer.text, None)
+        item = {
+            **awaiting_key(flow, awaited_id),
+            "sk": {"S": EARLY},
+            "text": packed.value,
+            "ttl": number(expires_at // 1000),
+            **({"failed": {"BOOL": True}} if answer.failed else {}),
+        }
+        call: Any = {"TableName": self.table, "Item": item, "ConditionExpression": "attribute_not_exists(pk)"}
+        try:
+            patiently(lambda: self.client.put_item(**call), self.pause)
+        except ClientError as error:
+            if error_code(error) != "ConditionalCheckFailedException":
+                raise
+
+    def early(self, flow: str, awaited_id: str) -> GivenAnswer | None:
+        """Read the answer that was kept for the id, consistently."""
+        key = {**awaiting_key(flow, awaited_id), "sk": {"S": EARLY}}
+        answer: Any = patiently(
+            lambda: self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True), self.pause
+        )
+        found = answer.get("Item")
+        return GivenAnswer(self.packing.unpack(found["text"]), "failed" in found) if found else None
+
+
+class RowsUnwritten(FlowguardError):
+    """DynamoDB did not take some of the rows, however often they were written. The hop is not committed."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(rows)
+        self.rows = rows
+
+    def __str__(self) -> str:
+        return f"{self.rows} rows of what is awaited were not written; the hop is tried again"
+
+
+def _after(before: RunItem, address: AnswerAddress, answer: GivenAnswer, counts: bool) -> RunItem:
+    wait = before.wait
+    assert wait is not None  # noqa: S101 - its status is WAITING
+    after = wait.after(address.name, counts=counts)
+    return before._replace(wait=after._replace(answers={**wait.answers, address.name: answer}))
+
+
+def _item(row: AwaitingRow) -> Item:
+    a = row.address
+    digest = hashlib.sha256(json.dumps([a.object_id, a.request_id, a.hop, a.name]).encode()).hexdigest()
+    return {
+        **awaiting_key(a.flow, row.id),
+        "sk": {"S": digest},
+        "flow": {"S": a.flow},
+        "object_id": {"S": a.object_id},
+        "request_id": {"S": a.request_id},
+        "hop": number(a.hop),
+        "name": {"S": a.name},
+        "admits": {"BOOL": a.admits},
+        "ttl": number(row.expires_at // 1000),
+    }
+
+
+def _address(item: Item) -> AnswerAddress:
+    return AnswerAddress.parse(
+        {
+            "flow": item["flow"]["S"],
+            "object": item["object_id"]["S"],
+            "request": item["request_id"]["S"],
+            "hop": int(item["hop"]["N"]),
+            "name": item["name"]["S"],
+            "admits": item["admits"]["BOOL"],
+        }
+    )

@@ -1,0 +1,53 @@
+"""Decisions about answers, made from the run item alone: the counterpart of ``claims``.
+
+The store asks DynamoDB the same question as one condition; a test goes through every small state of both.
+"""
+
+from __future__ import annotations
+
+from flowguard.protocol.run import ENDED, RunItem, Status
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.wire.answer_address import AnswerAddress
+
+
+def judge(item: RunItem | None, address: AnswerAddress, *, counts: bool = True) -> AnswerVerdict:
+    """Decide the verdict on an answer, given the item as it stands.
+
+    ``counts`` is False for a failure that the resumed stage does not take as an answer.
+    """
+    if item is None:
+        return AnswerVerdict.EXPIRED
+    if item.request_id != address.request_id:
+        return AnswerVerdict.SUPERSEDED
+    if item.hop < address.hop or (item.hop == address.hop and not item.done):
+        return AnswerVerdict.EARLY
+    if item.status in ENDED:
+        return AnswerVerdict.EXPIRED
+    if item.hop > address.hop:
+        return _gone_on(item, address)
+    return _at_its_hop(item, address, counts)
+
+
+def _at_its_hop(item: RunItem, address: AnswerAddress, counts: bool) -> AnswerVerdict:
+    wait = item.wait
+    if item.status is not Status.WAITING or wait is None:
+        return AnswerVerdict.UNKNOWN
+    if address.name in wait.answered:
+        return AnswerVerdict.DUPLICATE
+    if address.name not in wait.waiting:
+        return AnswerVerdict.UNKNOWN
+    if wait.timed_out:
+        return AnswerVerdict.EXPIRED
+    if wait.end is not None:
+        return AnswerVerdict.DUPLICATE
+    over = wait.after(address.name, counts=counts).end is not None
+    return AnswerVerdict.RESUMED if over else AnswerVerdict.RECORDED
+
+
+def _gone_on(item: RunItem, address: AnswerAddress) -> AnswerVerdict:
+    """Decide for a run that is past the hop that waited. The hop right after it still knows how the wait ended."""
+    wait = item.wait
+    if wait is None or item.hop != address.hop + 1 or item.status is Status.WAITING:
+        return AnswerVerdict.DUPLICATE
+    late = wait.timed_out and address.name not in wait.answered
+    return AnswerVerdict.EXPIRED if late else AnswerVerdict.DUPLICATE

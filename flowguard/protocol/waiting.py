@@ -1,0 +1,102 @@
+"""What a run waits for, and what an answer does to it. Values and pure decisions; the store asks DynamoDB the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from flowguard.wire.attributes import Attribute
+
+LONGEST_AWAITED_ID = 1_024
+"""Bytes of the id of something awaited: it is in a key."""
+
+
+class WaitEnd(StrEnum):
+    """How a wait ended."""
+
+    ANSWERED = "answered"
+    TIMED_OUT = "timed out"
+    FAILED = "failed"
+
+
+class WaitPlan(NamedTuple):
+    """What the resumed hop needs to know, and no answer changes.
+
+    ``names`` are all that is awaited, with the id of each that arrives under one. ``stage`` is where the answers go,
+    ``on_timeout`` and ``on_error`` the stages for the other ends. The rest is of the waiting hop's message.
+    """
+
+    stage: str
+    names: Mapping[str, str | None]
+    asked: frozenset[str] = frozenset()
+    """The names whose asks this run sent itself: an answer to one proves that the messages before it were sent."""
+    early: frozenset[str] = frozenset()
+    """The names whose answers may have been kept before the commit."""
+    on_timeout: str | None = None
+    on_error: str | None = None
+    reply_to: str | None = None
+    answer_to: str | None = None
+    carried: Mapping[str, Attribute] = {}
+
+    def stage_at(self, end: WaitEnd) -> str:
+        """Return the stage at which the run goes on."""
+        other = {WaitEnd.TIMED_OUT: self.on_timeout, WaitEnd.FAILED: self.on_error}.get(end)
+        return self.stage if other is None else other
+
+    def to_text(self) -> str:
+        """Return the JSON text that is stored."""
+        carried = {name: [a.type, a.value] for name, a in self.carried.items()}
+        row = [self.stage, dict(self.names), sorted(self.asked), sorted(self.early), self.on_timeout, self.on_error]
+        return json.dumps([*row, self.reply_to, self.answer_to, carried], separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str) -> WaitPlan:
+        """Read what :meth:`to_text` wrote."""
+        stage, names, asked, early, on_timeout, on_error, reply_to, answer_to, carried = json.loads(text)
+        read = {name: Attribute(*pair) for name, pair in carried.items()}
+        return cls(
+            stage, names, frozenset(asked), frozenset(early), on_timeout, on_error, reply_to, answer_to, carried=read
+        )
+
+
+class GivenAnswer(NamedTuple):
+    """An answer as it is kept. ``text`` is JSON; of one that ``failed``, the error."""
+
+    text: str
+    failed: bool = False
+
+
+class Wait(NamedTuple):
+    """A wait as the run item holds it. Times in ms.
+
+    ``waiting`` are the names without an answer. The wait is over when at most ``spare`` of them are left; each failure
+    that its stage does not take as an answer lowers ``spare``, and below zero the wait has failed. ``room`` are the
+    bytes left for answers. ``answers`` and ``plan`` are read only where they are needed, and empty elsewhere;
+    ``answered`` names the answers in any case. ``size`` is what all of it takes in the item.
+    """
+
+    waiting: frozenset[str]
+    spare: int
+    deadline: int
+    timed_out: bool = False
+    room: int = 0
+    answered: frozenset[str] = frozenset()
+    answers: Mapping[str, GivenAnswer] = {}
+    plan: WaitPlan | None = None
+    size: int = 0
+
+    @property
+    def end(self) -> WaitEnd | None:
+        """Return how the wait ended. None while it goes on."""
+        if self.timed_out:
+            return WaitEnd.TIMED_OUT
+        if self.spare < 0:
+            return WaitEnd.FAILED
+        return WaitEnd.ANSWERED if len(self.waiting) <= self.spare else None
+
+    def after(self, name: str, *, counts: bool) -> Wait:
+        """Return the wait after an answer to ``name``. One that does not count is a failure that was not asked for."""
+        spare = self.spare if counts else self.spare - 1
+        return self._replace(waiting=self.waiting - {name}, spare=spare, answered=self.answered | {name})

@@ -1,0 +1,84 @@
+"""The address of an answer: the run, the hop and the name that wait for it.
+
+Whoever is asked carries it unchanged and brings it back, in the ``flowguard`` attribute of its answer.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from flowguard.ids import ObjectId, RequestId, id_problem
+from flowguard.wire.message import MOST_HOPS
+
+LONGEST_AWAITED_NAME = 64
+
+_FORM = "flowguard-answer-1"
+_LONGEST_SIGNATURE = 128
+
+
+class AnswerAddress(NamedTuple):
+    """Names one thing that a run waits for.
+
+    ``admits`` says that the resumed stage takes a failure as an answer. ``signature`` is the asking function's own,
+    where messages are signed.
+    """
+
+    flow: str
+    object_id: ObjectId
+    request_id: RequestId
+    hop: int
+    name: str
+    admits: bool = False
+    signature: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what stands in the ``flowguard`` attribute."""
+        return {
+            "flow": self.flow,
+            "object": self.object_id,
+            "request": self.request_id,
+            "hop": self.hop,
+            "name": self.name,
+            **({"admits": True} if self.admits else {}),
+            **({"sig": self.signature} if self.signature is not None else {}),
+        }
+
+    @property
+    def statement(self) -> str:
+        """Return what a signature covers, unambiguous and in ASCII."""
+        return json.dumps([_FORM, *self._replace(signature=None)], separators=(",", ":"))
+
+    @classmethod
+    def parse(cls, found: object) -> AnswerAddress:
+        """Read what :meth:`as_json` wrote. Raises ValueError, naming the part, for anything else."""
+        if not isinstance(found, dict):
+            raise ValueError("has the address of an answer that is not a JSON object")
+        hop = found.get("hop")
+        if not isinstance(hop, int) or isinstance(hop, bool) or not 1 <= hop <= MOST_HOPS:
+            raise ValueError(f"has the address of an answer whose 'hop' is no whole number from 1 to {MOST_HOPS:,}")
+        signature = found.get("sig")
+        if signature is not None and not (isinstance(signature, str) and len(signature) <= _LONGEST_SIGNATURE):
+            raise ValueError(f"has the address of an answer whose 'sig' is no text of at most {_LONGEST_SIGNATURE}")
+        return cls(
+            flow=_text(found, "flow"),
+            object_id=ObjectId(_text(found, "object")),
+            request_id=RequestId(_text(found, "request")),
+            hop=hop,
+            name=_text(found, "name", LONGEST_AWAITED_NAME),
+            admits=found.get("admits") is True,
+            signature=signature,
+        )
+
+
+def _text(found: dict[str, Any], name: str, longest: int | None = None) -> str:
+    value = found.get(name)
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"has the address of an answer without {name!r}")
+    if problem := id_problem(value):
+        raise ValueError(f"has the address of an answer whose {name!r} {problem}")
+    if longest is not None and len(value) > longest:
+        raise ValueError(
+            f"has the address of an answer whose {name!r} has {len(value)} characters of at most {longest}"
+        )
+    return value

@@ -1,0 +1,95 @@
+"""The payload of a stage that was waited for: the answers by name, and failures where its fields take them."""
+
+from __future__ import annotations
+
+import json
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from flowguard.errors import RunFailed
+from flowguard.failed import Failed
+from flowguard.payloads import decode
+from flowguard.protocol.waiting import Wait, WaitEnd, WaitPlan
+from flowguard.stage import AnyStage
+
+TIMED_OUT = "TimedOut"
+"""The type of a failure that stands for an answer that did not come in time."""
+
+
+def fields_of(stage: AnyStage) -> dict[str, FieldInfo] | None:
+    """Return the fields of the stage's payload. None where it takes any."""
+    return stage.payload.model_fields if issubclass(stage.payload, BaseModel) else None
+
+
+def admits_failed(stage: AnyStage, name: str) -> bool:
+    """Answer whether the stage takes a failure in place of this answer."""
+    fields = fields_of(stage)
+    return fields is None or (name in fields and _has_failed(fields[name].annotation))
+
+
+def resumed_payload(stage: AnyStage, wait: Wait | None) -> Any:
+    """Make the payload of the answers. Raises :class:`RunFailed`, naming what failed or is missing."""
+    if wait is None or wait.plan is None:
+        raise RunFailed(f"{stage.name!r} was to go on after a wait, and the run item holds none")
+    fields = fields_of(stage)
+    names = [name for name in wait.plan.names if fields is None or name in fields]
+    parts = {name: text for name in names if (text := _part(stage, wait, wait.plan, name)) is not None}
+    keys = {name: name if fields is None else _key(name, fields[name]) for name in parts}
+    text = "{" + ",".join(f"{json.dumps(keys[name])}:{part}" for name, part in parts.items()) + "}"
+    payload = decode(stage.payload, text, what=f"the answers for {stage.name}")
+    for name in parts if fields is not None else ():
+        if _is_failure(wait, name) and not isinstance(getattr(payload, name), Failed):
+            raise RunFailed(_reason(wait, name))
+    return payload
+
+
+def _part(stage: AnyStage, wait: Wait, plan: WaitPlan, name: str) -> str | None:
+    """Return the JSON text for one name; None where it is left out."""
+    answer = wait.answers.get(name)
+    if answer is not None and not answer.failed:
+        return answer.text
+    if answer is None and wait.end is not WaitEnd.TIMED_OUT:
+        return None
+    if admits_failed(stage, name):
+        return _failure(wait, name).model_dump_json()
+    if (stage.name != plan.stage or answer is None) and not _is_required(stage, name):
+        return None
+    raise RunFailed(_reason(wait, name))
+
+
+def _is_failure(wait: Wait, name: str) -> bool:
+    answer = wait.answers.get(name)
+    return answer is None or answer.failed
+
+
+def _failure(wait: Wait, name: str) -> Failed:
+    answer = wait.answers.get(name)
+    if answer is None:
+        return Failed(type=TIMED_OUT, text="no answer came in time")
+    return Failed.model_validate_json(answer.text)
+
+
+def _reason(wait: Wait, name: str) -> str:
+    failure = _failure(wait, name)
+    return f"{name} failed: {failure.type}: {failure.text}"
+
+
+def _is_required(stage: AnyStage, name: str) -> bool:
+    fields = fields_of(stage)
+    return fields is not None and fields[name].is_required()
+
+
+def _key(name: str, field: FieldInfo) -> str:
+    """Return the key under which the model reads the field."""
+    alias = field.validation_alias or field.alias
+    return alias if isinstance(alias, str) else name
+
+
+def _has_failed(annotation: Any) -> bool:
+    origin = get_origin(annotation)
+    if origin in (Union, UnionType, Annotated):
+        return any(_has_failed(one) for one in get_args(annotation))
+    return annotation is Failed

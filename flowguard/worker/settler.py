@@ -1,0 +1,210 @@
+"""What becomes of an answer or a deadline that arrives: the wait is settled, and the run goes on where it is over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from flowguard.errors import EnvelopeError, Untrusted
+from flowguard.events import Event, EventType
+from flowguard.failed import Failed
+from flowguard.flow import AnyFlow
+from flowguard.payloads import encode_json
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.run import RunItem, Status
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.protocol.waiting import GivenAnswer
+from flowguard.wire.answer_address import AnswerAddress
+from flowguard.wire.envelope import Envelope
+from flowguard.wire.message import PLACE, ErrorNote, Message
+from flowguard.wire.signing import signed_attributes
+from flowguard.worker.ending import Ending
+from flowguard.worker.ports import Services
+from flowguard.worker.routing import Arrival
+from flowguard.worker.wait_planner import ANSWER, DEADLINE, deadline_message
+
+
+class ArrivedAnswer(NamedTuple):
+    """An answer that names what it is for. ``flowguard`` itself wrote the address."""
+
+    address: AnswerAddress
+    answer: GivenAnswer
+
+
+class ArrivedDeadline(NamedTuple):
+    """The deadline of a wait. When that is stands in the run item."""
+
+    address: AnswerAddress
+
+
+def find_arrived(envelope: Envelope) -> ArrivedAnswer | ArrivedDeadline | None:
+    """Return the answer or deadline that the record is. None for a stage's message.
+
+    Raises :class:`EnvelopeError` for one that cannot be read.
+    """
+    found = envelope.attributes.get(PLACE)
+    if found is None or (f'"{ANSWER}"' not in found.value and f'"{DEADLINE}"' not in found.value):
+        return None
+    try:
+        place = json.loads(found.value)
+    except (ValueError, RecursionError):
+        return None  # its other reader says so
+    if not isinstance(place, dict):
+        return None
+    try:
+        if ANSWER in place:
+            return ArrivedAnswer(AnswerAddress.parse(place[ANSWER]), _answer(envelope.message))
+        if DEADLINE in place:
+            return ArrivedDeadline(AnswerAddress.parse({**_as_dict(place[DEADLINE]), "name": DEADLINE}))
+    except (ValueError, RecursionError) as error:
+        raise EnvelopeError(envelope.message_id, f"attributes.{PLACE}", str(error)) from None
+    return None
+
+
+def _as_dict(found: object) -> dict[str, Any]:
+    return found if isinstance(found, dict) else {}
+
+
+def _answer(text: str) -> GivenAnswer:
+    """Read a Complete message as an answer."""
+    match json.loads(text):
+        case {"status": "COMPLETED", **rest}:
+            return GivenAnswer(encode_json(rest.get("result")))
+        case {"status": "FAILED", "error": str(error)}:
+            kind, colon, words = error.partition(": ")
+            return failure(kind if colon else "Failed", words if colon else error)
+        case _:
+            raise ValueError("is an answer whose body is no end of a run: {'status': 'COMPLETED', 'result': …}")
+
+
+def failure(kind: str, text: str) -> GivenAnswer:
+    """Make the answer that says that something failed."""
+    note = ErrorNote.storable(kind, text, 0)
+    return GivenAnswer(Failed(type=note.type, text=note.text).model_dump_json(), failed=True)
+
+
+class Settler:
+    """Settles answers and deadlines of one function's flows. Holds nothing of them afterwards."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def ending(self, envelope: Envelope, flow: AnyFlow, arrived: ArrivedAnswer | ArrivedDeadline) -> Ending:
+        """Settle what a record brings.
+
+        Raises :class:`Untrusted` where its address has to be signed, and is not.
+        """
+        self._check(envelope, arrived.address)
+        if isinstance(arrived, ArrivedAnswer):
+            verdict, onward = self.settle(flow, envelope, arrived.address, arrived.answer)
+            if verdict is AnswerVerdict.EARLY:
+                why = "the hop that waits for it is not committed yet"
+                return Ending(envelope, ack=False, verdict=verdict, why=why)
+        else:
+            verdict, onward = None, self._time_out(flow, envelope, arrived)
+        if onward is None:
+            return Ending(envelope, ack=True, verdict=verdict)
+        arrival, send = onward
+        return Ending(envelope, ack=True, verdict=verdict, arrival=arrival, sends=(send,))
+
+    def settle(
+        self, flow: AnyFlow, envelope: Envelope, address: AnswerAddress, answer: GivenAnswer
+    ) -> tuple[AnswerVerdict, tuple[Arrival, Send] | None]:
+        """Settle one answer. Returns its verdict, and the message with which the run goes on.
+
+        An answer that finds the wait over sends that message again: the worker that ended the wait may have died.
+        """
+        verdict, item = self._services.store.waits.settle(address, answer)
+        self._emit(EventType.ANSWERED, address, item, name=address.name, verdict=verdict.value, failed=answer.failed)
+        return verdict, self._onward(flow, envelope, address, item)
+
+    def look_early(self, flow: AnyFlow, envelope: Envelope, item: RunItem, message: Message) -> Iterator[Send]:
+        """Settle what was kept before the wait began, and yield the message of a wait that is over.
+
+        The hop's own worker calls it after its commit, and one that finds the hop committed.
+        """
+        wait = item.wait
+        if item.status is not Status.WAITING or wait is None or wait.plan is None:
+            return
+        address = AnswerAddress(flow.name, message.object_id, item.request_id, item.hop, "")
+        onward = self._onward(flow, envelope, address, item)
+        for name in sorted(wait.plan.early & wait.waiting) if onward is None else ():
+            kept = self._services.store.waits.early(flow.name, wait.plan.names[name] or "")
+            if kept is not None:
+                _, found = self.settle(flow, envelope, address._replace(name=name), kept)
+                onward = onward or found
+        if onward is not None:
+            yield onward[1]
+
+    def _time_out(self, flow: AnyFlow, envelope: Envelope, deadline: ArrivedDeadline) -> tuple[Arrival, Send] | None:
+        """End the wait, or send its deadline again where that lies ahead. A wait that is over may need its message."""
+        address, now = deadline.address, self._services.clock.now()
+        applied, item = self._services.store.waits.time_out(address, now)
+        if applied:
+            self._emit(EventType.TIMED_OUT, address, item)
+        if item is None or not _is_at(item, address) or item.wait is None or item.wait.end is not None:
+            return self._onward(flow, envelope, address, item)
+        message = _message(flow, address, item)
+        again = deadline_message(flow, address, item.wait.deadline, now, message)
+        return Arrival(envelope, flow, None, message), again
+
+    def _onward(
+        self, flow: AnyFlow, envelope: Envelope, address: AnswerAddress, item: RunItem | None
+    ) -> tuple[Arrival, Send] | None:
+        """Build the message of the hop after a wait that is over. None where it goes on, or the run went on already."""
+        if item is None or not _is_at(item, address) or item.wait is None or item.wait.plan is None:
+            return None
+        end, plan = item.wait.end, item.wait.plan
+        if end is None:
+            return None
+        message = _message(flow, address, item)._replace(
+            stage=plan.stage_at(end),
+            body=json.dumps({"wait": end.value}),
+            hop=item.hop + 1,
+            reply_to=plan.reply_to,
+            answer_to=plan.answer_to,
+            carried=plan.carried,
+            resumed=True,
+        )
+        attributes = {**signed_attributes(message, self._services.signer), **message.carried}
+        inbox = flow.inbox_of(flow.stage(message.stage))
+        send = Send(Kind.NEXT, inbox, message.body, message.hop_id, attributes, group=message.object_id)
+        return Arrival(envelope, flow, None, message), send.checked()
+
+    def _check(self, envelope: Envelope, address: AnswerAddress) -> None:
+        signer = self._services.signer
+        if not signer.is_required:
+            return
+        if problem := signer.problem(address.statement, address.signature):
+            raise Untrusted(envelope.message_id, f"attributes.{PLACE}.sig", f"the address of an answer: {problem}")
+
+    def _emit(self, type_: EventType, address: AnswerAddress, item: RunItem | None, **facts: Any) -> None:
+        message = _message(None, address, item)
+        self._services.observer(Event(type_, message, facts))
+
+
+def _is_at(item: RunItem, address: AnswerAddress) -> bool:
+    """Answer whether the run is at the hop that waits, and waits."""
+    here = item.request_id == address.request_id and item.hop == address.hop
+    return here and item.status is Status.WAITING
+
+
+def _message(flow: AnyFlow | None, address: AnswerAddress, item: RunItem | None) -> Message:
+    """Return the message of the hop that waits, as far as its run item tells."""
+    mine = item is not None and item.request_id == address.request_id
+    return Message(
+        flow=address.flow,
+        stage=item.stage if item is not None and mine else "",
+        version=item.version if item is not None and mine else (flow.version if flow is not None else 1),
+        object_id=address.object_id,
+        request_id=address.request_id,
+        requested_at=item.requested_at if item is not None and mine else 0,
+        body="",
+        hop=address.hop,
+    )
+
+
+def flow_of(flows: tuple[AnyFlow, ...], address: AnswerAddress) -> AnyFlow | None:
+    """Return the flow that the address names. None where it is not served here."""
+    return next((flow for flow in flows if flow.name == address.flow), None)

@@ -1,0 +1,222 @@
+"""The plan of a wait: its asks, its deadline and the rows by which answers find it. Everything is checked by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, NamedTuple, assert_never
+
+from flowguard.errors import RunFailed, shown, span_problem
+from flowguard.flow import AnyFlow, takes_answers
+from flowguard.ids import RequestId, id_problem
+from flowguard.outcome import Ask, AskFlow, Awaited, AwaitedEvent, WaitFor
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.run import AwaitingRow, NewWait
+from flowguard.protocol.waiting import WaitPlan
+from flowguard.retry import LONGEST_SQS_DELAY
+from flowguard.stage import AnyStage
+from flowguard.wire.answer_address import LONGEST_AWAITED_NAME, AnswerAddress
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, Message
+from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
+from flowguard.worker.resumed import admits_failed, fields_of
+
+MOST_AWAITED = 100
+"""How many things one stage can wait for."""
+
+LONGEST_WAIT = timedelta(days=365)
+
+DEADLINE = "deadline"
+"""The key of the ``flowguard`` attribute under which a deadline names its wait."""
+
+ANSWER = "answer"
+"""The key of the ``flowguard`` attribute under which an answer names what it is for."""
+
+
+class WaitPlanner(NamedTuple):
+    """Plans the wait of one hop. ``moment`` is the hop's own time; rows outlive the wait by ``keep_for``. In ms."""
+
+    flow: AnyFlow
+    message: Message
+    moment: int
+    keep_for: int
+    signer: Signer = UNSIGNED
+
+    def planned(self, outcome: WaitFor, first: int) -> tuple[list[Send], NewWait]:
+        """Plan a wait. Its sends are numbered from ``first``; the deadline comes before the asks.
+
+        Raises :class:`RunFailed`, naming what is wrong with it. Nothing was written.
+        """
+        if problems := list(self._problems(outcome)):
+            raise RunFailed(f"{self.message.stage!r} cannot wait: {'; '.join(problems)}. Nothing was written")
+        stage = self.flow.stage(outcome.stage)
+        within: Any = outcome.within
+        deadline = self.moment + within // timedelta(milliseconds=1)
+        names = {name: self._id_of(name, one) for name, one in outcome.awaited.items()}
+        addresses = {name: self._address(name, stage) for name in names}
+        whole = self._address(DEADLINE, stage)
+        sends = [deadline_message(self.flow, whole, deadline, self.moment, self.message)]
+        for name, one in outcome.awaited.items():
+            if not isinstance(one, AwaitedEvent):
+                sends.append(self._ask(name, one, addresses[name], first + len(sends)))
+        expires_at = deadline + self.keep_for
+        plan = WaitPlan(
+            stage=outcome.stage,
+            names=names,
+            asked=frozenset(name for name, one in outcome.awaited.items() if not isinstance(one, AwaitedEvent)),
+            early=frozenset(
+                n for n, one in outcome.awaited.items() if isinstance(one, AwaitedEvent) and one.keep_early
+            ),
+            on_timeout=outcome.on_timeout,
+            on_error=outcome.on_error,
+            reply_to=self.message.reply_to,
+            answer_to=self.message.answer_to,
+            carried=self.message.carried,
+        )
+        rows = tuple(AwaitingRow(own, addresses[name], expires_at) for name, own in names.items() if own is not None)
+        spare = 0 if outcome.quorum is None else len(names) - outcome.quorum
+        return sends, NewWait(plan, spare, deadline, rows)
+
+    # -- the parts
+
+    def _id_of(self, name: str, awaited: Awaited) -> str | None:
+        match awaited:
+            case AskFlow():
+                return None
+            case AwaitedEvent(own):
+                return own
+            case Ask():
+                return f"{name}#{self.message.hop_id}"
+            case _:
+                assert_never(awaited)
+
+    def _address(self, name: str, stage: AnyStage) -> AnswerAddress:
+        m = self.message
+        admits = name != DEADLINE and admits_failed(stage, name)
+        address = AnswerAddress(m.flow, m.object_id, m.request_id, m.hop, name, admits)
+        return address._replace(signature=self.signer.sign(address.statement)) if self.signer.is_on else address
+
+    def _ask(self, name: str, awaited: Ask | AskFlow, address: AnswerAddress, number: int) -> Send:
+        own = f"{self.message.hop_id}.{number}"
+        if isinstance(awaited, Ask):
+            attributes = {
+                REQUEST_ID: Attribute.string(f"{name}#{self.message.hop_id}"),
+                REQUESTED_AT: Attribute.number(self.moment),
+                **self.message.carried,
+                **awaited.attributes,
+            }
+            return Send(Kind.ASK, awaited.to, awaited.body, own, attributes, group=awaited.group).checked()
+        message, inbox = awaited.flow.request(
+            awaited.payload,
+            request_id=lambda: RequestId(own),
+            requested_at=self.moment,
+            object_id=awaited.object_id,
+            reply_to=self.flow.answers,
+            signed=self.signer.is_on,
+        )
+        asked: Message = message._replace(answer_to=json.dumps(address.as_json(), separators=(",", ":")))
+        attributes = {**self.message.carried, **signed_attributes(asked, self.signer)}
+        return Send(Kind.ASK, inbox, asked.body, own, attributes, group=asked.object_id).checked()
+
+    # -- what may be wrong
+
+    def _problems(self, outcome: WaitFor) -> Iterator[str]:
+        yield from _span_problems(outcome.within)
+        yield from _count_problems(outcome)
+        if not takes_answers(self.flow.answers):
+            cure = f"give {self.flow.name} answers='a-standard-queue', which one of its functions reads"
+            yield f"answers and deadlines cannot come through {self.flow.answers}; {cure}"
+        if self.message.hop >= self.flow.max_hops:
+            yield f"{self.flow.name} has made {self.message.hop} hops, its max_hops; does it run in circles?"
+        for name, awaited in outcome.awaited.items():
+            yield from _name_problems(name, awaited)
+        this = self.flow.stage(self.message.stage)
+        targets = {outcome.stage: "", outcome.on_timeout: "on_timeout=", outcome.on_error: "on_error="}
+        for target, option in targets.items():
+            if target is not None:
+                yield from self._target_problems(this, target, option, outcome)
+
+    def _target_problems(self, this: AnyStage, target: str, option: str, outcome: WaitFor) -> Iterator[str]:
+        found = next((stage for stage in self.flow.stages if stage.name == target), None)
+        if found is None:
+            yield f"{option}{shown(target)} is no stage of {self.flow.name}"
+        elif target not in this.then:
+            yield f"{option}{shown(target)} is not in then= of {this.name!r}"
+        else:
+            yield from _payload_problems(found, outcome, is_main=target == outcome.stage)
+
+
+def deadline_message(flow: AnyFlow, wait: AnswerAddress, deadline: int, now: int, message: Message) -> Send:
+    """Build the message that comes back to the flow at its wait's deadline, or in between to be sent again.
+
+    SQS delays a message by at most 15 minutes, so a long wait takes several, one after the other.
+    """
+    left = max(0, -((now - deadline) // 1000))
+    own = f"{message.hop_id}.{DEADLINE}"
+    place = {DEADLINE: wait._replace(name=DEADLINE).as_json()}
+    attributes = {
+        REQUEST_ID: Attribute.string(own),
+        REQUESTED_AT: Attribute.number(now),
+        PLACE: Attribute.string(json.dumps(place, separators=(",", ":"))),
+    }
+    body = json.dumps({DEADLINE: deadline})
+    delay = min(left, int(LONGEST_SQS_DELAY.total_seconds()))
+    return Send(Kind.DEADLINE, flow.answers, body, own, attributes, delay).checked()
+
+
+def _span_problems(within: object) -> Iterator[str]:
+    if within is None:
+        yield "it has no deadline; say within=timedelta(…)"
+    elif problem := span_problem(within):
+        yield f"within {problem}"
+    elif isinstance(within, timedelta) and not timedelta(seconds=1) <= within <= LONGEST_WAIT:
+        yield f"within is {within}; it is 1 second to {LONGEST_WAIT.days} days"
+
+
+def _count_problems(outcome: WaitFor) -> Iterator[str]:
+    count, quorum = len(outcome.awaited), outcome.quorum
+    if not count:
+        yield "it names nothing to wait for; say name=step.ask(…)"
+    if count > MOST_AWAITED:
+        yield f"it waits for {count} things of at most {MOST_AWAITED}"
+    if quorum is not None and (type(quorum) is not int or not 1 <= quorum <= max(count, 1)):
+        yield f"quorum is {shown(quorum)} of {count}"
+
+
+def _name_problems(name: str, awaited: object) -> Iterator[str]:
+    if name == DEADLINE:
+        yield f"{DEADLINE!r} is a name that flowguard uses itself"
+    if not (name.isascii() and name.isidentifier() and len(name) <= LONGEST_AWAITED_NAME):
+        yield f"{shown(name)} is no name of up to {LONGEST_AWAITED_NAME} letters, digits and '_'"
+    if not isinstance(awaited, Awaited):
+        yield f"{shown(name)} is {type(awaited).__name__}; write {name}=step.ask(…) or step.event(…)"
+    elif isinstance(awaited, AwaitedEvent) and (problem := _id_problem(awaited.id)):
+        yield f"the id of {name} {problem}"
+
+
+def _id_problem(text: object) -> str | None:
+    if not isinstance(text, str) or not text:
+        return "is no text"
+    return id_problem(text)
+
+
+def _payload_problems(stage: AnyStage, outcome: WaitFor, *, is_main: bool) -> Iterator[str]:
+    """Say why the stage could not be called with the answers."""
+    fields = fields_of(stage)
+    if stage.payload is str:
+        yield f"{stage.name!r} takes text; give it a model or dict, whose fields are the answers"
+    if fields is None:
+        return
+    if is_main and (missing := [name for name in outcome.awaited if name not in fields]):
+        yield f"{stage.payload.__name__} of {stage.name!r} has no field {', '.join(missing)}"
+    for name, field in fields.items():
+        if not field.is_required():
+            continue
+        if name not in outcome.awaited:
+            yield f"the field {name!r} of {stage.payload.__name__} is not awaited, and has no default"
+        elif is_main and outcome.quorum is not None and outcome.quorum < len(outcome.awaited):
+            yield f"the field {name!r} of {stage.payload.__name__} needs a default, since it may stay without an answer"
+        elif not is_main and not admits_failed(stage, name):
+            cure = f"needs a default or {field.annotation} | Failed, since it may have no answer"
+            yield f"the field {name!r} of {stage.payload.__name__} {cure}"

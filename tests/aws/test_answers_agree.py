@@ -1,0 +1,210 @@
+"""The conditions of answers and deadlines say what ``flowguard.protocol.answers`` decides; each part is needed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import pytest
+
+from flowguard.aws import expressions
+from flowguard.aws.clients import Clients
+from flowguard.aws.items import read_item
+from flowguard.aws.services import aws_store
+from flowguard.errors import TooLarge
+from flowguard.ids import ObjectId, RequestId
+from flowguard.protocol.answers import judge
+from flowguard.protocol.run import RunItem
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.protocol.waiting import GivenAnswer, WaitEnd
+from flowguard.settings import Settings
+from flowguard.wire.answer_address import AnswerAddress
+from tests.aws import states
+from tests.aws.engines import on_memory
+from tests.aws.states import NOW, WAITS
+
+KEPT = (AnswerVerdict.RESUMED, AnswerVerdict.RECORDED)
+ANSWERS = {"an answer": (False, False), "a failure": (True, False), "a failure that is an answer": (True, True)}
+
+
+@dataclass(frozen=True)
+class Meets:
+    """One case: a stored item and an answer that meets it."""
+
+    says: str
+    item: dict[str, Any] | None
+    address: AnswerAddress
+    answer: GivenAnswer
+
+    @property
+    def counts(self) -> bool:
+        return self.address.admits or not self.answer.failed
+
+
+def address(name: str = "a", hop: int = 1, request: str = states.STORED[1], *, admits: bool = False) -> AnswerAddress:
+    return AnswerAddress("flow", ObjectId("object"), RequestId(request), hop, name, admits)
+
+
+def meets() -> Iterator[Meets]:
+    yield Meets("no item", None, address(), GivenAnswer("{}"))
+    for state, hop, kind in product(states.STATES, (1, 2, 3), ANSWERS):
+        failed, admits = ANSWERS[kind]
+        stored = states.item(2, state, (0, 0), "over", "other")
+        yield Meets(f"{kind} for hop {hop}, item at 2 {state}", stored, address(hop=hop, admits=admits), _given(failed))
+    for (says, about), name, kind, request in product(WAITS.items(), "abcd", ANSWERS, (states.STORED[1], "other")):
+        failed, admits = ANSWERS[kind]
+        stored = states.item(1, "waiting", (0, 0), "over", "other", states.wait(**about))
+        named = address(name, request=request, admits=admits)
+        yield Meets(f"{kind} to {name} of {request}; the wait is {says}", stored, named, _given(failed))
+    for (says, about), state in product(WAITS.items(), ("running", "done", "completed")):
+        stored = {**states.item(2, state, (0, 0), "over", "other"), **states.wait(**about)}
+        yield Meets(f"hop 2 is {state} after a wait that is {says}", stored, address(), _given(False))
+
+
+def _given(failed: bool) -> GivenAnswer:
+    return GivenAnswer('{"failed":true,"type":"T","text":"x"}' if failed else "{}", failed)
+
+
+MEETS = tuple(meets())
+
+
+def lay_out(clients: Clients, item: dict[str, Any] | None) -> None:
+    if item is None:
+        clients.dynamodb.delete_item(TableName="flowguard", Key={"pk": {"S": "run#flow#object"}, "sk": {"S": "run"}})
+    else:
+        clients.dynamodb.put_item(TableName="flowguard", Item=item)
+
+
+def stored(clients: Clients) -> RunItem | None:
+    return aws_store(Settings(), clients).read("flow", ObjectId("object"))
+
+
+DYNAMODB = pytest.param("dynamodb-local", marks=pytest.mark.slow("every small state, on a real engine"))
+MOTO = pytest.param("moto", marks=pytest.mark.proof("every small state, on moto"))
+
+
+@pytest.mark.parametrize("clients", ["memory", DYNAMODB, MOTO], indirect=True)
+def test_the_database_and_the_decision_agree_on_every_answer(clients: Clients) -> None:
+    seen: Counter[AnswerVerdict] = Counter()
+    for each in MEETS:
+        lay_out(clients, each.item)
+        before = stored(clients)
+        expected = judge(before, each.address, counts=each.counts)
+        verdict, after = aws_store(Settings(), clients).waits.settle(each.address, each.answer)
+        assert verdict is expected, each.says
+        seen[verdict] += 1
+        if verdict in KEPT:
+            assert after is not None, each.says
+            assert after.wait is not None, each.says
+            now = stored(clients)
+            assert now is not None, each.says
+            assert now.wait is not None, each.says
+            assert now.wait._replace(room=0, size=0) == after.wait._replace(room=0, size=0), each.says
+            assert (after.wait.end is not None) is (verdict is AnswerVerdict.RESUMED), each.says
+        else:
+            assert stored(clients) == before, each.says
+    assert set(seen) == set(AnswerVerdict), "the states reach every verdict"
+
+
+@pytest.mark.parametrize("clients", ["memory", DYNAMODB, MOTO], indirect=True)
+def test_a_deadline_ends_only_a_wait_that_goes_on_and_not_before_its_time(clients: Clients) -> None:
+    ended = []
+    for (says, about), late, hop, request in product(WAITS.items(), (-1, 0), (1, 2), (states.STORED[1], "other")):
+        lay_out(clients, states.item(1, "waiting", (0, 0), "over", "other", states.wait(**about)))
+        before = stored(clients)
+        assert before is not None
+        assert before.wait is not None
+        goes_on = before.wait.end is None and late == 0 and hop == 1 and request == states.STORED[1]
+        applied, item = aws_store(Settings(), clients).waits.time_out(
+            address("deadline", hop, request), before.wait.deadline + late
+        )
+        assert applied is goes_on, says
+        assert item is not None
+        assert item.wait is not None
+        if applied:
+            assert item.wait.end is WaitEnd.TIMED_OUT
+            now = stored(clients)
+            assert now is not None
+            assert now.wait is not None
+            assert now._replace(wait=now.wait._replace(size=item.wait.size)) == item
+            ended.append(says)
+    assert ended == ["one of two is missing"]
+
+
+def test_a_deadline_ends_no_run_that_went_on() -> None:
+    with on_memory() as clients:
+        for state in ("running", "done", "completed", "failed"):
+            lay_out(clients, {**states.item(1, state, (0, 0), "over", "other"), **states.wait()})
+            assert not aws_store(Settings(), clients).waits.time_out(address("deadline"), NOW + 10**9).applied
+
+
+ALWAYS, NEVER = "attribute_exists(request_id)", "hop = :request_id"
+
+MUTANTS = {
+    "another request's wait": ("request_id = :request_id", ALWAYS),
+    "another hop's wait": ("hop = :hop", ALWAYS),
+    "a run that does not wait": ("#status = :waiting", ALWAYS),
+    "a wait that has timed out": ("attribute_not_exists(#wait.timed_out)", ALWAYS),
+    "a wait that has failed": ("#wait.spare >= :zero", ALWAYS),
+    "a wait that is over": ("size(waiting) > #wait.spare", ALWAYS),
+    "a name that is not awaited": ("contains(waiting, :name)", ALWAYS),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_without_one_part_of_the_condition_some_answer_is_kept_wrongly(
+    mutant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part, instead = MUTANTS[mutant]
+    assert part in expressions.ANSWER
+    monkeypatch.setattr(expressions, "ANSWER", expressions.ANSWER.replace(part, instead))
+    with on_memory() as clients:
+        assert any(_kept(clients, each) is not _is_kept(each) for each in MEETS if each.item is not None)
+
+
+def _is_kept(each: Meets) -> bool:
+    return judge(read_item(each.item) if each.item else None, each.address, counts=each.counts) in KEPT
+
+
+def _kept(clients: Clients, each: Meets) -> bool:
+    lay_out(clients, each.item)
+    before = stored(clients)
+    waits = aws_store(Settings(), clients).waits
+    call = waits._answer_call(each.address, each.answer, each.counts, None)
+    text = call["ConditionExpression"] + call["UpdateExpression"]
+    values = call["ExpressionAttributeValues"]
+    call["ExpressionAttributeValues"] = {name: value for name, value in values.items() if name in text}
+    try:
+        clients.dynamodb.update_item(**call)
+    except clients.dynamodb.exceptions.ClientError:
+        return False
+    return stored(clients) != before
+
+
+# -- what an item has no room for --------------------------------------------------------------------------------------
+
+
+def test_an_answer_that_does_not_fit_goes_to_s3_and_comes_back_whole() -> None:
+    long = '"' + "".join(chr(33 + (7 * n * n) % 90) for n in range(3_000)).replace("\\", "/").replace('"', "'") + '"'
+    with on_memory() as clients:
+        lay_out(clients, states.item(1, "waiting", (0, 0), "over", "other", states.wait(room=500)))
+        store = aws_store(Settings(bucket="long-texts"), clients)
+        assert store.waits.settle(address(), GivenAnswer(long)).verdict is AnswerVerdict.RESUMED
+        item = store.read("flow", ObjectId("object"))
+    assert item is not None
+    assert item.wait is not None
+    assert item.wait.answers == {"a": GivenAnswer(long)}
+    assert 0 <= item.wait.room < 500
+
+
+def test_an_answer_that_fits_nowhere_is_refused_by_name_and_the_run_goes_on_waiting() -> None:
+    with on_memory() as clients:
+        lay_out(clients, states.item(1, "waiting", (0, 0), "over", "other", states.wait(room=10)))
+        before = stored(clients)
+        with pytest.raises(TooLarge, match=r"the answer 'a' is too large: .* bytes of at most 10") as refused:
+            aws_store(Settings(), clients).waits.settle(address(), GivenAnswer('"' + "x" * 100 + '"'))
+        assert refused.value.limit == 10
+        assert stored(clients) == before
