@@ -8,6 +8,7 @@ message, a fenced writer) are not here: they are values, see :mod:`flowguard.pro
 from __future__ import annotations
 
 from datetime import timedelta
+from enum import StrEnum
 
 LONGEST_SHOWN = 40
 """Characters of a value that an error shows: an attribute may hold a megabyte, and may be hostile."""
@@ -128,6 +129,48 @@ class EnvelopeError(FlowguardError):
 
 class Untrusted(EnvelopeError):
     """A message claims what its flow does not allow. Nothing was claimed or sent; it stays in its queue."""
+
+
+# -- answers that are not believed ------------------------------------------------------------------------------------
+
+
+class TokenProblem(StrEnum):
+    """Why a token is refused."""
+
+    MALFORMED = "MALFORMED"
+    """It does not have the form of a token."""
+
+    UNKNOWN_KEY = "UNKNOWN_KEY"
+    """It names a key that this function does not have."""
+
+    FORGED = "FORGED"
+    """No holder of that key has made it: it was changed or invented."""
+
+    OTHER_FLOW = "OTHER_FLOW"
+    """It is genuine, of a flow that this function does not serve."""
+
+    EXPIRED = "EXPIRED"
+    """It is genuine, and its time is over."""
+
+
+_WHY_REFUSED = {
+    TokenProblem.MALFORMED: "it does not have the form of a token; is the link whole?",
+    TokenProblem.UNKNOWN_KEY: "it names a key that is not known here; is its maker's FLOWGUARD_TOKEN_KEYS this one?",
+    TokenProblem.FORGED: "it was changed or invented, or its maker has another secret under the same key id",
+    TokenProblem.OTHER_FLOW: "it is of a flow that this function does not serve; is the link the right one?",
+    TokenProblem.EXPIRED: "its time is over",
+}
+
+
+class TokenRefused(FlowguardError):
+    """A token is not believed. Nothing was read from the table or written. The error shows nothing of the token."""
+
+    def __init__(self, reason: TokenProblem) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the token is refused: {_WHY_REFUSED[self.reason]}"
 
 
 # -- work that cannot be done as asked: trying again would not help, so each is a Reject -----------------------------

@@ -34,6 +34,9 @@ class Settings(BaseModel):
         None,
         description="Signs messages: id:secret[,id:secret…], or ssm:<parameter> or secretsmanager:<secret> with that.",
     )
+    token_keys: SecretStr | None = Field(
+        None, description="Makes tokens for those who answer from outside: as signing_keys, which it defaults to."
+    )
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:

@@ -23,6 +23,8 @@ from flowguard.errors import (
     SendFailed,
     SettingsError,
     TextGone,
+    TokenProblem,
+    TokenRefused,
     TooLarge,
     TooManyWrites,
     Untrusted,
@@ -43,6 +45,7 @@ SENTENCES: list[tuple[FlowguardError, str]] = [
     (SettingsError("FLOWGUARD_TABLE", "is too short"), "FLOWGUARD_TABLE: is too short"),
     (EnvelopeError("m-1", "body", "missing"), "m-1: body: missing"),
     (Untrusted("m-1", "attributes.flowguard.sig", "it carries none"), "m-1: attributes.flowguard.sig: it carries none"),
+    (TokenRefused(TokenProblem.EXPIRED), "the token is refused: its time is over"),
     (RunFailed("no stage 'pay'"), "no stage 'pay'"),
     (
         TooLarge("a message to sqs:q", {"body": 1_048_000, "attributes": 1_000}, 1_048_576),
@@ -105,6 +108,13 @@ def test_what_would_fail_again_is_a_reject(kind: type[FlowguardError]) -> None:
 @pytest.mark.parametrize("kind", [ConditionFailed, SendFailed, Retry])
 def test_what_may_succeed_when_tried_again_is_none(kind: type[FlowguardError]) -> None:
     assert not issubclass(kind, Reject)
+
+
+@pytest.mark.parametrize("reason", TokenProblem)
+def test_a_refused_token_says_why_in_words_of_its_own(reason: TokenProblem) -> None:
+    others = {str(TokenRefused(other)) for other in TokenProblem if other is not reason}
+    assert str(TokenRefused(reason)).startswith("the token is refused: it")
+    assert str(TokenRefused(reason)) not in others
 
 
 @pytest.mark.parametrize("after", [timedelta(seconds=-1), timedelta(days=15)])

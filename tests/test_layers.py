@@ -46,6 +46,7 @@ LAYERS = (
         "wire.notification",
         "wire.records",
         "wire.signing",
+        "wire.tokens",
     },
     {"events", "protocol.waiting", "wire.answer_address", "wire.bodies", "wire.bus_event"},
     {"protocol.outbox", "wire.envelope"},

@@ -78,8 +78,8 @@ class Keys:
         self.first = next(iter(secrets))
 
     @classmethod
-    def parse(cls, text: str) -> Keys:
-        """Parse ``id:secret[,id:secret…]``. Raises :class:`SettingsError`, which quotes nothing of it."""
+    def parse(cls, text: str, setting: str = SETTING) -> Keys:
+        """Parse ``id:secret[,id:secret…]``. Raises :class:`SettingsError` for ``setting``, which quotes nothing."""
         secrets: dict[str, bytes] = {}
         for number, part in enumerate(text.split(","), 1):
             name, colon, secret = part.strip().partition(":")
@@ -93,7 +93,7 @@ class Keys:
             else:
                 secrets[name] = encoded
                 continue
-            raise SettingsError(SETTING, f"key {number} {problem}; write id:secret,id:secret with the newest first")
+            raise SettingsError(setting, f"key {number} {problem}; write id:secret,id:secret with the newest first")
         return cls(secrets)
 
     def __contains__(self, name: str) -> bool:
@@ -102,11 +102,17 @@ class Keys:
     def digest(self, name: str, statement: str) -> str:
         return hmac.new(self._secrets[name], statement.encode(), hashlib.sha256).hexdigest()
 
+    def derive(self, name: str, purpose: str) -> bytes:
+        """Return the 32 bytes of a key for one purpose.
 
-class KeySigner:
-    """Signs with keys that are loaded when first needed, and again when a message names a key that is not there."""
+        Nothing about the secret, nor about its keys for other purposes, can be computed from it. A purpose never begins
+        with ``[``, as every signed statement does: so no signature of a message is such a key.
+        """
+        return hmac.digest(self._secrets[name], purpose.encode(), "sha256")
 
-    is_on = is_required = True
+
+class Keyring:
+    """Keys that are loaded when first needed, and again when one is asked for that is not there."""
 
     def __init__(self, load: Callable[[], Keys], clock: Clock) -> None:
         self._load = load
@@ -114,32 +120,47 @@ class KeySigner:
         self._keys: Keys | None = None
         self._loaded_at = 0
 
-    def sign(self, statement: str) -> str | None:
-        keys = self._now()
-        return f"{keys.first}.{keys.digest(keys.first, statement)}"
+    def keys(self) -> Keys:
+        """Return the keys, loading them the first time."""
+        return self._keys if self._keys is not None else self._loaded()
 
-    def problem(self, statement: str, signature: str | None) -> str | None:
-        if signature is None:
-            return "it carries no signature"
-        name, _, digest = signature.partition(".")
-        keys = self._now()
+    def keys_with(self, name: str) -> Keys | None:
+        """Return the keys if one has this id; None where none has, even after loading them again."""
+        keys = self.keys()
         if name not in keys and self._clock.now() - self._loaded_at >= LOADED_AGAIN_AFTER:
             keys = self._loaded()
-        if name not in keys:
-            return "its signature names a key that is not known here"
-        given = digest.encode("utf-8", "surrogatepass")
-        if not hmac.compare_digest(keys.digest(name, statement).encode(), given):
-            return "its signature is of another message or another secret"
-        return None
-
-    def _now(self) -> Keys:
-        return self._keys if self._keys is not None else self._loaded()
+        return keys if name in keys else None
 
     def _loaded(self) -> Keys:
         """Load the keys. The moment counts even where that fails, or every bad message would ask again."""
         self._loaded_at = self._clock.now()
         self._keys = self._load()
         return self._keys
+
+
+class KeySigner:
+    """Signs with the keys of a keyring."""
+
+    is_on = is_required = True
+
+    def __init__(self, ring: Keyring) -> None:
+        self._ring = ring
+
+    def sign(self, statement: str) -> str | None:
+        keys = self._ring.keys()
+        return f"{keys.first}.{keys.digest(keys.first, statement)}"
+
+    def problem(self, statement: str, signature: str | None) -> str | None:
+        if signature is None:
+            return "it carries no signature"
+        name, _, digest = signature.partition(".")
+        keys = self._ring.keys_with(name)
+        if keys is None:
+            return "its signature names a key that is not known here"
+        given = digest.encode("utf-8", "surrogatepass")
+        if not hmac.compare_digest(keys.digest(name, statement).encode(), given):
+            return "its signature is of another message or another secret"
+        return None
 
 
 def statement(message: Message, *, version: int | None, object_id: str, request_id: str | None = None) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowguard.aws.clients import Clients
-from flowguard.aws.signing_keys import aws_signer
+from flowguard.aws.signing_keys import aws_signer, aws_tokens
 from flowguard.client import FlowClient
 from flowguard.clock import ManualClock
 from flowguard.errors import SettingsError
@@ -16,6 +16,7 @@ from flowguard.settings import Settings
 from flowguard.sim.calls import Recorder, intercept
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.wire.signing import UNSIGNED, Signer
+from flowguard.wire.tokens import Tokens
 
 SECRET = "s3cret-" + "x" * 32
 KEYS = f"k1:{SECRET}"
@@ -89,6 +90,60 @@ def test_a_client_of_the_environment_signs_with_its_keys(monkeypatch: pytest.Mon
     monkeypatch.delenv("FLOWGUARD_SIGNING_KEYS")
     client = FlowClient.from_environment()
     assert client._signer is UNSIGNED
+
+
+# -- tokens -----------------------------------------------------------------------------------------------------------
+
+ROW = "0" * 32
+
+
+def tokens(**given: str) -> Tokens:
+    return aws_tokens(Settings.from_environment(given), Clients(), ManualClock())
+
+
+def test_tokens_need_a_key() -> None:
+    with pytest.raises(SettingsError, match="FLOWGUARD_TOKEN_KEYS: is not set"):
+        tokens().make("orders", ROW, 1)
+
+
+def test_tokens_have_keys_of_their_own_or_else_those_for_signing() -> None:
+    signing = tokens(FLOWGUARD_SIGNING_KEYS=KEYS).make("orders", ROW, 1)
+    assert tokens(FLOWGUARD_TOKEN_KEYS=KEYS).make("orders", ROW, 1) == signing
+    both = tokens(FLOWGUARD_SIGNING_KEYS=KEYS, FLOWGUARD_TOKEN_KEYS=f"t1:{SECRET}")
+    assert both.make("orders", ROW, 1).startswith("t1.")
+
+
+def test_token_keys_alone_sign_no_message() -> None:
+    assert aws_signer(Settings.from_environment({"FLOWGUARD_TOKEN_KEYS": KEYS}), Clients(), ManualClock()) is UNSIGNED
+
+
+@pytest.mark.parametrize("kind", ["ssm", "secretsmanager"])
+def test_stored_token_keys_are_loaded_once_when_they_are_first_needed(aws: EmbeddedAWS, kind: str) -> None:
+    store(aws, kind, KEYS)
+    with intercept(Recorder()) as calls:
+        stored = tokens(FLOWGUARD_TOKEN_KEYS=f"{kind}:/flowguard/keys")
+        assert calls.count(kind) == 0
+        made = stored.make("orders", ROW, 1)
+        assert stored.read(made, ["orders"], 0).row_id == ROW
+    assert calls.count(kind) == 1
+
+
+@pytest.mark.parametrize("setting", ["ssm:", "secretsmanager:", "", SECRET, "k1:short"])
+def test_malformed_token_keys_are_refused_at_once_by_their_own_name(setting: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        tokens(FLOWGUARD_TOKEN_KEYS=setting)
+    assert caught.value.setting == "FLOWGUARD_TOKEN_KEYS"
+    assert SECRET not in str(caught.value)
+
+
+def test_stored_token_keys_that_are_malformed_or_binary_are_refused_by_their_own_name(aws: EmbeddedAWS) -> None:
+    aws.client("secretsmanager").create_secret(Name="binary", SecretBinary=KEYS.encode())
+    aws.client("secretsmanager").create_secret(Name="bad", SecretString=SECRET)
+    for name in ("binary", "bad"):
+        with pytest.raises(SettingsError) as caught:
+            tokens(FLOWGUARD_TOKEN_KEYS=f"secretsmanager:{name}").make("orders", ROW, 1)
+        assert caught.value.setting == "FLOWGUARD_TOKEN_KEYS"
+        assert SECRET not in str(caught.value)
 
 
 def store(aws: EmbeddedAWS, kind: str, text: str) -> None:

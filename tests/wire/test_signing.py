@@ -13,7 +13,16 @@ from flowguard.clock import ManualClock
 from flowguard.errors import SettingsError
 from flowguard.ids import ObjectId, RequestId
 from flowguard.wire.message import PLACE, Message, Place
-from flowguard.wire.signing import LOADED_AGAIN_AFTER, UNSIGNED, Keys, KeySigner, is_claim, signed_attributes, statement
+from flowguard.wire.signing import (
+    LOADED_AGAIN_AFTER,
+    UNSIGNED,
+    Keyring,
+    Keys,
+    KeySigner,
+    is_claim,
+    signed_attributes,
+    statement,
+)
 
 OLD, NEW = "old-secret-" + "o" * 32, "new-secret-" + "n" * 32
 MESSAGE = Message(
@@ -29,7 +38,7 @@ MESSAGE = Message(
 
 
 def signer(text: str) -> KeySigner:
-    return KeySigner(lambda: Keys.parse(text), ManualClock())
+    return KeySigner(Keyring(lambda: Keys.parse(text), ManualClock()))
 
 
 def said(message: Message) -> str:
@@ -159,7 +168,7 @@ class Stored:
 
 def test_keys_are_loaded_when_first_needed_and_then_kept() -> None:
     stored, clock = Stored(f"old:{OLD}"), ManualClock()
-    lazy = KeySigner(stored.load, clock)
+    lazy = KeySigner(Keyring(stored.load, clock))
     assert stored.loads == 0
     for _ in range(3):
         clock.advance(ms=LOADED_AGAIN_AFTER)
@@ -170,7 +179,7 @@ def test_keys_are_loaded_when_first_needed_and_then_kept() -> None:
 
 def test_a_key_that_is_not_known_is_looked_for_at_most_once_in_five_minutes() -> None:
     stored, clock = Stored(f"old:{OLD}"), ManualClock()
-    lazy = KeySigner(stored.load, clock)
+    lazy = KeySigner(Keyring(stored.load, clock))
     lazy.sign("it")
     stored.text = f"new:{NEW},old:{OLD}"
     clock.advance(ms=LOADED_AGAIN_AFTER - 1)
@@ -185,7 +194,7 @@ def test_a_key_that_is_not_known_is_looked_for_at_most_once_in_five_minutes() ->
 
 def test_a_store_that_refuses_is_not_asked_for_each_bad_message_and_the_known_keys_stay() -> None:
     stored, clock = Stored(f"old:{OLD}"), ManualClock()
-    lazy = KeySigner(stored.load, clock)
+    lazy = KeySigner(Keyring(stored.load, clock))
     lazy.sign("it")
     stored.text = ""
     clock.advance(ms=LOADED_AGAIN_AFTER)

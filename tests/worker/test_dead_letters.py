@@ -16,7 +16,7 @@ from flowguard.protocol.run import RunItem, Status
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import Envelope, normalize_record
 from flowguard.wire.message import ErrorNote, Message
-from flowguard.wire.signing import UNSIGNED, Keys, KeySigner, Signer, signed_attributes
+from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, Signer, signed_attributes
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.plan import dead_letter
 from flowguard.worker.redrive import Fate, judge
@@ -327,8 +327,8 @@ def test_a_notification_of_sns_keeps_its_own_id_and_body() -> None:
 
 # -- where messages are signed
 
-KEYS = KeySigner(lambda: Keys.parse("k1:" + "x" * 32), ManualClock())
-OTHERS = KeySigner(lambda: Keys.parse("k1:" + "y" * 32), ManualClock())
+KEYS = KeySigner(Keyring(lambda: Keys.parse("k1:" + "x" * 32), ManualClock()))
+OTHERS = KeySigner(Keyring(lambda: Keys.parse("k1:" + "y" * 32), ManualClock()))
 TRUST = Trust(KEYS)
 
 

@@ -29,7 +29,7 @@ from flowguard.testing import sns_to_sqs_event, sqs_event
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, ErrorNote, Message
-from flowguard.wire.signing import Keys, KeySigner, signed_attributes
+from flowguard.wire.signing import Keyring, Keys, KeySigner, signed_attributes
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.plan import dead_letter, retried
 from flowguard.worker.routing import Arrival, Routes
@@ -90,7 +90,7 @@ ROUTES = Routes([PriceCart, OpenCart, EachCart, ListedCart, SilentCart])
 
 
 def signer(keys: str = f"k1:{SECRET}") -> KeySigner:
-    return KeySigner(lambda: Keys.parse(keys), ManualClock())
+    return KeySigner(Keyring(lambda: Keys.parse(keys), ManualClock()))
 
 
 def judged(event: Any, trust: Trust = Trust()) -> Arrival:  # noqa: B008 - a value that never changes

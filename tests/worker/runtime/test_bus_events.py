@@ -17,7 +17,7 @@ from flowguard.settings import Settings
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.testing import bus_event, sns_event, sns_to_sqs_event, sqs_event
 from flowguard.wire.message import PLACE, REQUEST_ID
-from flowguard.wire.signing import Keys, KeySigner
+from flowguard.wire.signing import Keyring, Keys, KeySigner
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.sent_back import sent_back
 from tests.scene import START, Orders, Scene, scene
@@ -100,7 +100,7 @@ def test_a_record_that_sqs_gave_up_goes_back_as_the_event_it_was(flow: Any) -> N
 
 
 def test_a_signed_redrive_of_an_event_is_believed() -> None:
-    signer = KeySigner(lambda: Keys.parse(SECRET), ManualClock())
+    signer = KeySigner(Keyring(lambda: Keys.parse(SECRET), ManualClock()))
     received = {"MessageId": "m-1", "ReceiptHandle": "r-1", "Body": json.dumps(EVENT), "Attributes": {}}
     back = sent_back(Letter.read(received, now=START, flow=Orders), Queue(INBOX), signer)
     body, attributes = back.body, back.attributes
