@@ -4,36 +4,50 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from flowguard.wire.http_source import HttpSource, http_source
+
 _CALL: Final = "call FlowClient.start from the function behind"
 
 
 def recognised(value: object) -> str:
     """Return what the value is and the cure, to follow an error. Empty where it is nothing known."""
+    found = _found(value)
+    return f"; this is {found[0]}{found[1]}" if found else ""
+
+
+def foreign_name(value: object) -> str | None:
+    """Return what the value is. None where it is nothing known."""
+    found = _found(value)
+    return found[0] if found else None
+
+
+def _found(value: object) -> tuple[str, str] | None:
+    """Return the value's name, and the cure with the punctuation before it."""
     if not isinstance(value, dict):
-        return ""
-    found = _request(value) or _bus_event(value) or _notification(value)
-    return f"; this is {found}" if found else ""
-
-
-def _request(value: dict[str, Any]) -> str | None:
-    """Name what an HTTP request became on its way to a function."""
-    context = value.get("requestContext")
-    if not isinstance(context, dict):
         return None
-    if isinstance(context.get("http"), dict) and isinstance(value.get("rawPath"), str):
-        if ".lambda-url." in str(context.get("domainName")):
-            return f"the event of a function URL; {_CALL} the URL"
-        return f"an API Gateway event (HTTP API, format 2.0); {_CALL} the gateway"
-    if isinstance(context.get("connectionId"), str):
-        return f"an API Gateway event (WebSocket API); {_CALL} the gateway"
-    if isinstance(value.get("httpMethod"), str) and isinstance(value.get("path"), str):
-        if isinstance(context.get("elb"), dict):
-            return f"the event of a load balancer; {_CALL} the load balancer"
-        return f"an API Gateway event (REST API, format 1.0); {_CALL} the gateway"
+    return _request(value) or _bus_event(value) or _notification(value)
+
+
+_REQUESTS: Final = {
+    HttpSource.FORMAT_1: ("an API Gateway event (REST API, format 1.0)", f"; {_CALL} the gateway"),
+    HttpSource.FORMAT_2: ("an API Gateway event (HTTP API, format 2.0)", f"; {_CALL} the gateway"),
+    HttpSource.FUNCTION_URL: ("the event of a function URL", f"; {_CALL} the URL"),
+    HttpSource.LOAD_BALANCER: ("the event of a load balancer", f"; {_CALL} the load balancer"),
+}
+
+
+def _request(value: dict[str, Any]) -> tuple[str, str] | None:
+    """Name what an HTTP request became on its way to a function."""
+    source = http_source(value)
+    if source is not None:
+        return _REQUESTS[source]
+    context = value.get("requestContext")
+    if isinstance(context, dict) and isinstance(context.get("connectionId"), str):
+        return "an API Gateway event (WebSocket API)", f"; {_CALL} the gateway"
     return None
 
 
-def _bus_event(value: dict[str, Any]) -> str | None:
+def _bus_event(value: dict[str, Any]) -> tuple[str, str] | None:
     if not all(isinstance(value.get(name), str) for name in ("detail-type", "source")) or "detail" not in value:
         return None
     missing = [name for name in _EVENT if name not in value]
@@ -41,13 +55,13 @@ def _bus_event(value: dict[str, Any]) -> str | None:
         why = f"that lacks {', '.join(missing)}; a whole one is unwrapped: leave the rule's input as it is"
     else:
         why = "that was not unwrapped; send the event as EventBridge made it, or its detail alone"
-    return f"an EventBridge event {why}"
+    return "an EventBridge event", f" {why}"
 
 
-def _notification(value: dict[str, Any]) -> str | None:
+def _notification(value: dict[str, Any]) -> tuple[str, str] | None:
     match value.get("Records"):
         case [{"eventSource": "aws:s3"}, *_]:
-            return "an S3 notification, which is passed on whole; let the stage take a payload with Records"
+            return "an S3 notification", ", which is passed on whole; let the stage take a payload with Records"
         case _:
             return None
 

@@ -51,6 +51,11 @@ def encode_json(value: object) -> str:
             text = to_json(value, inf_nan_mode="null").decode()
     except (PydanticSerializationError, UnicodeEncodeError) as error:
         raise TypeError(f"{type(value).__name__} cannot become JSON: {error}") from None
+    return sendable_json(text)
+
+
+def sendable_json(text: str) -> str:
+    """Escape what JSON may hold as it is and SQS refuses. It stays the same value."""
     return text if text.isascii() else _UNSENDABLE.sub(_escaped, text)
 
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from flowguard.errors import RunFailed
-from flowguard.foreign import recognised
+from flowguard.foreign import foreign_name, recognised
 from flowguard.payload_names import read_request_id
 from flowguard.payloads import decode
 from flowguard.testing import hostile
@@ -86,6 +86,14 @@ def test_an_event_where_a_payload_was_expected_is_named(event: dict[str, Any], t
     assert str(caught.value).endswith(f"; {told}")
 
 
+@pytest.mark.parametrize(("event", "told"), NAMED)
+def test_its_name_is_what_the_error_calls_it(event: dict[str, Any], told: str) -> None:
+    name = foreign_name(event)
+    assert name is not None
+    assert told.startswith(f"this is {name}")
+    assert "FlowClient" not in name
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -110,6 +118,7 @@ def test_an_event_where_a_payload_was_expected_is_named(event: dict[str, Any], t
 )
 def test_what_is_nothing_known_is_not_named(value: Any) -> None:
     assert recognised(value) == ""
+    assert foreign_name(value) is None
 
 
 @pytest.mark.parametrize("name", sorted(hostile.STRUCTURES))

@@ -1,0 +1,59 @@
+"""An HTTP response, and the value that a function returns for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.wire.http_page import POLICY, Page
+from flowguard.wire.http_source import HttpSource, http_source
+
+_ALWAYS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_OF_PAGES: Final = {
+    "Content-Type": "text/html; charset=utf-8",
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "X-Robots-Tag": "noindex, nofollow, noarchive",
+}
+
+
+class HttpResponse(NamedTuple):
+    """A response.
+
+    ``verdict`` is that on the answer, if one was judged; ``cause`` the error, if one was caught. Neither is sent.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: str
+    verdict: AnswerVerdict | None = None
+    cause: Exception | None = None
+
+
+def json_response(status: int, said: Mapping[str, object], **headers: str) -> HttpResponse:
+    """Make a response with a JSON object. An underscore in a header's name stands for a hyphen."""
+    return HttpResponse(status, _headers({"Content-Type": "application/json"}, headers), f"{json.dumps(said)}\n")
+
+
+def page_response(status: int, page: Page, **headers: str) -> HttpResponse:
+    """Make a response with a page, which no cache keeps, no frame holds and no search engine lists."""
+    return HttpResponse(status, _headers(_OF_PAGES, headers), page.html())
+
+
+def _headers(own: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    return {**own, **_ALWAYS, **{name.replace("_", "-"): value for name, value in more.items()}}
+
+
+def lambda_response(response: HttpResponse, event: object) -> dict[str, Any]:
+    """Return what the function returns for the request that the event is. A load balancer wants a form of its own."""
+    found: dict[str, Any] = {"statusCode": response.status, "body": response.body, "isBase64Encoded": False}
+    if http_source(event) is not HttpSource.LOAD_BALANCER:
+        return {**found, "headers": dict(response.headers)}
+    found["statusDescription"] = f"{response.status} {HTTPStatus(response.status).phrase}"
+    if isinstance(event, dict) and "multiValueHeaders" in event:
+        return {**found, "multiValueHeaders": {name: [value] for name, value in response.headers.items()}}
+    return {**found, "headers": dict(response.headers)}
