@@ -80,6 +80,12 @@ TESTED: Final = (
         ("tests/wire/test_signing.py", "tests/worker/test_trust.py"),
         "the explorer's messages are not signed",
     ),
+    Elsewhere(r"^wire\.tokens\.", ("tests/wire/test_tokens.py",), "no explored flow hands out a token"),
+    Elsewhere(
+        r"^(wire\.http_(source|request)|worker\.http_callbacks)\.",
+        ("tests/wire/test_http_source.py", "tests/wire/test_http_request.py", "tests/worker/test_http_callbacks.py"),
+        "the explorer delivers no HTTP request",
+    ),
     Elsewhere(
         r"^(protocol\.outbox\.|wire\.bodies\.)",
         ("tests/protocol/test_outbox.py", "tests/wire/test_bodies.py", "tests/aws/test_sender.py"),
