@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.sender import AWSSender
-from flowguard.aws.signing_keys import aws_signer
+from flowguard.aws.services import aws_store
+from flowguard.aws.signing_keys import aws_signer, aws_tokens
 from flowguard.clock import Clock, SystemClock
 from flowguard.destinations import Destination, destination, form_problem
-from flowguard.errors import RunFailed, SendFailed
+from flowguard.errors import RunFailed, SendFailed, SettingsError
 from flowguard.flow import AnyFlow
 from flowguard.ids import Ids, ObjectId, RandomIds, RequestId
-from flowguard.payloads import Payload
+from flowguard.payloads import Payload, encode_json
 from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.protocol.waiting import GivenAnswer
 from flowguard.settings import Settings
 from flowguard.wire.attributes import Attribute, attributes_of
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
-from flowguard.worker.ports import Sender
+from flowguard.wire.tokens import NO_TOKENS, Tokens, is_token
+from flowguard.worker.callbacks import Callbacks
+from flowguard.worker.outside import FoundAnswer
+from flowguard.worker.ports import Sender, Services, Store
+from flowguard.worker.settler import failure
 
 
 @dataclass(frozen=True)
@@ -32,17 +39,27 @@ class Started:
 
 
 class FlowClient:
-    """Sends the requests that start flows.
+    """Sends the requests that start flows, and the answers that they wait for.
 
     They go to the queue, topic or function that the flow's first stage reads from. ``signer`` is the functions' own
     where messages are signed (``services.signer``). ``clock`` and ``ids`` say when requests are made and how they are
-    named; a test hands in its own.
+    named; a test hands in its own. Answers need ``store``, which opens the run table when the first one is given, and
+    ``tokens``, which reads tokens.
     """
 
     def __init__(
-        self, sender: Sender, *, clock: Clock | None = None, ids: Ids | None = None, signer: Signer = UNSIGNED
+        self,
+        sender: Sender,
+        *,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+        signer: Signer = UNSIGNED,
+        store: Callable[[], Store] | None = None,
+        tokens: Tokens = NO_TOKENS,
     ) -> None:
         self._sender = sender
+        self._store = store
+        self._tokens = tokens
         self._signer = signer
         self._clock = clock if clock is not None else SystemClock()
         self._ids = ids if ids is not None else RandomIds()
@@ -50,9 +67,25 @@ class FlowClient:
     @classmethod
     def from_environment(cls) -> FlowClient:
         """Build a client on AWS with boto3's own configuration. It signs where ``FLOWGUARD_SIGNING_KEYS`` is set."""
-        clients, clock = Clients(), SystemClock()
+        clients, clock, settings = Clients(), SystemClock(), Settings.from_environment(os.environ)
         return cls(
-            AWSSender(clients), clock=clock, signer=aws_signer(Settings.from_environment(os.environ), clients, clock)
+            AWSSender(clients),
+            clock=clock,
+            signer=aws_signer(settings, clients, clock),
+            store=lambda: aws_store(settings, clients),
+            tokens=aws_tokens(settings, clients, clock),
+        )
+
+    @classmethod
+    def of(cls, services: Services) -> FlowClient:
+        """Build a client on the services of a function, such as those of an embedded engine."""
+        return cls(
+            services.sender,
+            clock=services.clock,
+            ids=services.ids,
+            signer=services.signer,
+            store=lambda: services.store,
+            tokens=services.tokens,
         )
 
     def start(
@@ -99,6 +132,35 @@ class FlowClient:
         if refusals := self._sender.send([send]):
             raise SendFailed({str(send.to): refusal.why for refusal in refusals.values()})
         return Started(message.request_id, message.requested_at, message.object_id)
+
+    def answer(self, flow: AnyFlow, awaited: str, payload: object) -> AnswerVerdict:
+        """Answer what the flow's runs wait for, and return the verdict.
+
+        ``awaited`` is a token, or the id that is awaited: of an event, or of what a party outside was asked for.
+        ``payload`` is a pydantic model, or what JSON can hold. The same answer may be given again. Raises
+        :class:`flowguard.errors.TokenRefused` for a token that is not good, :class:`flowguard.errors.RunFailed` for an
+        answer that the awaiting stage cannot read, and :class:`SendFailed` where its copy was not taken; then nothing
+        was answered.
+        """
+        return self._settle(flow, awaited, GivenAnswer(encode_json(payload)))
+
+    def fail(self, flow: AnyFlow, awaited: str, why: str, *, kind: str = "Failed") -> AnswerVerdict:
+        """Say that what the flow's runs wait for has failed, and return the verdict.
+
+        ``awaited`` and the errors are as in :meth:`answer`. ``why`` and ``kind`` become the text and type of a
+        :class:`flowguard.Failed`.
+        """
+        return self._settle(flow, awaited, failure(kind, why))
+
+    def _settle(self, flow: AnyFlow, awaited: str, answer: GivenAnswer) -> AnswerVerdict:
+        if self._store is None:
+            raise SettingsError("FlowClient", "an answer needs the run table; use FlowClient.from_environment()")
+        if is_token(awaited):
+            awaited = self._tokens.read(awaited, [flow.name], self._clock.now()).row_id
+        services = Services(
+            store=self._store(), sender=self._sender, clock=self._clock, signer=self._signer, tokens=self._tokens
+        )
+        return Callbacks((flow,), services).answer(FoundAnswer(flow, awaited, answer))
 
     def _new_id(self) -> RequestId:
         return RequestId(self._ids.new())

@@ -8,6 +8,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any, ClassVar, Final, Literal
 
+from flowguard.callback import Callback
 from flowguard.destinations import Destination, Queue, Topic, destination, form_problem
 from flowguard.errors import DefinitionError, RunFailed, shown, span_problem
 from flowguard.foreign import recognised
@@ -49,6 +50,8 @@ class Flow:
     ``dead_letters``  where messages go that can never work; ``<name>-dead-letters`` by default
     ``answers``       the standard queue that brings answers and deadlines to a flow that waits; by default the inbox.
                       One of the flow's functions reads it
+    ``callbacks``     how parties outside flowguard answer what the flow's stages await: a tuple of
+                      :class:`flowguard.Callback`
     ``complete_to``   the destination that is notified of every ended run, beside the ``reply_to`` of its request
     ``reply_to``      the destinations (or names of queues) that a request may give as its ``reply_to``, exactly as it
                       names them; by default all of the function's own account and region
@@ -72,6 +75,7 @@ class Flow:
     inbox: ClassVar[Destination]
     dead_letters: ClassVar[Destination]
     answers: ClassVar[Destination]
+    callbacks: ClassVar[tuple[Callback, ...]]
     complete_to: ClassVar[Destination | None]
     reply_to: ClassVar[tuple[Destination, ...] | None]
     carry: ClassVar[tuple[str, ...]]
@@ -93,6 +97,7 @@ class Flow:
         inbox: Destination | str | None = None,
         dead_letters: Destination | str | None = None,
         answers: Destination | str | None = None,
+        callbacks: tuple[Callback, ...] = (),
         complete_to: Destination | str | None = None,
         reply_to: tuple[Destination | str, ...] | None = None,
         carry: tuple[str, ...] = (),
@@ -107,6 +112,7 @@ class Flow:
         cls.inbox = Queue(name) if inbox is None else destination(inbox)
         cls.dead_letters = Queue(f"{name}-dead-letters") if dead_letters is None else destination(dead_letters)
         cls.answers = cls.inbox if answers is None else destination(answers)
+        cls.callbacks = callbacks
         cls.complete_to = None if complete_to is None else destination(complete_to)
         cls.entries = entries if _are_names(entries) else ()
         cls.carry, cls.max_hops = carry, max_hops
@@ -116,6 +122,7 @@ class Flow:
             *_trust_problems(entries, reply_to),
             *_destination_problems(given, reply_to),
             *_option_problems(cls),
+            *_callback_problems(callbacks),
             *_stage_problems(cls),
         ]:
             raise DefinitionError(f"flow {cls.__qualname__}", tuple(dict.fromkeys(problems)))
@@ -258,6 +265,12 @@ def _option_problems(flow: AnyFlow) -> list[str]:
     if not 1 <= flow.max_hops <= MOST_HOPS:
         found.append(f"max_hops is {flow.max_hops}; a run has at least one hop, and at most {MOST_HOPS:,}")
     return [*found, *_span_problems(flow), *_carry_problems(flow.carry)]
+
+
+def _callback_problems(callbacks: object) -> list[str]:
+    if not (isinstance(callbacks, tuple) and all(isinstance(one, Callback) for one in callbacks)):
+        return [f"callbacks is {shown(callbacks)}; write a tuple: callbacks=(Callback('answers', id='order_id'),)"]
+    return [problem for one in callbacks for problem in one.problems()]
 
 
 def takes_answers(to: Destination) -> bool:

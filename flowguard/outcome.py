@@ -57,7 +57,14 @@ class AwaitedEvent(NamedTuple):
     keep_early: bool = False
 
 
-Awaited = Ask | AskFlow | AwaitedEvent
+class AwaitedToken(NamedTuple):
+    """The answer of a person or a third party, made by ``step.token``. Send its ``text`` to them, as part of a URL."""
+
+    text: str
+    row_id: str
+
+
+Awaited = Ask | AskFlow | AwaitedEvent | AwaitedToken
 """What a run can wait for."""
 
 

@@ -13,9 +13,9 @@ from typing_extensions import TypeVar
 
 from flowguard.clock import Clock
 from flowguard.destinations import Destination, Queue, destination, form_problem
-from flowguard.errors import RunFailed, TooManyWrites, shown
+from flowguard.errors import RunFailed, TooManyWrites, shown, span_problem
 from flowguard.ids import ObjectId, RequestId
-from flowguard.outcome import Ask, AskFlow, AwaitedEvent
+from flowguard.outcome import Ask, AskFlow, AwaitedEvent, AwaitedToken
 from flowguard.payloads import Payload, encode
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.retry import LONGEST_SQS_DELAY
@@ -23,6 +23,7 @@ from flowguard.rows import row
 from flowguard.wire.attributes import Attribute, attributes_of
 from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, Message
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
+from flowguard.wire.tokens import NO_TOKENS, Tokens, token_row_id
 from flowguard.writes import MOST_WRITES, Condition, Delete, Put, Update, Write, key_of, same_item, verb
 
 _stage_logger = logging.getLogger("flowguard.stage")
@@ -60,7 +61,14 @@ class Step(Generic[StateT]):
     """
 
     def __init__(
-        self, message: Message, *, state: StateT, clock: Clock, committed_at: int, signer: Signer = UNSIGNED
+        self,
+        message: Message,
+        *,
+        state: StateT,
+        clock: Clock,
+        committed_at: int,
+        signer: Signer = UNSIGNED,
+        tokens: Tokens = NO_TOKENS,
     ) -> None:
         self.state = state
         self.writes: list[Write] = []
@@ -72,6 +80,7 @@ class Step(Generic[StateT]):
         self._message = message
         self._clock = clock
         self._signer = signer
+        self._tokens = tokens
         self._committed_at = committed_at
 
     @property
@@ -272,6 +281,21 @@ class Step(Generic[StateT]):
     def answer_id(self, name: str) -> str:
         """Return the id under which a party outside answers for this name. Each run and hop has its own."""
         return f"{name}#{self._message.hop_id}"
+
+    def token(self, name: str, *, valid: timedelta = timedelta(days=7)) -> AwaitedToken:
+        """Wait for a person or a third party, who answers with the token's ``text`` at the end of a URL.
+
+        The text says nothing of the run, and is the same in each attempt of the hop, but for its expiry: ``valid``
+        after the commit. Needs keys (``FLOWGUARD_TOKEN_KEYS``): raises :class:`flowguard.errors.SettingsError`.
+        """
+        if problem := span_problem(valid):
+            raise RunFailed(f"step.token({shown(name)}): valid {problem}")
+        if valid <= timedelta(0):
+            raise RunFailed(f"step.token({shown(name)}): valid is {valid}; it must be positive")
+        m = self._message
+        row_id = token_row_id(m.flow, m.object_id, m.request_id, m.hop, name)
+        expires_at = self._committed_at + valid // timedelta(milliseconds=1)
+        return AwaitedToken(self._tokens.make(m.flow, row_id, expires_at), row_id)
 
     def event(self, awaited_id: str, *, keep_early: bool = False) -> AwaitedEvent:
         """Wait for something that happens outside, under an id that others know: ``step.event(f"payment/{order_id}")``.

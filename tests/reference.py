@@ -34,6 +34,7 @@ PAGES: Final = {
     "stage": "The base class of stages.",
     "step": "What a handler may use.",
     "outcome": "How a stage ends.",
+    "callback": "How parties outside answer.",
     "failed": "What was awaited and failed.",
     "retry": "When a failed message is tried again.",
     "destinations": "Where messages go.",

@@ -41,6 +41,7 @@ LAYERS = (
         "writes",
     },
     {
+        "callback",
         "payloads",
         "failure",
         "payload_names",
@@ -69,7 +70,8 @@ LAYERS = (
     {"worker.plan"},
     {"worker.dead_letters", "worker.emitter", "worker.settler", "worker.unsent"},
     {"worker.dispatch", "worker.redrive", "worker.sent_back"},
-    {"worker.runtime"},
+    {"worker.outside", "worker.runtime"},
+    {"worker.callbacks"},
     {"worker.batch"},
     {"aws"},
     {"handler", "client"},

@@ -8,7 +8,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.packing import Packing
 from flowguard.aws.schedules import Schedules
 from flowguard.aws.sender import AWSSender
-from flowguard.aws.signing_keys import aws_signer
+from flowguard.aws.signing_keys import aws_signer, aws_tokens
 from flowguard.aws.store import DynamoDBStore
 from flowguard.clock import Clock, SystemClock
 from flowguard.events import Observer, log
@@ -46,4 +46,5 @@ def aws_services(
         observer=observer,
         draw=draw if draw is not None else random.Random(),  # noqa: S311 - jitter needs no secrecy
         signer=aws_signer(settings, clients, clock),
+        tokens=aws_tokens(settings, clients, clock),
     )

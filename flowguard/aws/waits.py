@@ -185,7 +185,7 @@ class DynamoDBWaits(NamedTuple):
             else:
                 raise RowsUnwritten(sum(map(len, left.values())))
 
-    def waiting_for(self, flow: str, awaited_id: str) -> Iterator[AnswerAddress]:
+    def waiting_for(self, flow: str, awaited_id: str) -> Iterator[AwaitingRow]:
         """Yield who waits for the id, with one consistent query a page."""
         call: Any = {
             "TableName": self.table,
@@ -195,7 +195,7 @@ class DynamoDBWaits(NamedTuple):
         }
         while True:
             answer: Any = patiently(lambda: self.client.query(**call), self.pause)
-            yield from (_address(item) for item in answer["Items"] if item["sk"]["S"] != EARLY)
+            yield from (_row(awaited_id, item) for item in answer["Items"] if item["sk"]["S"] != EARLY)
             if "LastEvaluatedKey" not in answer:
                 return
             call["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
@@ -259,12 +259,13 @@ def _item(row: AwaitingRow) -> Item:
         "hop": number(a.hop),
         "name": {"S": a.name},
         "admits": {"BOOL": a.admits},
+        "stage": {"S": row.stage},
         "ttl": number(row.expires_at // 1000),
     }
 
 
-def _address(item: Item) -> AnswerAddress:
-    return AnswerAddress.parse(
+def _row(awaited_id: str, item: Item) -> AwaitingRow:
+    address = AnswerAddress.parse(
         {
             "flow": item["flow"]["S"],
             "object": item["object_id"]["S"],
@@ -274,3 +275,4 @@ def _address(item: Item) -> AnswerAddress:
             "admits": item["admits"]["BOOL"],
         }
     )
+    return AwaitingRow(awaited_id, address, item["stage"]["S"], int(item["ttl"]["N"]) * 1000)

@@ -121,10 +121,14 @@ class NewWait(NamedTuple):
 
 
 class AwaitingRow(NamedTuple):
-    """Maps an id that an answer arrives under to the run that waits for it. ``expires_at`` is in ms."""
+    """Maps an id that an answer arrives under to the run that waits for it.
+
+    ``stage`` is where the answer goes. ``expires_at`` is in ms.
+    """
 
     id: str
     address: AnswerAddress
+    stage: str
     expires_at: int
 
 

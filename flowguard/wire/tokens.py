@@ -99,6 +99,15 @@ class Tokens:
         return self._ring
 
 
+NO_TOKENS: Final = Tokens(None)
+"""Makes none and reads none: where no keys are set."""
+
+
+def is_token(text: str) -> bool:
+    """Answer whether the text has the form of a token. Whether it is genuine is another question."""
+    return len(text) <= LONGEST_TOKEN and _FORM.fullmatch(text) is not None
+
+
 def token_row_id(flow: str, object_id: str, request_id: str, hop: int, name: str) -> str:
     """Return the id of the row that awaits a token. It is the same for every attempt of the hop."""
     said = json.dumps(("flowguard-token-row-1", flow, object_id, request_id, hop, name))

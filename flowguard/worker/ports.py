@@ -29,6 +29,7 @@ from flowguard.protocol.waiting import GivenAnswer
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.signing import UNSIGNED, Signer
+from flowguard.wire.tokens import NO_TOKENS, Tokens
 from flowguard.worker.alarm import Alarm, ThreadAlarm
 
 
@@ -50,7 +51,7 @@ class Waits(Protocol):
         """Write rows, before anything is sent that may be answered."""
         ...
 
-    def waiting_for(self, flow: str, awaited_id: str) -> Iterable[AnswerAddress]:
+    def waiting_for(self, flow: str, awaited_id: str) -> Iterable[AwaitingRow]:
         """Yield who waits for the id, read consistently."""
         ...
 
@@ -124,6 +125,7 @@ class Services:
     """For jitter; seeded where a run is to be repeatable."""
     alarm: Alarm = field(default_factory=ThreadAlarm)
     signer: Signer = UNSIGNED
+    tokens: Tokens = NO_TOKENS
 
 
 class Budget(Protocol):

@@ -163,8 +163,15 @@ class Runtime:
         elif payload is None:
             payload = decode(stage.payload, message.body, what=f"the payload of {stage.name}")
         state = stage.state() if claim.item.state is None else decode(stage.state, claim.item.state, what="the state")
-        clock, signer = self.services.clock, self.services.signer
-        step: Step[Any] = Step(message, state=state, clock=clock, committed_at=planner.moment, signer=signer)
+        services = self.services
+        step: Step[Any] = Step(
+            message,
+            state=state,
+            clock=services.clock,
+            committed_at=planner.moment,
+            signer=services.signer,
+            tokens=services.tokens,
+        )
         return planner.ended(stage().handle(payload, step), step)
 
     def _commit(self, arrival: Arrival, claim: Claim, commit: Commit) -> Ending:

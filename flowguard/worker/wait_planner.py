@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, assert_never
 from flowguard.errors import RunFailed, shown, span_problem
 from flowguard.flow import AnyFlow, takes_answers
 from flowguard.ids import RequestId, id_problem
-from flowguard.outcome import Ask, AskFlow, Awaited, AwaitedEvent, WaitFor
+from flowguard.outcome import Ask, AskFlow, Awaited, AwaitedEvent, AwaitedToken, WaitFor
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, NewWait
 from flowguard.protocol.waiting import WaitPlan
@@ -58,13 +58,13 @@ class WaitPlanner(NamedTuple):
         whole = self._address(DEADLINE, stage)
         sends = [deadline_message(self.flow, whole, deadline, self.moment, self.message)]
         for name, one in outcome.awaited.items():
-            if not isinstance(one, AwaitedEvent):
+            if isinstance(one, Ask | AskFlow):
                 sends.append(self._ask(name, one, addresses[name], first + len(sends)))
         expires_at = deadline + self.keep_for
         plan = WaitPlan(
             stage=outcome.stage,
             names=names,
-            asked=frozenset(name for name, one in outcome.awaited.items() if not isinstance(one, AwaitedEvent)),
+            asked=frozenset(name for name, one in outcome.awaited.items() if isinstance(one, Ask | AskFlow)),
             early=frozenset(
                 n for n, one in outcome.awaited.items() if isinstance(one, AwaitedEvent) and one.keep_early
             ),
@@ -74,7 +74,11 @@ class WaitPlanner(NamedTuple):
             answer_to=self.message.answer_to,
             carried=self.message.carried,
         )
-        rows = tuple(AwaitingRow(own, addresses[name], expires_at) for name, own in names.items() if own is not None)
+        rows = tuple(
+            AwaitingRow(own, addresses[name], outcome.stage, expires_at)
+            for name, own in names.items()
+            if own is not None
+        )
         spare = 0 if outcome.quorum is None else len(names) - outcome.quorum
         return sends, NewWait(plan, spare, deadline, rows)
 
@@ -86,6 +90,8 @@ class WaitPlanner(NamedTuple):
                 return None
             case AwaitedEvent(own):
                 return own
+            case AwaitedToken():
+                return awaited.row_id
             case Ask():
                 return f"{name}#{self.message.hop_id}"
             case _:
@@ -190,7 +196,7 @@ def _name_problems(name: str, awaited: object) -> Iterator[str]:
     if not (name.isascii() and name.isidentifier() and len(name) <= LONGEST_AWAITED_NAME):
         yield f"{shown(name)} is no name of up to {LONGEST_AWAITED_NAME} letters, digits and '_'"
     if not isinstance(awaited, Awaited):
-        yield f"{shown(name)} is {type(awaited).__name__}; write {name}=step.ask(…) or step.event(…)"
+        yield f"{shown(name)} is {type(awaited).__name__}; write {name}=step.ask(…), step.token(…) or step.event(…)"
     elif isinstance(awaited, AwaitedEvent) and (problem := _id_problem(awaited.id)):
         yield f"the id of {name} {problem}"
 

@@ -1,0 +1,85 @@
+"""The answers of one callback function: each record or HTTP request is settled, and its sender gets a verdict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowguard.errors import EnvelopeError, FlowguardError
+from flowguard.events import Event, EventType
+from flowguard.flow import AnyFlow
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.protocol.waiting import GivenAnswer
+from flowguard.wire.envelope import Envelope, normalize
+from flowguard.wire.http_response import lambda_response
+from flowguard.wire.tokens import TokenClaim
+from flowguard.worker.dispatch import dispatch
+from flowguard.worker.emitter import Emitter
+from flowguard.worker.ending import Ending
+from flowguard.worker.http_callbacks import HttpCallbacks
+from flowguard.worker.outside import FoundAnswer, OutsideAnswers, read_outside
+from flowguard.worker.ports import Services
+from flowguard.worker.settler import Settler, failure, find_arrived
+
+
+class NoCallback(FlowguardError):
+    """A message came through nothing that a flow declares as a callback. It stays in its queue."""
+
+
+class Callbacks:
+    """Takes the answers of one function, for these flows."""
+
+    def __init__(self, flows: tuple[AnyFlow, ...], services: Services) -> None:
+        self._flows = {flow.name: flow for flow in flows}
+        self._services = services
+        self._emitter = Emitter(services.observer)
+        self._settler = Settler(services)
+        self._outside = OutsideAnswers(services, self._emitter)
+
+    def take(self, envelope: Envelope) -> Ending:
+        """Settle what a record brings. Whatever goes wrong leaves the record in its queue, and is reported."""
+        try:
+            return self._taken(envelope)
+        except Exception as error:  # a service, the network, a setting: delivered again by the queue
+            why = f"{type(error).__name__}: {error}"
+            event = EventType.UNREADABLE if isinstance(error, EnvelopeError) else EventType.BROKEN
+            self._emitter.emit(event, None, record=envelope.message_id, why=why)
+            return Ending(envelope, ack=False, why=why)
+
+    def _taken(self, envelope: Envelope) -> Ending:
+        arrived = find_arrived(envelope)
+        if arrived is not None and arrived.address.flow in self._flows:
+            ending = self._settler.ending(envelope, self._flows[arrived.address.flow], arrived)
+            [ending] = dispatch(self._services, self._emitter, [ending])
+            return ending
+        found = read_outside(self._flows.values(), envelope)
+        if found is None:
+            raise NoCallback(f"no callback of {', '.join(self._flows)} is declared for where this message came from")
+        verdict, ending = self._outside.settle(found, envelope, queued=envelope.source.is_queue)
+        if verdict is AnswerVerdict.UNKNOWN:
+            self._report_unknown(found)
+        return ending
+
+    def respond(self, event: Any) -> dict[str, Any]:
+        """Answer an HTTP request, as its gateway expects it."""
+        http = HttpCallbacks(self._services.tokens, list(self._flows), self._answered)
+        response = http.respond_to(event, self._services.clock.now())
+        if response.cause is not None:
+            self._emitter.emit(EventType.UNREADABLE, None, record="HTTP", why=type(response.cause).__name__)
+        return lambda_response(response, event)
+
+    def _answered(self, claim: TokenClaim, payload: str, failed: bool) -> AnswerVerdict:
+        answer = failure("Failed", payload) if failed else GivenAnswer(payload)
+        return self.answer(FoundAnswer(self._flows[claim.flow], claim.row_id, answer))
+
+    def answer(self, found: FoundAnswer) -> AnswerVerdict:
+        """Settle an answer that nobody sends again. A copy in the answer queue repairs what dies here."""
+        [envelope] = normalize({}, invocation_id=found.awaited_id)
+        assert isinstance(envelope, Envelope)  # noqa: S101 - an empty invocation can be read
+        verdict, _ = self._outside.settle(found, envelope, queued=False)
+        if verdict is AnswerVerdict.UNKNOWN:
+            self._report_unknown(found)
+        return verdict
+
+    def _report_unknown(self, found: FoundAnswer) -> None:
+        facts = {"flow": found.flow.name, "id": found.awaited_id, "verdict": AnswerVerdict.UNKNOWN.value}
+        self._services.observer(Event(EventType.ANSWERED, None, facts))
