@@ -62,11 +62,19 @@ def _set_up(clients: Clients) -> Clients:
 
 
 def on_dynamodb_local(url: str) -> Clients:
-    """The same on DynamoDB Local, under an access key of its own: a database of its own."""
-    session = boto3.session.Session(
-        aws_access_key_id=uuid.uuid4().hex[:20], aws_secret_access_key="local", region_name="us-east-1"
-    )
-    clients = Clients(session, {"dynamodb": url})
+    """The same on DynamoDB Local, in the one database of this process, whose tables are made anew."""
+    clients = _local_clients(url)
+    for table in clients.dynamodb.list_tables()["TableNames"]:
+        clients.dynamodb.delete_table(TableName=table)
     create_run_table(clients.dynamodb, "flowguard")
     create_table(clients.dynamodb, "carts", "id")
     return clients
+
+
+@functools.cache
+def _local_clients(url: str) -> Clients:
+    """Clients with an access key of their own, and so a database: each costs threads until the engine ends."""
+    session = boto3.session.Session(
+        aws_access_key_id=uuid.uuid4().hex[:20], aws_secret_access_key="local", region_name="us-east-1"
+    )
+    return Clients(session, {"dynamodb": url})
