@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +22,7 @@ from flowguard.sim.crash import Crashes, Died
 from flowguard.sim.delivered import Counts, Delivered
 from flowguard.sim.event_source import STEP
 from flowguard.sim.final_state import FinalState, plain
+from flowguard.sim.in_process import AWSInProcess
 from flowguard.sim.loading import NoSuchFlow, load_flows
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.points import Point
@@ -31,6 +34,8 @@ from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import batch, invocation, sns_event, sqs_event
 from flowguard.wire.message import Message
+from tests.aws.engines import kept
+from tests.scene import ENGINES
 
 TABLES = {"orders": "order_id", "totals": "day"}
 MESSAGES = Topic("arn:aws:sns:us-east-1:123456789012:parcels")
@@ -73,24 +78,49 @@ def put(world: World, *events: Any, repeat: int = 1, shuffle: int | None = None)
         world.put(one.recorded.envelope, one.recorded.raw, at=one.at)
 
 
-def play(
-    *events: Any,
-    flows: Iterable[AnyFlow] = (Shop,),
-    crashes: Iterable[Point] = (),
-    repeat: int = 1,
-    shuffle: int | None = None,
-    seed: int = 0,
-) -> tuple[list[Delivered], FinalState]:
-    plan_of_deaths = Crashes(crashes)
-    with World(
-        list(flows),
-        seed=seed,
-        passed=lambda point, delivery, _: plan_of_deaths.strike(point, delivery.message_id),
-        most_receives=3 + len(plan_of_deaths.points),
-    ) as world:
-        put(world, *events, repeat=repeat, shuffle=shuffle)
-        rows = list(world.run())
-        return rows, FinalState.of(world)
+@dataclass(frozen=True)
+class Stand:
+    """The engine on which the worlds of a test are opened."""
+
+    engine: type[AWSInProcess]
+
+    @contextmanager
+    def world(self, flows: Iterable[AnyFlow] = (Shop,), *, seed: int = 0, **options: Any) -> Iterator[World]:
+        with (
+            VirtualTime(START) as clock,
+            self._opened(seed, clock) as aws,
+            kept(),
+            World(list(flows), aws=aws, clock=clock, seed=seed, **options) as world,
+        ):
+            yield world
+
+    def _opened(self, seed: int, clock: VirtualTime) -> AWSInProcess:
+        return MemoryAWS(clock, seed=seed) if self.engine is MemoryAWS else self.engine(seed=seed)
+
+    def play(
+        self,
+        *events: Any,
+        flows: Iterable[AnyFlow] = (Shop,),
+        crashes: Iterable[Point] = (),
+        repeat: int = 1,
+        shuffle: int | None = None,
+        seed: int = 0,
+    ) -> tuple[list[Delivered], FinalState]:
+        plan_of_deaths = Crashes(crashes)
+        with self.world(
+            flows,
+            seed=seed,
+            passed=lambda point, delivery, _: plan_of_deaths.strike(point, delivery.message_id),
+            most_receives=3 + len(plan_of_deaths.points),
+        ) as world:
+            put(world, *events, repeat=repeat, shuffle=shuffle)
+            rows = list(world.run())
+            return rows, FinalState.of(world)
+
+
+@pytest.fixture(params=ENGINES, scope="module")
+def on(request: pytest.FixtureRequest) -> Stand:
+    return Stand(request.param)
 
 
 def verdicts(rows: Iterable[Delivered]) -> list[str | None]:
@@ -100,8 +130,8 @@ def verdicts(rows: Iterable[Delivered]) -> list[str | None]:
 # -- one record -------------------------------------------------------------------------------------------------------
 
 
-def test_a_record_goes_through_the_functions_of_its_flow() -> None:
-    rows, left = play(order(7))
+def test_a_record_goes_through_the_functions_of_its_flow(on: Stand) -> None:
+    rows, left = on.play(order(7))
     assert [(row.flow, row.stage, row.hop, row.verdict, row.outcome) for row in rows] == [
         ("shop", "take", 1, "CLAIMED", "committed"),
         ("shop", "pack", 2, "CLAIMED", "completed"),
@@ -121,8 +151,8 @@ def test_a_world_works_on_an_engine_and_a_clock_that_are_open_and_leaves_them_so
         assert len(aws.items("orders")) == 2
 
 
-def test_a_line_says_what_was_written_and_sent_and_at_which_cost() -> None:
-    first, second = play(order(7))[0]
+def test_a_line_says_what_was_written_and_sent_and_at_which_cost(on: Stand) -> None:
+    first, second = on.play(order(7))[0]
     assert [(one.kind, one.table, one.key) for one in first.writes] == [
         ("put", "orders", "order-7"),
         ("update", "totals", "today"),
@@ -131,22 +161,22 @@ def test_a_line_says_what_was_written_and_sent_and_at_which_cost() -> None:
     assert (first.calls, second.calls) == (2, 2)
 
 
-def test_a_recorded_record_keeps_its_id_and_is_delivered_when_it_was_sent() -> None:
-    rows, _ = play(order(1), order(2, at=START + 60_000))
+def test_a_recorded_record_keeps_its_id_and_is_delivered_when_it_was_sent(on: Stand) -> None:
+    rows, _ = on.play(order(1), order(2, at=START + 60_000))
     assert [(row.record, row.at - START) for row in rows if row.stage == "take"] == [
         ("message-1", 0),
         ("message-2", 60_000),
     ]
 
 
-def test_a_handler_that_asks_the_machine_for_the_time_is_told_the_virtual_one() -> None:
-    _, left = play(order(1), order(2, at=START + 90 * 60_000))
+def test_a_handler_that_asks_the_machine_for_the_time_is_told_the_virtual_one(on: Stand) -> None:
+    _, left = on.play(order(1), order(2, at=START + 90 * 60_000))
     assert [item["seen"] for item in left.tables["orders"]] == ["00:00", "01:30"]
 
 
-def test_a_retry_comes_after_its_delay_and_nothing_sleeps() -> None:
+def test_a_retry_comes_after_its_delay_and_nothing_sleeps(on: Stand) -> None:
     began = datetime.now(UTC)
-    rows, left = play(order(1, fails=2))
+    rows, left = on.play(order(1, fails=2))
     assert datetime.now(UTC) - began < timedelta(minutes=1)
     assert [(row.attempt, row.outcome, row.at - START) for row in rows] == [
         (1, "retried", 0),
@@ -161,28 +191,28 @@ def test_a_retry_comes_after_its_delay_and_nothing_sleeps() -> None:
 # -- what a queue does ------------------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_dies_leaves_the_record_until_its_visibility_timeout_is_over() -> None:
-    rows, _ = play(order(1), crashes=[Point.AFTER_CLAIM])
+def test_a_worker_that_dies_leaves_the_record_until_its_visibility_timeout_is_over(on: Stand) -> None:
+    rows, _ = on.play(order(1), crashes=[Point.AFTER_CLAIM])
     assert [(row.crash, row.receive, row.at - START) for row in rows][:2] == [
         (Point.AFTER_CLAIM, 1, 0),
         (None, 2, 30_000),
     ]
 
 
-def test_a_copy_that_finds_the_record_in_another_hand_waits_for_the_end_of_its_lease() -> None:
-    rows, left = play(order(1), crashes=[Point.AFTER_CLAIM], repeat=2)
+def test_a_copy_that_finds_the_record_in_another_hand_waits_for_the_end_of_its_lease(on: Stand) -> None:
+    rows, left = on.play(order(1), crashes=[Point.AFTER_CLAIM], repeat=2)
     assert (rows[0].crash, rows[1].verdict) == (Point.AFTER_CLAIM, "BUSY")
     assert rows[2].at - START >= 30_000
     assert left.tables["totals"][0]["amount"] == 1
 
 
-def test_a_record_that_kills_its_worker_each_time_ends_among_the_dead_letters_and_its_run_failed() -> None:
+def test_a_record_that_kills_its_worker_each_time_ends_among_the_dead_letters_and_its_run_failed(on: Stand) -> None:
     def deadly(point: Point, _: object, message: Message | None) -> None:
         if point is Point.BEFORE_COMMIT and message is not None and not any(row.to_dlq for row in rows):
             raise Died(point)
 
     rows: list[Delivered] = []
-    with World([Shop], passed=deadly) as world:
+    with on.world(passed=deadly) as world:
         put(world, order(1))
         for row in world.run():
             rows.append(row)
@@ -194,38 +224,38 @@ def test_a_record_that_kills_its_worker_each_time_ends_among_the_dead_letters_an
     ]
 
 
-def test_a_record_that_no_function_can_place_is_shown_once() -> None:
-    rows, left = play(sqs_event("elsewhere", "?", attributes={"flowstage": "other/stage"}))
+def test_a_record_that_no_function_can_place_is_shown_once(on: Stand) -> None:
+    rows, left = on.play(sqs_event("elsewhere", "?", attributes={"flowstage": "other/stage"}))
     assert verdicts(rows) == ["UNROUTABLE"]
     assert not rows[0].acked
     assert (left.runs, left.dead_letters) == ((), ())
 
 
-def test_a_record_whose_place_cannot_be_read_is_shown_once() -> None:
-    assert verdicts(play(sqs_event("orders", "?", attributes={"flowguard": "no JSON"}))[0]) == ["UNREADABLE"]
+def test_a_record_whose_place_cannot_be_read_is_shown_once(on: Stand) -> None:
+    assert verdicts(on.play(sqs_event("orders", "?", attributes={"flowguard": "no JSON"}))[0]) == ["UNREADABLE"]
 
 
-def test_a_record_that_claims_what_its_flow_does_not_allow_is_shown_once() -> None:
-    rows, left = play(sqs_event("orders", {"order_id": "order-1"}, attributes={"flowstage": "shop/nowhere"}))
+def test_a_record_that_claims_what_its_flow_does_not_allow_is_shown_once(on: Stand) -> None:
+    rows, left = on.play(sqs_event("orders", {"order_id": "order-1"}, attributes={"flowstage": "shop/nowhere"}))
     assert verdicts(rows) == ["UNTRUSTED"]
     assert (rows[0].acked, left.runs) == (False, ())
 
 
-def test_a_recorded_signature_is_believed_for_its_keys_are_elsewhere() -> None:
+def test_a_recorded_signature_is_believed_for_its_keys_are_elsewhere(on: Stand) -> None:
     there = '"reply_to":"sqs:arn:aws:sqs:eu-west-1:999999999999:theirs"'
     signed = {"flowstage": "shop/take", "flowguard": f'{{"object":"order-1",{there},"sig":"k.00"}}'}
     unsigned = {"flowstage": "shop/take", "flowguard": f'{{"object":"order-1",{there}}}'}
     body = {"order_id": "order-1", "n": 1}
-    assert verdicts(play(sqs_event("orders", body, attributes=signed))[0])[0] == "CLAIMED"
-    assert verdicts(play(sqs_event("orders", body, attributes=unsigned))[0]) == ["UNTRUSTED"]
+    assert verdicts(on.play(sqs_event("orders", body, attributes=signed))[0])[0] == "CLAIMED"
+    assert verdicts(on.play(sqs_event("orders", body, attributes=unsigned))[0]) == ["UNTRUSTED"]
 
 
-def test_records_of_one_group_come_one_after_another() -> None:
+def test_records_of_one_group_come_one_after_another(on: Stand) -> None:
     class Line(Flow, name="line", object_id=PER_REQUEST, inbox="line.fifo"):
         stages = (Note,)
 
     events = [sqs_event("line.fifo", {"n": n}, message_id=f"m-{n}", group="g") for n in (1, 2)]
-    rows, _ = play(*events, flows=[Line], crashes=[Point.BEFORE_COMMIT])
+    rows, _ = on.play(*events, flows=[Line], crashes=[Point.BEFORE_COMMIT])
     assert [(row.record, row.crash is not None) for row in rows] == [
         ("m-1", True),
         ("m-1", False),
@@ -237,18 +267,18 @@ def test_records_of_one_group_come_one_after_another() -> None:
 # -- what no queue delivers -------------------------------------------------------------------------------------------
 
 
-def test_a_direct_invocation_goes_to_the_flow_whose_first_stage_can_read_it() -> None:
-    rows, _ = play(invocation({"order_id": "order-5"}), flows=[Line, Shop])
+def test_a_direct_invocation_goes_to_the_flow_whose_first_stage_can_read_it(on: Stand) -> None:
+    rows, _ = on.play(invocation({"order_id": "order-5"}), flows=[Line, Shop])
     assert [(row.flow, row.stage) for row in rows] == [("shop", "take"), ("shop", "pack")]
 
 
-def test_a_call_by_a_topic_goes_there_too() -> None:
-    rows, _ = play(sns_event("anything", {"order_id": "order-5"}), flows=[Line, Shop])
+def test_a_call_by_a_topic_goes_there_too(on: Stand) -> None:
+    rows, _ = on.play(sns_event("anything", {"order_id": "order-5"}), flows=[Line, Shop])
     assert [(row.flow, row.stage) for row in rows] == [("shop", "take"), ("shop", "pack")]
 
 
-def test_a_payload_that_several_flows_could_read_is_not_guessed_at() -> None:
-    assert verdicts(play(invocation({"order_id": "order-5", "n": 1}), flows=[Line, Shop])[0]) == ["UNROUTABLE"]
+def test_a_payload_that_several_flows_could_read_is_not_guessed_at(on: Stand) -> None:
+    assert verdicts(on.play(invocation({"order_id": "order-5", "n": 1}), flows=[Line, Shop])[0]) == ["UNROUTABLE"]
 
 
 # -- what is used is there --------------------------------------------------------------------------------------------
@@ -285,14 +315,14 @@ class Spreading(Flow, name="spreading", object_id=PER_REQUEST):
     stages = (Spread, Heard)
 
 
-def test_queues_topics_buses_and_tables_need_not_be_listed() -> None:
-    rows, left = play(sqs_event("spread", {"n": 3}), flows=[Spreading])
+def test_queues_topics_buses_and_tables_need_not_be_listed(on: Stand) -> None:
+    rows, left = on.play(sqs_event("spread", {"n": 3}), flows=[Spreading])
     assert sorted(one.to for one in rows[0].sends) == ["events:Spread", "lambda:other", "sns:news", "sns:parcels"]
     assert left.tables["made-up"] == ({"hits": 1, "pk": "a", "sk": 3},)
 
 
-def test_a_stage_behind_a_topic_gets_its_messages() -> None:
-    rows, _ = play(sqs_event("spread", {"n": 3}), flows=[Spreading])
+def test_a_stage_behind_a_topic_gets_its_messages(on: Stand) -> None:
+    rows, _ = on.play(sqs_event("spread", {"n": 3}), flows=[Spreading])
     assert [(row.stage, row.queue, row.outcome) for row in rows][1:] == [("heard", "spreading-heard", "completed")]
 
 
@@ -303,8 +333,8 @@ ORDERS = [order(number, at=START + number * 1_000) for number in (1, 2, 3)]
 
 
 @pytest.fixture(scope="module")
-def undisturbed() -> FinalState:
-    return play(*ORDERS)[1]
+def undisturbed(on: Stand) -> FinalState:
+    return on.play(*ORDERS)[1]
 
 
 def effects(left: FinalState) -> Any:
@@ -315,33 +345,31 @@ def effects(left: FinalState) -> Any:
 
 
 @pytest.mark.parametrize("point", Point)
-def test_a_death_at_any_point_changes_no_effect(point: Point, undisturbed: FinalState) -> None:
-    rows, left = play(*ORDERS, crashes=[point])
+def test_a_death_at_any_point_changes_no_effect(on: Stand, point: Point, undisturbed: FinalState) -> None:
+    rows, left = on.play(*ORDERS, crashes=[point])
     assert sum(row.crash is point for row in rows) == 6
     assert effects(left) == effects(undisturbed)
 
 
 @pytest.mark.parametrize("point", Point)
-def test_nor_does_it_with_copies_and_in_another_order(point: Point, undisturbed: FinalState) -> None:
-    _, left = play(*ORDERS, crashes=[point], repeat=2, shuffle=4)
+def test_nor_does_it_with_copies_and_in_another_order(on: Stand, point: Point, undisturbed: FinalState) -> None:
+    _, left = on.play(*ORDERS, crashes=[point], repeat=2, shuffle=4)
     assert effects(left) == effects(undisturbed)
 
 
-@pytest.mark.slow("replays a flow under every death")
-def test_nor_do_deaths_at_all_points_at_once(undisturbed: FinalState) -> None:
-    rows, left = play(*ORDERS, crashes=Point, repeat=3, shuffle=1)
+def test_nor_do_deaths_at_all_points_at_once(on: Stand, undisturbed: FinalState) -> None:
+    rows, left = on.play(*ORDERS, crashes=Point, repeat=3, shuffle=1)
     assert {row.crash for row in rows} >= set(Point)
     assert effects(left) == effects(undisturbed)
 
 
-@pytest.mark.slow("replays a flow three times")
-def test_equal_seeds_give_equal_lines_and_another_seed_gives_other_ids() -> None:
-    once, again = (play(*ORDERS, crashes=[Point.AFTER_COMMIT], repeat=2, shuffle=3) for _ in range(2))
+def test_equal_seeds_give_equal_lines_and_another_seed_gives_other_ids(on: Stand) -> None:
+    once, again = (on.play(*ORDERS, crashes=[Point.AFTER_COMMIT], repeat=2, shuffle=3) for _ in range(2))
     assert once == again
-    assert {row.record for row in play(*ORDERS, seed=1)[0]} != {row.record for row in play(*ORDERS)[0]}
+    assert {row.record for row in on.play(*ORDERS, seed=1)[0]} != {row.record for row in on.play(*ORDERS)[0]}
 
 
-def test_a_worker_held_up_is_fenced_and_its_write_refused() -> None:
+def test_a_worker_held_up_is_fenced_and_its_write_refused(on: Stand) -> None:
     script, rows = Script(), list[Delivered]()
     newer = sqs_event("orders", {"order_id": "order-1", "amount": 50}, message_id="newer", sent_at=START + 5)
 
@@ -350,7 +378,7 @@ def test_a_worker_held_up_is_fenced_and_its_write_refused() -> None:
         rows.extend(world.run())
 
     script.meanwhile(Point.BEFORE_COMMIT, "pack", reset)
-    with World([Shop], passed=script) as world:
+    with on.world(passed=script) as world:
         put(world, order(1))
         rows.extend(world.run())
         left = FinalState.of(world)
