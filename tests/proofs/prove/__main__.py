@@ -9,12 +9,11 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from tests.arguments import count
 from tests.proofs.prove import others
 from tests.proofs.prove.cases import CASES
-from tests.proofs.prove.elsewhere import tested
 from tests.proofs.prove.harmless import HARMLESS
 from tests.proofs.prove.hunt import Hunt
 from tests.proofs.prove.judge import Effort
@@ -22,12 +21,12 @@ from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
 from tests.proofs.prove.parts import Parts
 from tests.proofs.prove.report import Figures, case_lines, lines
+from tests.proofs.prove.tries import Limits, try_all
 from tests.proofs.prove.witnesses import Witnesses
 
 SHORT = Effort(until=600)
-FOR_TESTED, FOR_HARMLESS = 60, 12
 LONG = Effort(bound=300, walks=200, most=300, until=5_000)
-"""Ten times as many schedules on those of which little is expected, too."""
+FEW, MORE = Limits(tested=12, harmless=12), Limits(tested=600, harmless=120)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,11 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hunt.watch()
     if not given.json:
         _say(line for case, truth in zip(hunt.cases, hunt.truths, strict=True) for line in case_lines(case, truth))
-    with parts.timed("mutants explored"):
-        hunt.run(chosen, _limits(chosen, 10 if given.long else 1))
     witnesses = Witnesses(mutants, given.jobs)
-    with parts.timed("mutants tested"):
-        witnesses.ask([one for one in chosen if one.number not in hunt.kills and one.name not in HARMLESS])
+    try_all(hunt, witnesses, chosen, MORE if given.long else FEW, parts)
     found = lines(hunt, witnesses, chosen, HARMLESS)
     if not given.json:
         _say(["", *(str(line) for line in found if not (given.brief and line.fate.is_good)), ""])
@@ -69,12 +65,6 @@ def _others(parts: Parts, long: bool) -> dict[str, others.Outcome]:
     found = {one.name: others.run(one, long=long) for one in others.ALL}
     parts.seconds.update({name: outcome.seconds for name, outcome in found.items()})
     return found
-
-
-def _limits(mutants: Sequence[Mutant], times: int) -> Mapping[int, int]:
-    """How much is tried on those of which little is expected."""
-    found = {one.number: times * FOR_TESTED for one in mutants if tested(one.name) is not None}
-    return {**found, **{one.number: times * FOR_HARMLESS for one in mutants if one.name in HARMLESS}}
 
 
 def _stale(mutants: Sequence[Mutant]) -> list[str]:

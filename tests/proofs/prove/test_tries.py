@@ -1,0 +1,79 @@
+"""What is tried on a mutant depends on the tables that name it: schedules, then tests, then the other schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from tests.proofs.prove.hunt import Hunt, Kill
+from tests.proofs.prove.judge import Verdict
+from tests.proofs.prove.mutant import Mutant
+from tests.proofs.prove.mutants import Mutants
+from tests.proofs.prove.parts import Parts
+from tests.proofs.prove.tries import Limits, try_all
+from tests.proofs.prove.witnesses import Witnesses
+
+UNLISTED = "worker.ending.acked: Ending(ack=True) → left out"
+TESTED = "aws.sender._fifo: send.group → forced false"
+HARMLESS = "worker.runtime.Runtime._refused: case Verdict.BUSY → never taken"
+
+
+@dataclass
+class FakeHunt:
+    """A mutant is dead after so many schedules. Notes which were tried, each with its limit."""
+
+    after: int
+    tried: list[dict[int, int | None]] = field(default_factory=list)
+    kills: dict[int, Kill] = field(default_factory=dict)
+
+    def run(self, chosen: Sequence[Mutant], limits: Mapping[int, int]) -> None:
+        self.tried.append({one.number: limits.get(one.number) for one in chosen})
+        for one in chosen:
+            if self.after <= limits.get(one.number, 600):
+                self.kills[one.number] = Kill("case", "d1", Verdict("I1", "it"), self.after)
+
+
+@dataclass
+class FakeWitnesses:
+    """``test`` notices all mutants, or none does."""
+
+    test: str | None
+    asked: list[int] = field(default_factory=list)
+    noticed: dict[int, str | None] = field(default_factory=dict)
+
+    def ask(self, chosen: Sequence[Mutant]) -> None:
+        self.asked = [one.number for one in chosen]
+        self.noticed = dict.fromkeys(self.asked, self.test)
+
+
+@pytest.fixture(scope="module")
+def mutants() -> dict[str, Mutant]:
+    return {one.name: one for one in Mutants().all}
+
+
+def tries(mutant: Mutant, after: int, test: str | None) -> tuple[list[int | None], bool]:
+    """How many schedules were tried on it each time, None where all were, and whether its tests were asked."""
+    hunt, witnesses, parts = FakeHunt(after), FakeWitnesses(test), Parts()
+    try_all(cast("Hunt", hunt), cast("Witnesses", witnesses), [mutant], Limits(12, 12), parts)
+    assert list(parts.seconds) == ["mutants explored", "mutants tested", "the rest explored"]
+    return [tried[mutant.number] for tried in hunt.tried if mutant.number in tried], bool(witnesses.asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "after", "test", "expected"),
+    [
+        (UNLISTED, 500, None, ([None], False)),
+        (UNLISTED, 700, None, ([None], True)),
+        (TESTED, 12, "test", ([12], False)),
+        (TESTED, 13, "test", ([12], True)),
+        (TESTED, 13, None, ([12, None], True)),
+        (HARMLESS, 13, None, ([12], False)),
+    ],
+)
+def test_what_a_mutant_meets(
+    mutants: Mapping[str, Mutant], name: str, after: int, test: str | None, expected: tuple[list[int | None], bool]
+) -> None:
+    assert tries(mutants[name], after, test) == expected
