@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from flowguard.aws.services import aws_services, aws_store
 from flowguard.clock import ManualClock
 from flowguard.events import EventType, Tally
-from flowguard.flow import Flow
+from flowguard.flow import AnyFlow, Flow
 from flowguard.handler import LambdaHandler, lambda_handler
 from flowguard.ids import ObjectId, RequestId, SeededIds
 from flowguard.outcome import Done, Outcome
@@ -26,7 +26,7 @@ from flowguard.sim.calls import Recorder, intercept
 from flowguard.sim.in_process import AWSInProcess
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.moto import EmbeddedAWS
-from flowguard.stage import Stage
+from flowguard.stage import AnyStage, Stage
 from flowguard.step import Step
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.message import Message
@@ -50,42 +50,51 @@ class OrderState(BaseModel):
 
 @dataclass
 class Script:
-    """What happens inside the handlers of a test: called with the step before the stage does its own work."""
+    """What happens inside the handlers of a scene: called with the step before the stage does its own work."""
 
     pricing: Callable[[Step[OrderState]], None] = lambda step: None
     closing: Callable[[Step[OrderState]], None] = lambda step: None
     handled: list[tuple[str, RequestId, int]] = field(default_factory=list)
 
 
-SCRIPT = Script()
+def two_stages(script: Script) -> tuple[AnyStage, AnyStage]:
+    """The stages of a flow that follow this script."""
+
+    class PriceOrder(
+        Stage[Order, OrderState],
+        name="price-order",
+        then="close-order",
+        inbox="price-order",
+        retry=RetryPolicy(attempts=3, backoff=Fixed(20), jitter=0),
+    ):
+        def handle(self, order: Order, step: Step[OrderState]) -> Outcome:
+            script.handled.append(("price-order", step.request_id, step.attempt))
+            script.pricing(step)
+            step.state.total = 7
+            step.update("orders", {"id": order.order_id}, "ADD priced :one", values={":one": 1})
+            step.send("emails", {"priced": order.order_id})
+            return CloseOrder.message(Priced(total=7))
+
+    class CloseOrder(Stage[Priced, OrderState], name="close-order", inbox="close-order"):
+        def handle(self, priced: Priced, step: Step[OrderState]) -> Outcome:
+            script.handled.append(("close-order", step.request_id, step.attempt))
+            script.closing(step)
+            return Done({"total": step.state.total})
+
+    return PriceOrder, CloseOrder
 
 
-class PriceOrder(
-    Stage[Order, OrderState],
-    name="price-order",
-    then="close-order",
-    inbox="price-order",
-    retry=RetryPolicy(attempts=3, backoff=Fixed(20), jitter=0),
-):
-    def handle(self, order: Order, step: Step[OrderState]) -> Outcome:
-        SCRIPT.handled.append(("price-order", step.request_id, step.attempt))
-        SCRIPT.pricing(step)
-        step.state.total = 7
-        step.update("orders", {"id": order.order_id}, "ADD priced :one", values={":one": 1})
-        step.send("emails", {"priced": order.order_id})
-        return CloseOrder.message(Priced(total=7))
+def orders(script: Script) -> AnyFlow:
+    """The flow of most tests."""
+
+    class Orders(Flow, name="orders", object_id="order_id", complete_to="completed", dead_letters="dead"):
+        stages = two_stages(script)
+
+    return Orders
 
 
-class CloseOrder(Stage[Priced, OrderState], name="close-order", inbox="close-order"):
-    def handle(self, priced: Priced, step: Step[OrderState]) -> Outcome:
-        SCRIPT.handled.append(("close-order", step.request_id, step.attempt))
-        SCRIPT.closing(step)
-        return Done({"total": step.state.total})
-
-
-class Orders(Flow, name="orders", object_id="order_id", complete_to="completed", dead_letters="dead"):
-    stages = (PriceOrder, CloseOrder)
-
+Orders = orders(Script())
+"""For those who ask a flow for its names, queues and types alone."""
 
 ENGINES = (MemoryAWS, pytest.param(EmbeddedAWS, marks=pytest.mark.proof("once more on moto, which is slow")))
 """For fixtures that are a scene: the memory for each change, and for the proofs an engine that others have made."""
@@ -100,6 +109,7 @@ class Scene:
     aws: AWSInProcess
     clock: ManualClock
     tally: Tally
+    flow: AnyFlow
     handler: LambdaHandler
     script: Script
     calls: list[str] = field(default_factory=list)
@@ -181,8 +191,13 @@ def record(message: Message, place: int = 0) -> dict[str, Any]:
 
 
 @contextmanager
-def scene(*targets: Any, settings: Settings | None = None, engine: type[AWSInProcess] = MemoryAWS) -> Iterator[Scene]:
-    """An empty AWS with the flow's queues and tables, and one function that serves the targets."""
+def scene(
+    made: Callable[[Script], AnyFlow] = orders,
+    *only: str,
+    settings: Settings | None = None,
+    engine: type[AWSInProcess] = MemoryAWS,
+) -> Iterator[Scene]:
+    """An empty AWS with the flow's queues and tables, and a function that serves the flow, or ``only`` some stages."""
     with engine() as aws, kept():
         aws.create_table("flowguard")
         aws.client("dynamodb").create_table(
@@ -197,6 +212,7 @@ def scene(*targets: Any, settings: Settings | None = None, engine: type[AWSInPro
         services = aws_services(
             settings or Settings(), same_clients(), clock=clock, ids=SeededIds(), observer=tally, draw=random.Random(0)
         )
-        fresh = Script()
-        SCRIPT.pricing, SCRIPT.closing, SCRIPT.handled = fresh.pricing, fresh.closing, fresh.handled
-        yield Scene(aws, clock, tally, lambda_handler(*(targets or (Orders,))).using(services), SCRIPT)
+        script = Script()
+        flow = made(script)
+        handler = lambda_handler(flow, *(stage for stage in flow.stages if stage.name in only)).using(services)
+        yield Scene(aws, clock, tally, flow, handler, script)

@@ -11,7 +11,7 @@ from flowguard.errors import NotProcessed, SettingsError
 from flowguard.events import EventType
 from flowguard.handler import lambda_handler
 from flowguard.ids import ObjectId
-from tests.scene import START, CloseOrder, Orders, PriceOrder, Scene, record, scene
+from tests.scene import START, Orders, Scene, orders, record, scene
 
 
 class Context:
@@ -142,16 +142,16 @@ def test_what_is_left_of_a_failed_invocation_is_named_by_its_id_or_else_by_its_p
 
 
 def test_a_function_serves_the_stages_it_names_and_no_others() -> None:
-    with scene(Orders, CloseOrder) as at:
+    with scene(orders, "close-order") as at:
         assert at.deliver(at.message()) == [False]
         assert at.told(EventType.UNROUTABLE) == 1
 
 
 def test_functions_in_a_row_hand_the_run_on() -> None:
-    with scene(Orders, PriceOrder) as at:
+    with scene(orders, "price-order") as at:
         at.deliver(at.message())
         [passed] = at.sent("close-order")
-        closing = lambda_handler(Orders, CloseOrder).using(at.handler._services)
+        closing = lambda_handler(at.flow, at.flow.stages[1]).using(at.handler._services)
         closing({"Messages": [passed]})
         item = at.item()
         assert item is not None
@@ -159,7 +159,7 @@ def test_functions_in_a_row_hand_the_run_on() -> None:
         assert item.committed_at > START
 
 
-@pytest.mark.parametrize("targets", [(), (PriceOrder,), (Orders, object)])
+@pytest.mark.parametrize("targets", [(), (Orders.stages[0],), (Orders, object)])
 def test_a_function_that_serves_nothing_is_refused_when_it_is_defined(targets: Any) -> None:
     with pytest.raises(SettingsError, match="lambda_handler"):
         lambda_handler(*targets)

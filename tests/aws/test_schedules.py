@@ -16,7 +16,7 @@ from flowguard.clock import ManualClock
 from flowguard.destinations import Queue
 from flowguard.errors import Retry
 from flowguard.events import EventType
-from flowguard.flow import Flow
+from flowguard.flow import AnyFlow, Flow
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.in_process import AWSInProcess
@@ -26,7 +26,7 @@ from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import Place
 from flowguard.worker.ports import Refusal
 from tests.aws.engines import same_clients
-from tests.scene import START, CloseOrder, OrderState, PriceOrder, Scene, scene
+from tests.scene import START, OrderState, Scene, Script, scene, two_stages
 
 ARN = "arn:aws:sqs:us-east-1:123456789012:price-order"
 ROLE = "arn:aws:iam::123456789012:role/scheduler"
@@ -103,8 +103,11 @@ def test_a_mistake_in_the_code_is_not_taken_for_a_scheduler_that_refuses(aws: AW
         schedules(aws).create({0: SEND})
 
 
-class Patient(Flow, name="orders", object_id="order_id", long_delays=True):
-    stages = (PriceOrder, CloseOrder)
+def patient(script: Script) -> AnyFlow:
+    class Patient(Flow, name="orders", object_id="order_id", long_delays=True):
+        stages = two_stages(script)
+
+    return Patient
 
 
 def ask_for_an_hour(step: Step[OrderState]) -> None:
@@ -120,7 +123,7 @@ def test_a_retry_in_an_hour_comes_back_as_the_same_request_one_attempt_later() -
             return {}
         return proceed()
 
-    with scene(Patient) as at, intercept(watch):
+    with scene(patient) as at, intercept(watch):
         with_role(at)
         at.script.pricing = ask_for_an_hour
         assert at.deliver(at.message()) == [True]
@@ -151,7 +154,7 @@ def with_role(at: Scene) -> None:
 
 
 def test_a_retry_that_can_never_be_scheduled_ends_its_run_and_names_the_setting() -> None:
-    with scene(Patient) as at:
+    with scene(patient) as at:
         at.aws.create_queue("orders-dead-letters")
         at.script.pricing = ask_for_an_hour
         assert at.deliver(at.message()) == [True]

@@ -11,8 +11,11 @@ from flowguard.clock import ManualClock
 from flowguard.destinations import Queue
 from flowguard.flow import IGNORE, Flow
 from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.outcome import Done, Outcome
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import RunItem, Status
+from flowguard.stage import Stage
+from flowguard.step import Step
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import Envelope, normalize_record
 from flowguard.wire.message import ErrorNote, Message
@@ -23,7 +26,7 @@ from flowguard.worker.redrive import Fate, judge
 from flowguard.worker.routing import Routes
 from flowguard.worker.sent_back import sent_back
 from flowguard.worker.trust import Trust
-from tests.scene import START, Orders, PriceOrder
+from tests.scene import START, Order, Orders
 
 STAGE_QUEUE = "arn:aws:sqs:us-east-1:123456789012:price-order"
 PARKING = "arn:aws:sqs:us-east-1:123456789012:dead"
@@ -459,8 +462,11 @@ def test_where_the_first_keeps_the_object_a_newer_letter_is_not_sent() -> None:
     assert judge(raw(m), held, now=START).fate is Fate.REDRIVEN
 
 
-class PriceOrderAlone(PriceOrder, name="price-order", then=()):
+class PriceOrderAlone(Stage[Order], name="price-order", inbox="price-order"):
     """Where the flow has one stage."""
+
+    def handle(self, order: Order, step: Step[Any]) -> Outcome:
+        return Done()
 
 
 def test_the_record_of_a_letter_is_normalised_as_that_of_the_queue_it_died_in() -> None:

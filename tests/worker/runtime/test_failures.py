@@ -11,6 +11,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_store
 from flowguard.errors import Reject, Retry
 from flowguard.events import EventType
+from flowguard.flow import AnyFlow, Flow
 from flowguard.handler import lambda_handler
 from flowguard.ids import Owner
 from flowguard.protocol.conflict import OnConflict
@@ -21,7 +22,7 @@ from flowguard.step import Step
 from flowguard.testing import hostile
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import ErrorNote, Message
-from tests.scene import START, CloseOrder, Orders, OrderState, PriceOrder, Scene
+from tests.scene import START, OrderState, Scene, Script, two_stages
 from tests.worker.runtime.mishaps import boom, reject_once
 
 
@@ -147,7 +148,7 @@ def test_a_caller_condition_that_fails_is_tried_again_and_nothing_is_applied(at:
 
 def test_a_reply_that_no_service_takes_cannot_keep_its_run_from_ending(at: Scene) -> None:
     """A topic takes a quarter of a megabyte, and the attributes that the flow carries go along."""
-    at.handler = lambda_handler(Carrying).using(at.handler._services)
+    at.handler = lambda_handler(carrying(at.script)).using(at.handler._services)
     at.script.pricing = lambda step: reject_once(at)
     carried = {"tenant": Attribute.string("t" * 300_000)}
     reply_to = "sns:arn:aws:sns:us-east-1:123456789012:replies"
@@ -162,7 +163,7 @@ def test_a_reply_that_no_service_takes_cannot_keep_its_run_from_ending(at: Scene
 
 
 def test_a_run_whose_item_has_no_room_for_its_replies_ends_all_the_same(at: Scene) -> None:
-    at.handler = lambda_handler(Carrying).using(at.handler._services)
+    at.handler = lambda_handler(carrying(at.script)).using(at.handler._services)
     carried = {"tenant": Attribute.string(hostile.noise(200_000))}
     note = hostile.noise(350_000)
 
@@ -183,10 +184,13 @@ def test_a_run_whose_item_has_no_room_for_its_replies_ends_all_the_same(at: Scen
     assert [json.loads(one["Body"])["status"] for one in at.sent("completed")] == ["FAILED"]
 
 
-class Carrying(
-    Orders, name="orders", object_id="order_id", complete_to="completed", dead_letters="dead", carry=("tenant",)
-):
-    stages = (PriceOrder, CloseOrder)
+def carrying(script: Script) -> AnyFlow:
+    class Carrying(
+        Flow, name="orders", object_id="order_id", complete_to="completed", dead_letters="dead", carry=("tenant",)
+    ):
+        stages = two_stages(script)
+
+    return Carrying
 
 
 def claim_of(message: Message) -> ClaimRequest:

@@ -125,7 +125,7 @@ class Keeping(Flow, name="orders", object_id="order_id", dead_letters="dead"):
 
 
 def test_a_copy_says_that_the_result_of_its_run_is_gone_and_nothing_where_it_is_there() -> None:
-    with scene(Keeping, settings=Settings(bucket=BUCKET, offload_above=1_024)) as at:
+    with scene(lambda script: Keeping, settings=Settings(bucket=BUCKET, offload_above=1_024)) as at:
         at.aws.client("s3").create_bucket(Bucket=BUCKET)
         with stored() as keys:
             assert at.deliver(at.message()) == [True]

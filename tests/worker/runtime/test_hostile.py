@@ -76,7 +76,7 @@ class Hostile(
 @pytest.fixture(scope="module")
 def place() -> Iterator[Scene]:
     """One scene for all cases, with one client for each service: each case is about an object of its own."""
-    with scene(Hostile, engine=MemoryAWS) as found, SameClients().kept():
+    with scene(lambda script: Hostile, engine=MemoryAWS) as found, SameClients().kept():
         store = aws_store(Settings(), Clients())
         found.item = lambda object_id="o1": store.read("orders", object_id)  # type: ignore[method-assign]  # see above
         yield found

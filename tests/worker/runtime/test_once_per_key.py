@@ -12,30 +12,36 @@ import pytest
 from flowguard.client import FlowClient
 from flowguard.errors import Reject, Retry
 from flowguard.events import EventType
-from flowguard.flow import PER_REQUEST, Flow
+from flowguard.flow import PER_REQUEST, AnyFlow, Flow
 from flowguard.ids import SeededIds
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.testing import batch, sns_event, sns_to_sqs_event, sqs_event
 from flowguard.wire.message import REQUEST_ID, REQUESTED_AT
-from tests.scene import START, CloseOrder, Order, PriceOrder, Scene, scene
+from tests.scene import START, Order, Scene, Script, scene, two_stages
 
 ORDER = Order(order_id="o1")
 INBOX = f"arn:aws:sqs:{REGION}:{ACCOUNT_ID}:price-order"
 
 
-class Keyed(
-    Flow, name="orders", object_id="order_id", request_id="order_id", complete_to="completed", dead_letters="dead"
-):
-    stages = (PriceOrder, CloseOrder)
+def keyed(script: Script) -> AnyFlow:
+    class Keyed(
+        Flow, name="orders", object_id="order_id", request_id="order_id", complete_to="completed", dead_letters="dead"
+    ):
+        stages = two_stages(script)
+
+    return Keyed
 
 
-class KeyedEach(Flow, name="orders", object_id=PER_REQUEST, request_id=("order_id", "note"), dead_letters="dead"):
-    stages = (PriceOrder, CloseOrder)
+def keyed_each(script: Script) -> AnyFlow:
+    class KeyedEach(Flow, name="orders", object_id=PER_REQUEST, request_id=("order_id", "note"), dead_letters="dead"):
+        stages = two_stages(script)
+
+    return KeyedEach
 
 
 @pytest.fixture
 def at() -> Iterator[Scene]:
-    with scene(Keyed) as found:
+    with scene(keyed) as found:
         yield found
 
 
@@ -117,7 +123,7 @@ def test_a_copy_in_the_same_batch_is_none_either(at: Scene) -> None:
 def test_a_copy_from_our_own_client_is_one_too(at: Scene) -> None:
     at.handler(came(0))
     client = FlowClient(at.handler._services.sender, clock=at.clock, ids=SeededIds())
-    assert client.start(Keyed, ORDER).request_id == "o1"
+    assert client.start(at.flow, ORDER).request_id == "o1"
     for message in at.sent("price-order"):
         assert acked(at.handler({"Messages": [message]}))
     assert (at.priced(), at.told(EventType.DONE)) == (1, 1)
@@ -170,7 +176,7 @@ def test_a_copy_that_takes_a_failing_orders_place_leaves_its_retry_nothing_to_do
 
 
 def test_several_fields_make_a_request_of_each_pair() -> None:
-    with scene(KeyedEach) as at:
+    with scene(keyed_each) as at:
         for number, (order, note) in enumerate([("a", "bc"), ("ab", "c"), ("a", "bc"), ("ab", "c")]):
             at.handler(came(number, Order(order_id=order, note=note)))
         assert (at.told(EventType.CLAIMED), at.told(EventType.DONE)) == (2, 2)
@@ -180,15 +186,18 @@ def test_several_fields_make_a_request_of_each_pair() -> None:
 # -- an order that cannot be named ------------------------------------------------------------------------------------
 
 
-class KeyedByNote(Flow, name="orders", object_id="order_id", request_id="note", dead_letters="dead"):
-    stages = (PriceOrder, CloseOrder)
+def keyed_by_note(script: Script) -> AnyFlow:
+    class KeyedByNote(Flow, name="orders", object_id="order_id", request_id="note", dead_letters="dead"):
+        stages = two_stages(script)
+
+    return KeyedByNote
 
 
 @pytest.mark.parametrize(
     "payload", [ORDER, "no json", {"order_id": "o1", "note": "a\0"}, Order(order_id="o1", note="")]
 )
 def test_an_order_that_cannot_be_named_becomes_a_dead_letter_and_claims_nothing(payload: Any) -> None:
-    with scene(KeyedByNote) as at:
+    with scene(keyed_by_note) as at:
         assert acked(at.handler(came(0, payload)))
         [letter] = at.sent("dead")
         assert (at.item(), at.told(EventType.CLAIMED), at.told(EventType.FAILED)) == (None, 0, 1)
@@ -197,7 +206,7 @@ def test_an_order_that_cannot_be_named_becomes_a_dead_letter_and_claims_nothing(
 
 
 def test_two_orders_that_cannot_be_named_are_two_dead_letters() -> None:
-    with scene(KeyedByNote) as at:
+    with scene(keyed_by_note) as at:
         both = batch(
             sqs_event("price-order", ORDER, message_id="m-1", sent_at=START),
             sqs_event("price-order", ORDER, message_id="m-2", sent_at=START),
@@ -209,7 +218,7 @@ def test_two_orders_that_cannot_be_named_are_two_dead_letters() -> None:
 
 
 def test_a_dead_letter_that_comes_back_twice_is_sent_under_one_id() -> None:
-    with scene(KeyedByNote) as at:
+    with scene(keyed_by_note) as at:
         at.handler(came(0))
         [letter] = at.sent("dead")
         for number in (1, 2):
@@ -220,12 +229,12 @@ def test_a_dead_letter_that_comes_back_twice_is_sent_under_one_id() -> None:
 
 
 def test_the_rule_is_asked_again_when_a_dead_letter_comes_back() -> None:
-    with scene(KeyedByNote) as at:
+    with scene(keyed_by_note) as at:
         at.handler(came(0))
         [letter] = at.sent("dead")
         assert acked(at.handler({"Messages": [letter]}))
         assert (at.item(), len(at.sent("dead"))) == (None, 1)
-    with scene(Keyed) as at:
+    with scene(keyed) as at:
         assert acked(at.handler({"Messages": [letter]}))
         item = at.item()
         assert item is not None

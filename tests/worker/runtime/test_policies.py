@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from flowguard.events import EventType
-from flowguard.flow import IGNORE, PER_REQUEST, Flow
+from flowguard.flow import IGNORE, PER_REQUEST, AnyFlow, Flow
 from flowguard.ids import ObjectId, RequestId
-from tests.scene import CloseOrder, PriceOrder, scene
+from tests.scene import Script, scene, two_stages
 
 
-class Patient(Flow, name="patient", object_id="order_id", on_conflict=IGNORE, complete_to="completed"):
-    stages = (PriceOrder, CloseOrder)
+def patient(script: Script) -> AnyFlow:
+    class Patient(Flow, name="patient", object_id="order_id", on_conflict=IGNORE, complete_to="completed"):
+        stages = two_stages(script)
+
+    return Patient
 
 
-class Each(Flow, name="each", object_id=PER_REQUEST):
-    stages = (PriceOrder, CloseOrder)
+def each(script: Script) -> AnyFlow:
+    class Each(Flow, name="each", object_id=PER_REQUEST):
+        stages = two_stages(script)
+
+    return Each
 
 
 def test_a_flow_may_let_the_first_request_keep_the_object() -> None:
-    with scene(Patient) as at:
+    with scene(patient) as at:
         at.deliver(at.message(flow="patient"))
         assert at.deliver(at.newer(flow="patient")) == [True]
         assert (at.calls, at.told(EventType.IGNORED), at.priced()) == (["UpdateItem"], 1, 1)
@@ -29,7 +35,7 @@ def test_a_flow_may_let_the_first_request_keep_the_object() -> None:
 
 
 def test_a_run_that_nobody_works_on_any_more_is_taken_over_with_a_warning() -> None:
-    with scene(Patient) as at:
+    with scene(patient) as at:
         at.deliver(at.message(flow="patient"))
         at.clock.advance(seconds=86_400 + 31)
         at.deliver(at.newer(flow="patient"))
@@ -37,7 +43,7 @@ def test_a_run_that_nobody_works_on_any_more_is_taken_over_with_a_warning() -> N
 
 
 def test_where_every_request_is_carried_out_none_supersedes_another() -> None:
-    with scene(Each) as at:
+    with scene(each) as at:
         for run in ("run-1", "run-2"):
             message = at.message(flow="each", object_id=ObjectId(""), request_id=RequestId(run))
             assert at.deliver(message) == [True]
