@@ -122,7 +122,7 @@ class Flow:
             *_trust_problems(entries, reply_to),
             *_destination_problems(given, reply_to),
             *_option_problems(cls),
-            *_callback_problems(callbacks),
+            *_callback_problems(cls),
             *_stage_problems(cls),
         ]:
             raise DefinitionError(f"flow {cls.__qualname__}", tuple(dict.fromkeys(problems)))
@@ -267,10 +267,18 @@ def _option_problems(flow: AnyFlow) -> list[str]:
     return [*found, *_span_problems(flow), *_carry_problems(flow.carry)]
 
 
-def _callback_problems(callbacks: object) -> list[str]:
+def _callback_problems(flow: AnyFlow) -> list[str]:
+    callbacks: Any = flow.callbacks
     if not (isinstance(callbacks, tuple) and all(isinstance(one, Callback) for one in callbacks)):
         return [f"callbacks is {shown(callbacks)}; write a tuple: callbacks=(Callback('answers', id='order_id'),)"]
-    return [problem for one in callbacks for problem in one.problems()]
+    if found := [problem for one in callbacks for problem in one.problems()]:
+        return found
+    return [
+        f"its callback's {one.source} brings its own messages too, whose function reads no answers from outside; give "
+        f"the callback another queue"
+        for one in callbacks
+        if one.source in (flow.inbox, flow.answers)
+    ]
 
 
 def takes_answers(to: Destination) -> bool:

@@ -16,6 +16,8 @@ from flowguard.errors import SettingsError
 
 ACCOUNT_ID = "123456789012"
 REGION = "us-east-1"
+SIMULATED_KEYS = "simulated:every-reader-of-this-package-knows-it"
+"""The keys of tokens where nothing is real. They are no secret."""
 
 
 @contextmanager

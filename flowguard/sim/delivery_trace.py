@@ -26,6 +26,8 @@ VERDICTS = {EventType(verdict.value.lower()): verdict.value for verdict in Verdi
 OUTCOMES = {
     EventType.COMMITTED: "committed",
     EventType.COMPLETED: "completed",
+    EventType.WAITING: "waiting",
+    EventType.TIMED_OUT: "timed out",
     EventType.FENCED: "fenced",
     EventType.RETRIED: "retried",
     EventType.FAILED: "failed",
@@ -62,15 +64,18 @@ class DeliveryTrace:
     sends: list[Sent] = field(default_factory=list)
     calls: int = 0
     message: Message | None = None
+    _is_answer: bool = False
 
     def told(self, event: Event) -> None:
         self.events.append(event)
-        self.message = event.message or self.message
+        if not self._is_answer:  # what follows is of the hop after the wait
+            self.message = event.message or self.message
+        self._is_answer = self._is_answer or event.type in (EventType.ANSWERED, EventType.TIMED_OUT)
 
     @property
     def verdict(self) -> str | None:
-        """Return the answer of the claim, or why there was none."""
-        return next((VERDICTS[one.type] for one in self.events if one.type in VERDICTS), None)
+        """Return the verdict on the claim or the answer, or why there was none."""
+        return next((found for one in self.events if (found := _verdict(one)) is not None), None)
 
     @property
     def outcome(self) -> str | None:
@@ -82,6 +87,12 @@ class DeliveryTrace:
         """Return the reason or error that was reported last."""
         reasons = [one.facts.get("why") or one.facts.get("error") for one in self.events]
         return next((str(reason) for reason in reversed(reasons) if reason), None)
+
+
+def _verdict(event: Event) -> str | None:
+    if event.type is EventType.ANSWERED:
+        return str(event.facts["verdict"])
+    return VERDICTS.get(event.type)
 
 
 class Watch:

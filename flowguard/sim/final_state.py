@@ -12,7 +12,6 @@ from decimal import Decimal
 from typing import Any
 
 from flowguard.aws.writes import from_item
-from flowguard.sim.functions import queue_of
 from flowguard.sim.world import World
 from flowguard.wire.envelope import BadRecord, normalize
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
@@ -60,7 +59,7 @@ class FinalState:
     def of(cls, world: World) -> FinalState:
         """Read everything that is left. The queues are empty afterwards."""
         dead = {flow.dead_letters.name for flow in world.flows if hasattr(flow.dead_letters, "name")}
-        inboxes = {queue_of(flow, stage) for flow in world.flows for stage in flow.stages}
+        inboxes = set(world.source.functions.by_queue)
         left = {name: world.mail.take(name) for name in sorted(world.provisioner.queues) if name not in inboxes}
         return cls(
             runs=_runs(world),

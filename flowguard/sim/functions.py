@@ -10,7 +10,7 @@ from typing import Any
 from flowguard.destinations import Queue, Topic
 from flowguard.errors import RunFailed, SettingsError
 from flowguard.flow import AnyFlow
-from flowguard.handler import dlq_handler, lambda_handler
+from flowguard.handler import callback_handler, dlq_handler, lambda_handler
 from flowguard.payloads import decode
 from flowguard.stage import AnyStage
 from flowguard.wire.envelope import Envelope
@@ -50,6 +50,7 @@ class Functions:
             queue: ServedFunction(queue, lambda_handler(*_targets(served)).using(services), _visibility(served))
             for queue, served in _served(flows).items()
         }
+        self.by_queue |= _answering(flows, services, self.by_queue)
         for queue in self.by_queue.keys() & (others or {}).keys():
             raise SettingsError(queue, "two functions read this queue; give one of them another")
         self.by_queue |= others or {}
@@ -88,6 +89,45 @@ class Functions:
         return self.by_queue[queue_of(fitting[0], fitting[0].entry())]
 
 
+def _answering(
+    flows: Sequence[AnyFlow], services: Services, known: Mapping[str, ServedFunction]
+) -> dict[str, ServedFunction]:
+    """Return the functions for the queues that bring nothing but answers: of their own flows, and from outside."""
+    found: dict[str, ServedFunction] = {}
+    visibility = _visibility([])
+    for flow in flows:
+        if isinstance(flow.answers, Queue) and flow.answers.short_name not in known:
+            name = flow.answers.short_name
+            sharing = [one for one in flows if one.answers == flow.answers]
+            found[name] = ServedFunction(name, lambda_handler(*sharing).using(services), visibility)
+    for queue, declaring in callback_queues(flows).items():
+        if queue not in known:
+            found[queue] = ServedFunction(queue, callback_handler(*declaring).using(services), visibility)
+    return found
+
+
+def callback_queues(flows: Iterable[AnyFlow]) -> Mapping[str, list[AnyFlow]]:
+    """Return the queues through which answers come from outside, with the flows that declare them.
+
+    A topic has one queue for each flow, named after both.
+    """
+    found: dict[str, list[AnyFlow]] = {}
+    for flow in flows:
+        for callback in flow.callbacks:
+            match callback.source:
+                case Queue() as queue:
+                    found.setdefault(queue.short_name, []).append(flow)
+                case Topic() as topic:
+                    found.setdefault(_callback_queue(flow, topic), []).append(flow)
+                case _:
+                    pass  # an event of a bus is delivered by its own record
+    return found
+
+
+def _callback_queue(flow: AnyFlow, topic: Topic) -> str:
+    return f"{flow.name}-{topic.arn.rpartition(':')[2]}"
+
+
 def _unread(event: Any) -> Any:
     raise SettingsError("functions", "the message is in no queue that one of them reads")
 
@@ -106,8 +146,13 @@ def queue_of(flow: AnyFlow, stage: AnyStage) -> str:
 
 def topics(flows: Iterable[AnyFlow]) -> Mapping[str, str]:
     """Return the name of the topic in front of each queue that has one."""
+    flows = list(flows)
     inboxes = {queue_of(flow, stage): flow.inbox_of(stage) for flow in flows for stage in flow.stages}
-    return {queue: inbox.arn.rpartition(":")[2] for queue, inbox in inboxes.items() if isinstance(inbox, Topic)}
+    found = {queue: inbox.arn for queue, inbox in inboxes.items() if isinstance(inbox, Topic)}
+    for flow in flows:
+        answering = [one.source for one in flow.callbacks if isinstance(one.source, Topic)]
+        found |= {_callback_queue(flow, topic): topic.arn for topic in answering}
+    return {queue: arn.rpartition(":")[2] for queue, arn in found.items()}
 
 
 Served = list[tuple[AnyFlow, AnyStage]]

@@ -19,6 +19,7 @@ from flowguard.errors import FlowguardError, SettingsError
 from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
 from flowguard.payloads import Payload
+from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.sim.declared import DeclaredKey
 from flowguard.sim.delivered import Delivered
 from flowguard.sim.engine import Engine
@@ -164,6 +165,23 @@ class FlowRunner:
         services = self._world.services
         client = FlowClient(services.sender, clock=services.clock, ids=self._ids, signer=services.signer)
         return client.start(flow, payload, **about)
+
+    def answer(self, flow: AnyFlow, awaited: str, payload: object) -> AnswerVerdict:
+        """Answer what runs of the flow wait for, as :meth:`flowguard.FlowClient.answer` does.
+
+        ``awaited`` is a token or an id: of an event, or the ``uniquerequestid`` of what a party outside was sent. The
+        next :meth:`run` delivers what follows.
+        """
+        check_flows("answer", [flow])
+        return FlowClient.of(self._world.services).answer(flow, awaited, payload)
+
+    def fail(self, flow: AnyFlow, awaited: str, why: str, *, kind: str = "Failed") -> AnswerVerdict:
+        """Say that what runs of the flow wait for has failed, as :meth:`flowguard.FlowClient.fail` does.
+
+        ``awaited``, ``why`` and ``kind`` are those of that method.
+        """
+        check_flows("fail", [flow])
+        return FlowClient.of(self._world.services).fail(flow, awaited, why, kind=kind)
 
     def deliver(self, *events: Any) -> Self:
         """Put Lambda events into the queues that they say, as recorded or as the builders make them.

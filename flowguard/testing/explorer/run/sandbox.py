@@ -25,7 +25,7 @@ from flowguard.ids import SeededIds
 from flowguard.protocol.outbox import Outbox
 from flowguard.protocol.run import RunItem
 from flowguard.settings import Settings
-from flowguard.sim.account import ACCOUNT_ID
+from flowguard.sim.account import ACCOUNT_ID, SIMULATED_KEYS
 from flowguard.sim.calls import Interceptor, intercept
 from flowguard.sim.declared import DeclaredKey, GivenItems, declared_items, read_items
 from flowguard.sim.engine import Engine, EngineFor, Snapshots
@@ -215,7 +215,10 @@ def _settings(offload_above: int | None) -> Settings:
 
     Raises SettingsError for an ``offload_above`` that is not valid.
     """
-    said: dict[str, Any] = {"scheduler_role": f"arn:aws:iam::{ACCOUNT_ID}:role/scheduler"}
+    said: dict[str, Any] = {
+        "scheduler_role": f"arn:aws:iam::{ACCOUNT_ID}:role/scheduler",
+        "token_keys": SIMULATED_KEYS,
+    }
     if offload_above is not None:
         said |= {"bucket": BUCKET, "offload_above": offload_above}
     try:
