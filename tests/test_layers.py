@@ -32,6 +32,7 @@ LAYERS = (
         "retry",
         "rows",
         "settings",
+        "wire.answer_link",
         "wire.attributes",
         "wire.http_page",
         "wire.http_request",

@@ -17,6 +17,7 @@ from flowguard.errors import EnvelopeError, Reject, RunFailed, TokenProblem, Tok
 from flowguard.payloads import encode_json, sendable_json
 from flowguard.printable import bounded, printable
 from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.wire.answer_link import choices_problem
 from flowguard.wire.http_page import FROM_PAGE, Form, Page
 from flowguard.wire.http_request import HttpRequest, read_http_request
 from flowguard.wire.http_response import HttpResponse, json_response, page_response
@@ -25,9 +26,6 @@ from flowguard.wire.tokens import TokenClaim, Tokens
 
 LONGEST_ANSWER: Final = 262_144 - 8_192
 """In bytes: an answer is put into a queue first, with its attributes."""
-
-MOST_CHOICES: Final = 8
-LONGEST_CHOICE: Final = 40
 
 AGAIN_AFTER: Final = 5
 """Seconds that a sender is asked to wait before it sends an answer again."""
@@ -195,10 +193,8 @@ def _is_failure(request: HttpRequest) -> bool:
 def _choices(request: HttpRequest) -> list[str]:
     """Return the answers that the link offers, each once."""
     found = list(dict.fromkeys(request.values("answer")))
-    if len(found) > MOST_CHOICES:
-        raise EnvelopeError("the request", "answer", f"is there more than {MOST_CHOICES} times")
-    if not all(choice.strip() and choice.isprintable() and len(choice) <= LONGEST_CHOICE for choice in found):
-        raise EnvelopeError("the request", "answer", f"is not 1 to {LONGEST_CHOICE} printable characters")
+    if problem := choices_problem(found):
+        raise EnvelopeError("the request", "answer", problem)
     return found
 
 

@@ -82,8 +82,13 @@ TESTED: Final = (
     ),
     Elsewhere(r"^wire\.tokens\.", ("tests/wire/test_tokens.py",), "no explored flow hands out a token"),
     Elsewhere(
-        r"^(wire\.http_(source|request)|worker\.http_callbacks)\.",
-        ("tests/wire/test_http_source.py", "tests/wire/test_http_request.py", "tests/worker/test_http_callbacks.py"),
+        r"^(wire\.(answer_link|http_(source|request))|worker\.http_callbacks)\.",
+        (
+            "tests/wire/test_answer_link.py",
+            "tests/wire/test_http_source.py",
+            "tests/wire/test_http_request.py",
+            "tests/worker/test_http_callbacks.py",
+        ),
         "the explorer delivers no HTTP request",
     ),
     Elsewhere(

@@ -26,6 +26,7 @@ MODULES: Final = (
     "flowguard.wire.home",
     "flowguard.wire.signing",
     "flowguard.wire.tokens",
+    "flowguard.wire.answer_link",
     "flowguard.wire.http_source",
     "flowguard.wire.http_request",
     "flowguard.worker.http_callbacks",
