@@ -75,9 +75,9 @@ class HttpRequest(NamedTuple):
         Raises :class:`TooLarge` for more than ``most`` bytes, before it is decoded, and :class:`EnvelopeError` for a
         body that is not UTF-8.
         """
-        size = len(self.body) // 4 * 3 - 2 if self.is_base64 else len(self.body)
-        if size > most:
-            raise TooLarge("the body", {"body": size}, most)
+        at_least = len(self.body) // 4 * 3 - 2  # bytes, in base64 or not
+        if at_least > most:
+            raise TooLarge("the body", {"body": at_least}, most)
         try:
             data = base64.b64decode(self.body, validate=True) if self.is_base64 else self.body.encode()
             text = data.decode()
@@ -212,6 +212,6 @@ def _weights(accept: str) -> dict[str, float]:
 
 def _weight(text: str) -> float:
     try:
-        return min(max(float(text), 0.0), 1.0)
+        return min(float(text), 1.0)
     except ValueError:
         return 0.0

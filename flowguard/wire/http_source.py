@@ -16,8 +16,10 @@ class HttpSource(StrEnum):
 
 def http_source(event: object) -> HttpSource | None:
     """Return the service that made the event; None where it is no HTTP request."""
-    context = event.get("requestContext") if isinstance(event, dict) else None
-    if not isinstance(event, dict) or not isinstance(context, dict):
+    if not isinstance(event, dict):
+        return None
+    context = event.get("requestContext")
+    if not isinstance(context, dict):
         return None
     if isinstance(context.get("http"), dict) and isinstance(event.get("rawPath"), str):
         domain = context.get("domainName")

@@ -99,7 +99,7 @@ class HttpCallbacks(NamedTuple):
             self.tokens.read(_token(request), self.flows, now)
             page = _question(request)
         except Exception as error:  # whatever it is, the client gets a status
-            return _problem(error, in_page=request.prefers_html, request=request)
+            return _unread(error, request, in_page=request.prefers_html)
         if request.prefers_html:
             return page_response(200, page)
         return json_response(200, {"detail": "Send the answer as a POST to this URL, as JSON."})
@@ -111,7 +111,7 @@ class HttpCallbacks(NamedTuple):
             payload, in_page = _payload(request, in_page=in_page)
             failed = _is_failure(request)
         except Exception as error:  # whatever it is, the client gets a status
-            return _problem(error, in_page=in_page, request=request)
+            return _unread(error, request, in_page=in_page)
         try:
             verdict = self.answer(claim, payload, failed)
         except TooLarge as error:
@@ -228,10 +228,15 @@ def _is_strict(request: HttpRequest) -> bool:
     return "handling=strict" in asked.replace(";", ",").split(",")
 
 
-def _problem(error: Exception, *, in_page: bool, request: HttpRequest | None = None) -> HttpResponse:
+def _unread(error: Exception, request: HttpRequest, *, in_page: bool) -> HttpResponse:
+    """Answer a request that was not handed on. An expired token is genuine, so it has its verdict."""
+    if isinstance(error, TokenRefused) and error.reason is TokenProblem.EXPIRED:
+        return _judged(AnswerVerdict.EXPIRED, request, in_page=in_page)._replace(cause=error)
+    return _problem(error, in_page=in_page)
+
+
+def _problem(error: Exception, *, in_page: bool) -> HttpResponse:
     match error:
-        case TokenRefused(reason=TokenProblem.EXPIRED) if request is not None:
-            return _judged(AnswerVerdict.EXPIRED, request, in_page=in_page)._replace(cause=error)
         case TokenRefused(reason=reason):
             status = 400 if reason is TokenProblem.MALFORMED else 403
             detail = "This link is not valid here. Is it whole? Nothing was changed."

@@ -104,7 +104,7 @@ def test_headers_are_found_in_any_case_and_several_are_joined() -> None:
         ("text/html;q=0", False),
         ("text/html;q=x", False),
         ("text/html;q=nan", False),
-        ("text/html;q=9, application/json", True),
+        ("text/html, application/json;q=9", True),
         ("*/*", False),
         ("text/*", False),
         ("application/json", False),
@@ -123,6 +123,7 @@ def test_html_is_for_those_who_ask_for_it(accept: str, html: bool) -> None:
         ("application/json", True, False),
         ("Application/JSON; charset=utf-8", True, False),
         ("application/cloudevents+json", True, False),
+        ("image/svg+json", False, False),
         ("application/x-www-form-urlencoded;charset=UTF-8", False, True),
         ("text/json", False, False),
         ("application/json, application/json", False, False),
@@ -179,6 +180,13 @@ def test_a_body_may_have_as_many_bytes_as_it_may_and_not_one_more(is_base64: boo
 def test_a_large_body_is_refused_before_it_is_decoded() -> None:
     with pytest.raises(TooLarge):
         read_http_request(changed(body="%" * 1_000_000, isBase64Encoded=True)).text(10)
+
+
+def test_a_query_may_be_as_long_and_have_as_many_fields_as_it_may() -> None:
+    assert len(read_http_request(changed(rawQueryString="a" * 16_384)).query) == 1
+    assert len(read_http_request(changed(rawQueryString="&".join(["a=1"] * 100))).query) == 100
+    several = {"a": ["b"] * 100}
+    assert len(read_http_request(changed("rest-api-json", multiValueQueryStringParameters=several)).query) == 100
 
 
 def test_a_form_with_a_field_twice_or_too_many_is_refused() -> None:

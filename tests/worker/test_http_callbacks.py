@@ -200,6 +200,10 @@ def test_a_person_reads_what_happened(verdict: AnswerVerdict) -> None:
 def test_a_sender_of_webhooks_that_says_it_takes_html_gets_json() -> None:
     response = Core(AnswerVerdict.EXPIRED).respond(posted(accept="text/html, image/gif, */*; q=.2"))
     assert (response.status, is_page(response)) == (200, False)
+    refused_one = Core().respond({**sample("forged"), "headers": {**HTML, "content-type": "application/json"}})
+    assert (refused_one.status, is_page(refused_one)) == (403, False)
+    form = Core().respond(request("POST", "Digits=1", accept="text/html", content_type=FORM["content-type"]))
+    assert (form.status, is_page(form)) == (200, False)
 
 
 # -- what only looks --------------------------------------------------------------------------------------------------
@@ -230,6 +234,7 @@ def test_neither_get_nor_head_settles_anything_whatever_they_carry(method: str, 
 def test_a_program_that_opens_the_link_is_told_to_post() -> None:
     response = Core().respond(request("GET", accept="*/*"))
     assert said(response) == {"detail": "Send the answer as a POST to this URL, as JSON."}
+    assert said(Core().respond(request("GET", query="failed=true"))) == said(response)
     preview = Core().respond(sample("function-url-preview"))
     assert (preview.status, preview.body) == (200, "")
 
@@ -237,6 +242,7 @@ def test_a_program_that_opens_the_link_is_told_to_post() -> None:
 def test_the_page_of_a_failure_says_so() -> None:
     response = Core().respond(request("GET", query="failed=true", accept="text/html"))
     assert "<h1>Report a failure</h1>" in response.body
+    assert "<h1>Your answer</h1>" in Core().respond(request("GET", accept="text/html")).body
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
@@ -334,6 +340,8 @@ def test_the_token_is_the_last_part_of_the_path_where_the_gateway_names_none() -
     for path in (f"/{TOKEN}", f"/prod/answers/{TOKEN}", f"/answers/{TOKEN}/"):
         event = {**sample("function-url-json"), "rawPath": path}
         assert Core().respond(event).verdict is AnswerVerdict.RESUMED
+    named = {**posted(), "rawPath": "/answers/approve"}
+    assert Core().respond(named).verdict is AnswerVerdict.RESUMED
     proxy = {**posted(), "pathParameters": {"proxy": f"answers/{TOKEN}"}}
     assert Core().respond(proxy).verdict is AnswerVerdict.RESUMED
 
@@ -342,7 +350,11 @@ def test_the_token_is_the_last_part_of_the_path_where_the_gateway_names_none() -
 def test_another_method_is_told_which_there_are(method: str) -> None:
     core = Core()
     response = core.respond(request(method, JSON))
-    assert (refused(response), core.got) == ((405, "METHOD"), [])
+    assert (response.status, said(response), core.got) == (
+        405,
+        {"error": "METHOD", "detail": "Send the answer as a POST."},
+        [],
+    )
     assert response.headers["Allow"] == "GET, HEAD, POST"
 
 
@@ -363,12 +375,13 @@ def test_another_method_is_told_which_there_are(method: str) -> None:
         ({**posted(), "body": 7}, 400, "MALFORMED"),
         ({**posted(), "headers": 7}, 400, "MALFORMED"),
         (posted(content_type="text/plain"), 415, "CONTENT_TYPE"),
+        (posted("a=1", content_type="text/plain"), 415, "CONTENT_TYPE"),
         (posted(content_type=""), 415, "CONTENT_TYPE"),
         (posted(content_type="multipart/form-data; boundary=x"), 415, "CONTENT_TYPE"),
         (posted(content_type=FORM["content-type"]), 415, "CONTENT_TYPE"),
         (posted(f'"{"x" * LONGEST_ANSWER}"'), 413, "TOO_LARGE"),
     ],
-    ids=range(18),
+    ids=range(19),
 )
 def test_what_cannot_be_read_is_refused_before_anything_is_asked(event: object, status: int, error: str) -> None:
     core = Core()
@@ -376,6 +389,19 @@ def test_what_cannot_be_read_is_refused_before_anything_is_asked(event: object, 
     assert (refused(response), core.got) == ((status, error), [])
     assert response.cause is not None
     assert len(response.body) < 300
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("no json", "Expecting value"),
+        ("[" * 100_000, "nested too deeply, or a number that is none"),
+        ('{"a":NaN}', "nested too deeply, or a number that is none"),
+    ],
+    ids=range(3),
+)
+def test_a_body_that_is_no_json_says_why_and_quotes_nothing(body: str, why: str) -> None:
+    assert said(Core().respond(posted(body)))["detail"] == f"body is not JSON: {why}. Nothing was changed."
 
 
 def test_an_answer_may_be_as_long_as_a_queue_takes_and_not_a_byte_longer() -> None:

@@ -124,6 +124,11 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "protocol.outbox._is_readable: except ValueError → catches every Exception",
         "protocol.outbox._type_problem: except EnvelopeError → catches every Exception",
         "wire.bodies.bus_detail: except (ValueError, RecursionError) → catches every Exception",
+        "wire.http_request.HttpRequest.text: except ValueError → catches every Exception",
+        "wire.http_request._fields: except ValueError → catches every Exception",
+        "wire.http_request._weight: except ValueError → catches every Exception",
+        "worker.http_callbacks.HttpCallbacks.respond_to: except EnvelopeError → catches every Exception",
+        "worker.http_callbacks._checked_json: except (ValueError, RecursionError) → catches every Exception",
     ),
     "what proves nothing is not believed either: this saves the digest of what nobody signed": (
         "worker.trust.Trust._is_signed: required → forced true",
@@ -160,6 +165,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "a failed run has its dead letter to send: this is for the type checker": (
         "worker.plan.Planner.without_letter: commit.outbox is not None → forced true",
+    ),
+    "only an object has a source: this is for the type checker": (
+        "wire.http_request.read_http_request: not isinstance(event, dict) → forced false",
     ),
     "what is acked has found its stage: this is for the type checker": (
         "worker.dispatch._send: ending.arrival is not None → forced true",
