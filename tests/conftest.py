@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import resource
 import time
@@ -19,6 +20,9 @@ from tests.engines.elasticmq import elasticmq
 from tests.engines.ministack import ministack
 from tests.engines.process import EngineMissing
 
+GENERATIONS: Final = (20_000, 20, 20)
+"""How much is made before the garbage collector looks at it; Python's own 700 suit a small process."""
+
 
 @pytest.fixture(scope="session", autouse=True)
 def service_models() -> Iterator[None]:
@@ -26,6 +30,13 @@ def service_models() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(botocore.session, "create_loader", functools.cache(botocore.session.create_loader))
         yield
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what lives as long as the session: it would pass over all of it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GENERATIONS)
 
 
 @pytest.fixture

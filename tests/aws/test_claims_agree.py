@@ -54,7 +54,7 @@ def decided(meeting: Meeting) -> Verdict:
     return decide(read_item(meeting.item) if meeting.item else None, meeting.request)
 
 
-DYNAMODB = pytest.param("dynamodb-local", marks=pytest.mark.slow("every small state, on a real engine"))
+DYNAMODB = pytest.param("dynamodb-local", marks=pytest.mark.proof("every small state, on a real engine"))
 MOTO = pytest.param("moto", marks=pytest.mark.proof("every small state, on moto"))
 
 

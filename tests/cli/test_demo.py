@@ -43,7 +43,7 @@ def test_every_act_is_announced_and_played(result: Result) -> None:
         assert word in shown
 
 
-@pytest.mark.slow("plays all acts, on moto")
+@pytest.mark.proof("plays all acts, on moto")
 def test_a_count_that_is_not_as_expected_is_said_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_module, "EXPECTED", replace(EXPECTED, effects=14))
     result = demo()

@@ -72,9 +72,10 @@ def explore(*arguments: str) -> Result:
     return result
 
 
-@pytest.mark.slow("explores a flow of three stages")
-def test_a_flow_that_holds_ends_with_0() -> None:
-    result = explore("flows.validate_cart.flow:ValidateCart", "--messages", CART, "--bound", "5", "--walks", "5")
+@pytest.mark.parametrize("more", [0, pytest.param(5, marks=pytest.mark.proof("explores a flow of three stages"))])
+def test_a_flow_that_holds_ends_with_0(more: int) -> None:
+    bounds = ("--bound", str(more), "--walks", str(more))
+    result = explore("flows.validate_cart.flow:ValidateCart", "--messages", CART, *bounds)
     assert result.exit_code == 0
     assert all(line.startswith("exploring: ") for line in result.stderr.splitlines()), "progress, on a slow machine"
     assert "0 violations" in result.stdout.splitlines()[-1]
@@ -139,7 +140,7 @@ def test_items_of_a_table_without_a_key_end_with_2(buggy: str, tmp_path: Path) -
     assert result.stderr.startswith("items: the hash key of the table prices is not known; ")
 
 
-@pytest.mark.slow("explores a flow three times")
+@pytest.mark.proof("explores a flow three times")
 def test_a_report_is_written_as_a_page(buggy: str, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     arguments = (BUGGY, "--messages", buggy, "--bound", "0", "--walks", "0")

@@ -186,7 +186,7 @@ def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(file)
 
 
-@pytest.mark.slow("explores a flow")
+@pytest.mark.proof("explores a flow")
 def test_an_exploration_its_report_and_its_page(order: str, tmp_path: Path) -> None:
     about = ("explore", "hostile_totals:CountOrders", "--messages", order)
     bounds = ("--bound", "0", "--walks", "0")

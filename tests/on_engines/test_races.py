@@ -19,6 +19,7 @@ from flowguard.wire.message import Message
 from flowguard.writes import Condition, Update
 from tests.proofs.soak.sandbox import Sandbox
 
+pytestmark = pytest.mark.proof("eight workers race on DynamoDB Local")
 WORKERS, ROUNDS = 8, 25
 LEASE = 1_000
 Answer = TypeVar("Answer")

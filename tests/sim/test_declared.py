@@ -199,7 +199,7 @@ PICKED = [
 ]
 
 
-@pytest.mark.slow("explores a flow twice")
+@pytest.mark.proof("explores a flow twice")
 def test_the_explorer_reads_what_the_module_declares(lines: Any) -> None:
     report = explore(lines.PickOrders, [lines.Order(order_id="o1")], invariants=[only_picked], bound=0, walks=0)
     assert report.ok, str(report)

@@ -136,7 +136,7 @@ def test_of_two_details_the_last_counts_as_in_any_json() -> None:
 
 
 @given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists)))
-@pytest.mark.slow("Hypothesis thinks of details")
+@pytest.mark.proof("Hypothesis thinks of details")
 def test_any_detail_is_had_back(detail: dict[str, Any]) -> None:
     for ascii_only in (True, False):
         assert json.loads(found(json.dumps({**WHOLE, "detail": detail}, ensure_ascii=ascii_only)).detail) == detail

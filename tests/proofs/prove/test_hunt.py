@@ -23,7 +23,7 @@ def named(mutants: Mutants, name: str) -> Mutant:
     return next(one for one in mutants.all if one.name == name)
 
 
-@pytest.mark.slow("hunts three mutants")
+@pytest.mark.proof("hunts three mutants")
 def test_a_guard_is_missed_and_an_ornament_is_not(mutants: Mutants) -> None:
     cases = [case for case in CASES if case.name == "plain-sqs"]
     fence = named(mutants, "expressions.CLAIM_FIRST_HOP: SET lease_until = :lease_until → left out")

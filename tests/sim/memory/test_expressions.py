@@ -325,7 +325,7 @@ def memory() -> DynamoDB:
     return service
 
 
-@pytest.mark.slow("three hundred expressions on DynamoDB Local")
+@pytest.mark.proof("three hundred expressions on DynamoDB Local")
 @settings(max_examples=300, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(item=items, condition=conditions, update=updates, v=values, w=values)
 def test_any_small_expression_is_answered_as_by_dynamodb(

@@ -67,7 +67,7 @@ def test_a_fault_met_a_call_and_which_did_is_counted() -> None:
     assert mine == "aeltuvz", "dying before it is dying after the claim"
 
 
-@pytest.mark.slow("explores a flow twice")
+@pytest.mark.proof("explores a flow twice")
 def test_the_same_call_twice_gives_the_same_report() -> None:
     first, second = (explored(seeded.PlainAdd, bound=5, walks=5, seed=3) for _ in range(2))
     assert first == second

@@ -79,7 +79,7 @@ def test_a_guard_taken_away_is_noticed(
     assert rule in {violation.rule for violation in report.violations}, str(report)
 
 
-@pytest.mark.slow("explores every single fault")
+@pytest.mark.proof("explores every single fault")
 @pytest.mark.parametrize("messages", [ONE, TWO], ids=["one", "two"])
 def test_with_all_guards_there_is_nothing_to_notice(messages: Any) -> None:
     report = explored(*messages)

@@ -45,7 +45,7 @@ def test_every_single_fault_leaves_the_undisturbed_end(flow: Any, messages: list
     assert report.coverage[f"{flow.stages[-1].name}: UpdateItem of claim"].replace("f", "") == "adeltuvz"
 
 
-@pytest.mark.slow("explores a flow")
+@pytest.mark.proof("explores a flow")
 def test_what_was_turned_away_is_not_carried_out_by_a_copy_that_comes_when_its_run_is_long_over() -> None:
     """``x2-2``: the second request is IGNORED, and delivered once more as late as its queues keep it."""
     requests = [PAYMENT.model_copy(update={"amount": Decimal(amount)}) for amount in (9, 5)]

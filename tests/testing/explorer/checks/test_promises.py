@@ -214,7 +214,7 @@ def test_a_function_that_answers_for_all_its_records_breaks_i12(monkeypatch: pyt
     assert "I12" in rules(history_of(FLOW, [ORDER], "none", tables=seeded.TABLES))
 
 
-@pytest.mark.slow("explores a flow")
+@pytest.mark.proof("explores a flow")
 def test_a_flow_that_breaks_where_nothing_goes_wrong_is_no_proof_of_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of its schedules ends like the undisturbed one: in the dead letters."""
 

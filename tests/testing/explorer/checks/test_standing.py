@@ -57,7 +57,7 @@ def told(history: History) -> set[EventType]:
     return {one.type for worked in history.deliveries for one in worked.events}
 
 
-@pytest.mark.slow("explores a flow")
+@pytest.mark.proof("explores a flow")
 def test_each_kind_of_destination_and_table_is_refused_once() -> None:
     tried: list[str] = []
 
@@ -243,7 +243,7 @@ def test_a_table_that_a_call_does_not_name_cannot_be_refused() -> None:
     assert statuses(history_of("f1-3")) == ["request-1 COMPLETED"]
 
 
-@pytest.mark.slow("explores a flow")
+@pytest.mark.proof("explores a flow")
 def test_nothing_is_refused_for_good_where_that_is_not_asked_for() -> None:
     tried: list[str] = []
 

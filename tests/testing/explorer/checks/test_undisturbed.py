@@ -47,7 +47,7 @@ def test_what_is_expected_to_fail_and_works_is_found() -> None:
     assert violation.cure == "leave o1 out of failing: its run works"
 
 
-@pytest.mark.slow("explores a handler twice")
+@pytest.mark.proof("explores a handler twice")
 def test_a_plain_handler_that_always_raises_is_found_by_its_queue() -> None:
     function = PlainFunction("orders", raises)
     (violation,) = explored(function).violations

@@ -59,7 +59,7 @@ def test_what_sqs_gave_up_is_redriven_and_ends_as_if_nothing_had_happened() -> N
     assert [(one.number, one.fate) for one in history.redriven] == [(1, Fate.REDRIVEN)]
 
 
-@pytest.mark.slow("explores a flow")
+@pytest.mark.proof("explores a flow")
 def test_each_dead_letter_of_a_history_is_sent_back_also_beyond_the_bound() -> None:
     tried: list[str] = []
 
@@ -76,7 +76,7 @@ def test_a_letter_sent_twice_is_taken_once() -> None:
     assert [one["amount"] for one in history.tables["totals"]] == [3]
 
 
-@pytest.mark.slow("explores a flow")
+@pytest.mark.proof("explores a flow")
 def test_faults_strike_after_a_redrive_too() -> None:
     trace = replay(seeded.ToldTwoStages, [ORDER], "d2-1.r1.a8", tables=seeded.TABLES)
     assert trace.violations == ()
@@ -86,7 +86,7 @@ def test_faults_strike_after_a_redrive_too() -> None:
     assert report.ok, str(report)
 
 
-@pytest.mark.slow("explores a flow")
+@pytest.mark.proof("explores a flow")
 def test_a_poison_message_is_a_dead_letter_again_and_no_more() -> None:
     report = explored(seeded.PickyOne, POISON, bound=10, failing=["o1"])
     assert report.ok, str(report)
