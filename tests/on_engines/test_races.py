@@ -19,9 +19,9 @@ from flowguard.wire.message import Message
 from flowguard.writes import Condition, Update
 from tests.proofs.soak.sandbox import Sandbox
 
-pytestmark = pytest.mark.proof("eight workers race on DynamoDB Local")
 WORKERS, ROUNDS = 8, 25
 LEASE = 1_000
+many_rounds = pytest.mark.proof(f"eight workers race {ROUNDS} times")
 Answer = TypeVar("Answer")
 
 
@@ -75,6 +75,7 @@ def wanted(worker: int, now: int, run: str = "r1") -> ClaimRequest:
     )
 
 
+@many_rounds
 def test_whenever_a_lease_is_over_exactly_one_of_eight_workers_gets_the_hop(stores: list[DynamoDBStore]) -> None:
     for round_number in range(ROUNDS):
         answers = all_claim(stores, [wanted(worker, round_number * LEASE) for worker in range(WORKERS)])
@@ -84,6 +85,7 @@ def test_whenever_a_lease_is_over_exactly_one_of_eight_workers_gets_the_hop(stor
         assert busy == [Verdict.BUSY] * (WORKERS - 1)
 
 
+@many_rounds
 def test_of_eight_requests_for_one_object_the_greatest_ends_up_with_it(stores: list[DynamoDBStore]) -> None:
     for round_number in range(ROUNDS):
         names = [f"{round_number:03}-{worker}" for worker in range(WORKERS)]
