@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from boto3.session import Session
+from botocore.config import Config
 
 
 class SameClients:
     """Reuses the clients that boto3 made in an earlier block of ``kept``.
 
-    Clients keep nothing from call to call. One that is made with more than texts, such as a ``Config``, is made anew,
-    and so is a resource's.
+    Clients keep nothing from call to call. One that is made with more than texts and a ``Config``, such as a function,
+    is made anew.
     """
 
     def __init__(self) -> None:
@@ -24,9 +25,10 @@ class SameClients:
         make: Any = Session.client
 
         def client(session: Session, *names: Any, **options: Any) -> Any:
-            key = (session.profile_name, *names, *sorted(options.items()))
-            if not all(isinstance(one, str) for one in (*names, *options.values())):
+            given = [_known(one) for one in (*names, *options.values())]
+            if None in given:
                 return make(session, *names, **options)
+            key = (session.profile_name, len(names), *options, *given)
             if key not in self._made:
                 self._made[key] = make(session, *names, **options)
             return self._made[key]
@@ -36,3 +38,13 @@ class SameClients:
             yield
         finally:
             Session.client = make  # type: ignore[method-assign]  # as it was
+
+
+def _known(option: Any) -> str | None:
+    """Return a text that is equal for equal options. None for one of which that is not known."""
+    if option is None or isinstance(option, str | bool):
+        return repr(option)
+    if not isinstance(option, Config):
+        return None
+    text = repr(sorted((name, repr(value)) for name, value in vars(option).items()))
+    return None if " at 0x" in text else text

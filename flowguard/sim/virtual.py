@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -16,11 +17,12 @@ class VirtualTime:
     """A :class:`flowguard.clock.Clock`, and while its block runs the clock of everything else in the process.
 
     So a handler that asks the machine for the time gets the same answer in every run, and moto's SQS counts its delays
-    by it. Times are ms since 1970.
+    by it. Times are ms since 1970. ``asked`` is called each time that somebody asks the machine for the time.
     """
 
-    def __init__(self, start: int) -> None:
+    def __init__(self, start: int, asked: Callable[[], None] | None = None) -> None:
         self._now = start
+        self._asked = asked
         self._exit = ExitStack()
         self._traveller: Any = None
 
@@ -31,6 +33,8 @@ class VirtualTime:
             problem = "time-machine is not installed; pip install 'flowguard[local]'"
             raise SettingsError("VirtualTime", problem) from error
         self._traveller = self._exit.enter_context(travel(_moment(self._now), tick=False))
+        if self._asked is not None:
+            self._traveller.time_ns = _telling(self._asked, self._traveller.time_ns)
         return self
 
     def __exit__(
@@ -46,6 +50,14 @@ class VirtualTime:
         if moment > self._now:
             self._now = moment
             self._traveller.move_to(_moment(moment))
+
+
+def _telling(asked: Callable[[], None], time_ns: Callable[[], int]) -> Callable[[], int]:
+    def tell() -> int:
+        asked()
+        return time_ns()
+
+    return tell
 
 
 def _moment(ms: int) -> datetime:

@@ -139,7 +139,13 @@ def _unreadable(flows: tuple[Any, ...], arguments: Mapping[str, Any]) -> Iterato
     functions = [one for one in flows if isinstance(one, PlainFunction)]
     real = [one for one in flows if is_flow(one)]
     try:
-        read_given(real, arguments["messages"], START, [one.queue for one in functions])
+        read_given(
+            real,
+            arguments["messages"],
+            START,
+            [one.queue for one in functions],
+            [one.queue for one in functions if one.direct],
+        )
     except (FlowguardError, TypeError) as error:
         yield f"messages cannot be read: {error}"
     try:

@@ -27,6 +27,9 @@ class S3:
             "GetObject": operation(self._get, "Bucket Key"),
             "HeadObject": operation(self._head, "Bucket Key"),
             "DeleteObject": operation(self._delete, "Bucket Key"),
+            "HeadBucket": operation(self._head_bucket, "Bucket"),
+            "ListBuckets": operation(lambda _: {"Buckets": [{"Name": name} for name in sorted(self._buckets)]}),
+            "ListObjectsV2": operation(self._list, "Bucket Prefix"),
         }
 
     def _create(self, params: Params) -> Response:
@@ -37,6 +40,21 @@ class S3:
         if params["Bucket"] not in self._buckets:
             raise no_bucket()
         return self._buckets[params["Bucket"]]
+
+    def _head_bucket(self, params: Params) -> Response:
+        self._bucket(params)
+        return {"BucketRegion": self._around.region}
+
+    def _list(self, params: Params) -> Response:
+        """Return all objects at once, however many there are."""
+        prefix = params.get("Prefix", "")
+        found = [
+            {"Key": key, "Size": len(data), "ETag": _etag(data)}
+            for key, data in sorted(self._bucket(params).items())
+            if key.startswith(prefix)
+        ]
+        answer = {"Name": params["Bucket"], "Prefix": prefix, "KeyCount": len(found), "IsTruncated": False}
+        return {**answer, "Contents": found} if found else answer
 
     def _put(self, params: Params) -> Response:
         check_key(params)

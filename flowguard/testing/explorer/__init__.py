@@ -27,16 +27,19 @@ from flowguard.testing.explorer.record.schedule import NoSuchSchedule as NoSuchS
 from flowguard.testing.explorer.record.schedule import Schedule as Schedule
 from flowguard.testing.explorer.record.unmet import UnmetSchedule as UnmetSchedule
 from flowguard.testing.explorer.record.unmet import check_met
+from flowguard.testing.explorer.record.view import Same as Same
 from flowguard.testing.explorer.record.view import View as View
 from flowguard.testing.explorer.report.findings import Report as Report
 from flowguard.testing.explorer.report.findings import Trace as Trace
 from flowguard.testing.explorer.report.findings import Violation as Violation
 from flowguard.testing.explorer.report.lanes import lanes
 from flowguard.testing.explorer.report.lines import timeline
+from flowguard.testing.explorer.run.given_buckets import GivenBuckets as GivenBuckets
 from flowguard.testing.explorer.run.inbox import Given
 from flowguard.testing.explorer.run.inbox import Later as Later
 from flowguard.testing.explorer.run.plain import PlainFunction as PlainFunction
-from flowguard.testing.explorer.run.sandbox import Sandbox
+from flowguard.testing.explorer.run.sandbox import PATIENCE, Needs, Sandbox
+from flowguard.testing.explorer.run.stubs import GivenStubs as GivenStubs
 from flowguard.testing.explorer.search.hunt import Progress, Search, SearchBudget, unheard
 
 Explored: TypeAlias = AnyFlow | PlainFunction
@@ -62,6 +65,11 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     offload_above: int | None = None,
     for_good: bool = True,
     failing: Sequence[str] = (),
+    buckets: GivenBuckets | None = None,
+    stubs: GivenStubs | None = None,
+    same: Same | None = None,
+    network: Sequence[str] = (),
+    patience: float = PATIENCE,
     progress: Progress = unheard,
 ) -> Report:
     """Run every single fault at every AWS call. Then run ``bound`` schedules of two faults and ``walks`` of more.
@@ -76,15 +84,24 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     none where it is not given. Without ``for_good`` no refusal that never ends is tried. ``invariants`` are rules of
     yours, called with the :class:`View` of each end. A run that fails though nothing goes wrong is a violation, unless
     ``failing`` names its object (or the queue of a plain function). ``progress`` is called after each schedule with the
-    numbers of schedules and of violations until then. ``engine`` is :func:`in_memory` or :func:`on_moto`.
+    numbers of schedules and of violations until then.
+
+    ``buckets`` are those in S3 that the handlers use: their names, or what lies in each,
+    ``{"reports": {"monday.csv": "5"}}``. ``stubs`` are answers of services that the engine does not have:
+    ``{"ssm.GetParameter": {"Parameter": {"Value": "tea"}}}``, or functions of the call's parameters. Both may stand in
+    the flow's module, as ``BUCKETS`` and ``STUBS``. ``same`` says by which field of their body a receiver drops copies
+    of messages that have no id: ``{"emails": "id"}``. Nothing goes out over the network but to the hosts in
+    ``network``. An invocation that takes longer than ``patience`` seconds by the clock on the wall is given up, which
+    is a violation. ``engine`` is :func:`in_memory` or :func:`on_moto`.
 
     Equal arguments give equal reports; another ``seed`` tries other schedules of more than two faults. The search ends
     at ``most`` different violations. One at a time in a process.
     """
-    sandbox = Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above)
+    needs = Needs(network, patience, buckets, stubs)
+    sandbox = Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs)
     began = time.perf_counter()
     with sandbox:
-        report = Search(sandbox, invariants, free or {}, failing, progress).all(
+        report = Search(sandbox, invariants, free or {}, failing, progress, same).all(
             SearchBudget(bound, walks, seed, most, for_good)
         )
     return replace(report, seconds=time.perf_counter() - began)
@@ -102,6 +119,11 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     seed: int = 0,
     engine: EngineFor = in_memory,
     offload_above: int | None = None,
+    buckets: GivenBuckets | None = None,
+    stubs: GivenStubs | None = None,
+    same: Same | None = None,
+    network: Sequence[str] = (),
+    patience: float = PATIENCE,
 ) -> Trace:
     """Run exactly one schedule by its id. Returns its time line as text and as data, and the violations after it.
 
@@ -110,8 +132,9 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     ``offload_above`` are as for :func:`explore`.
     """
     wanted = Schedule.parse(schedule)
-    with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above) as sandbox:
-        search = Search(sandbox, invariants, free or {})
+    needs = Needs(network, patience, buckets, stubs)
+    with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs) as sandbox:
+        search = Search(sandbox, invariants, free or {}, same=same)
         search.references()
         history, found = search.check(wanted)
         check_met(history)

@@ -13,16 +13,16 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from flowguard.protocol.run import Status
 from flowguard.sim.declared import Keys, TableKey
 from flowguard.sim.posted import Posted
 from flowguard.testing.explorer.checks.failures import Failures, last_of_runs
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, Problem
-from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.history import BUCKETS, History
 from flowguard.testing.explorer.record.parked import as_sent
-from flowguard.testing.explorer.record.view import body_of
+from flowguard.testing.explorer.record.view import Same, body_of, id_in_body
 from flowguard.wire.message import FLOW_STAGE
 
 Free: TypeAlias = Mapping[str, Sequence[str]]
@@ -40,10 +40,15 @@ class End:
     digest: str = field(compare=False, default="")
 
 
-def end_of(history: History, keys: Keys, free: Free) -> End:
+_OF_OBJECTS: Final = TableKey(("key",), ("S",))
+
+
+def end_of(history: History, keys: Keys, free: Free, same: Same | None = None) -> End:
     """Build the end of a history. ``keys`` maps tables to the names of their hash keys."""
     tables = {
-        table: _by_key(items, keys.get(table), frozenset(free.get(table, ())))
+        table: _by_key(
+            items, _OF_OBJECTS if table.startswith(BUCKETS) else keys.get(table), frozenset(free.get(table, ()))
+        )
         for table, items in history.tables.items()
     }
     last = last_of_runs(history)
@@ -53,11 +58,13 @@ def end_of(history: History, keys: Keys, free: Free) -> End:
     ]
     named: dict[tuple[str, str], set[str]] = {}
     for one in sent:
-        if (name := failures.id_of(one)) is not None:
+        if (name := failures.id_of(one) or id_in_body(one, same or {})) is not None:
             own = (one.to, name)
             body = _body(one, free, without=("error",) if failures.is_told(one) else ())
             named.setdefault(own, set()).add(body)
-    anonymous = Counter((one.to, _body(one, free)) for one in sent if one.id is None)
+    anonymous = Counter(
+        (one.to, _body(one, free)) for one in sent if one.id is None and id_in_body(one, same or {}) is None
+    )
     messages = {own: " | ".join(sorted(bodies)) for own, bodies in named.items()}
     failed = frozenset(run for run, item in last.items() if item.status is Status.FAILED)
     digest = repr((tables, sorted(messages.items()), sorted(anonymous.items()), sorted(failed)))

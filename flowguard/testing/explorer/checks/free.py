@@ -8,6 +8,16 @@ from flowguard.errors import SettingsError
 from flowguard.sim.declared import Keys
 from flowguard.testing.explorer.checks.equivalence import Free
 from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.view import Same
+
+
+def check_same(same: Same, history: History) -> None:
+    """Raise :class:`SettingsError` for a destination to which the undisturbed run sends nothing."""
+    known = {message.name for message in history.posted}
+    for name in same:
+        if name not in known:
+            there = ", ".join(sorted(known)) or "nothing at all"
+            raise SettingsError("same", f"nothing is sent to {name!r}; there is {there}")
 
 
 def check_free(free: Free, history: History, keys: Keys, dead_letters: Iterable[str]) -> None:

@@ -13,12 +13,12 @@ from flowguard.testing.explorer.checks.answering import (
 )
 from flowguard.testing.explorer.checks.fencing import only_owners_commit
 from flowguard.testing.explorer.checks.identity import ids_are_of_one_message
-from flowguard.testing.explorer.checks.problem import EXPLODED, Problem
+from flowguard.testing.explorer.checks.problem import EXPLODED, HANGS, Problem
 from flowguard.testing.explorer.checks.retrying import redrives_are_judged_right, retries_keep_to_their_policy
 from flowguard.testing.explorer.checks.settling import outboxes_are_sent, requests_are_settled, success_stays
 from flowguard.testing.explorer.checks.standing import refusals_are_settled
 from flowguard.testing.explorer.record.history import History
-from flowguard.testing.explorer.record.view import View
+from flowguard.testing.explorer.record.view import Same, View
 
 Invariant: TypeAlias = Callable[[View], object]
 """Looks at the end of a schedule. Raises (``assert`` will do), or answers what is wrong, or None, or True."""
@@ -53,14 +53,19 @@ def is_invariant(value: object) -> bool:
     return callable(value) and getattr(value, "__flowguard_invariant__", False) is True
 
 
-def broken(history: History, flows: Sequence[AnyFlow], users: Iterable[Invariant]) -> Iterator[Problem]:
+def broken(
+    history: History, flows: Sequence[AnyFlow], users: Iterable[Invariant], same: Same | None = None
+) -> Iterator[Problem]:
     """Yield every promise and invariant that does not hold."""
     for one in [history] if history.after is None else [history, history.after]:
+        if (hung := one.hung) is not None:  # nothing that holds at an end need hold here
+            yield Problem(HANGS, hung.stage or hung.queue or "a function", str(hung.why))
+            return
         if not one.at_rest:
             yield Problem(EXPLODED, "queues", "messages still come after hundreds of deliveries")
         for promise in PROMISES:
             yield from promise(one, flows)
-    view = View(history)
+    view = View(history, same)
     for function in users:
         if (why := _verdict(function, view)) is not None:
             yield Problem(getattr(function, "__name__", "invariant"), "the user's invariant", why)

@@ -24,3 +24,6 @@ class Problem:
 EQUIVALENCE = "equivalence"
 UNDISTURBED = "undisturbed"
 EXPLODED = "does not come to rest"
+HANGS = "does not end"
+STATE = "module state"
+ORDER = "not one after the other"

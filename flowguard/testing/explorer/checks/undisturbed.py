@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from flowguard.protocol.run import Status
 from flowguard.testing.explorer.checks.problem import UNDISTURBED, Problem
-from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.history import DeliveryRecord, History
 
 
 class UndisturbedEnd(NamedTuple):
@@ -49,14 +49,30 @@ def unexpected(ends: Iterable[UndisturbedEnd], failing: Sequence[str]) -> Iterat
             yield Problem(UNDISTURBED, one, "does not fail, and was expected to", Status.FAILED.value, "no failure")
 
 
+def lacking(history: History) -> Iterator[Problem]:
+    """Yield what handlers need and there is not. It is no error of theirs, though it may look like one to them."""
+    names = {one.worker: one.stage or one.queue or f"record {one.record}" for one in history.deliveries}
+    for what in dict.fromkeys(one.what for one in history.lacks):
+        lack = next(one for one in history.lacks if one.what == what)
+        yield Problem(UNDISTURBED, names.get(lack.worker) or "a function", what)
+
+
 def _runs(history: History) -> Iterator[UndisturbedEnd]:
+    hung = history.hung
     for key, item in sorted(history.latest().items()):
         _, flow, object_id = key.split("#", 2)
+        if hung is not None and not item.done and item.status is not Status.FAILED and not _is_plain(history, hung):
+            yield UndisturbedEnd(f"{flow} of {object_id}", object_id, Status.FAILED.value, hung.why)
+            continue
         yield UndisturbedEnd(f"{flow} of {object_id}", object_id, item.status.value, item.error)
 
 
+def _is_plain(history: History, delivery: DeliveryRecord) -> bool:
+    return delivery.queue is not None and f"sqs:{delivery.queue}" in history.inner
+
+
 def _records(history: History) -> Iterator[UndisturbedEnd]:
-    last = {one.record: one for one in history.deliveries if one.queue and f"sqs:{one.queue}" in history.inner}
+    last = {one.record: one for one in history.deliveries if _is_plain(history, one)}
     for one in last.values():
         name = f"{one.queue}, record {one.record}"
         if one.acked:

@@ -57,7 +57,8 @@ class DeliveryRecord:
     """A delivery and what its worker did.
 
     ``others`` is how many other records waited when this one was chosen, ``last`` that its worker died at the record's
-    last receive. ``failures`` are the ids of records that it answered were not processed.
+    last receive. ``failures`` are the ids of records that it answered were not processed. ``why`` is the error that it
+    ended with and ``raised_at`` the innermost line of user code that the error passed.
     """
 
     worker: int
@@ -77,7 +78,18 @@ class DeliveryRecord:
     envelope: Envelope | None = None
     failures: tuple[str, ...] = ()
     why: str | None = None
+    raised_at: Site | None = None
     calls: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Something that a handler needs and the exploration does not have. ``cure`` says how to give it."""
+
+    site: Site
+    worker: int
+    what: str
+    cure: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +144,9 @@ class Note:
     text: str
 
 
+BUCKETS: Final = "s3:"
+"""What the name of a bucket has before it where it stands beside those of tables. Its items have a key and a body."""
+
 Items = Mapping[str, tuple[Mapping[str, Any], ...]]
 """The user's tables: their items as plain values."""
 
@@ -145,7 +160,8 @@ class History:
     ``inner`` are the queues whose messages are the business of plain functions that are explored, too.
     ``senders`` maps a record to the call that sent it, ``copies`` a record to the one that it is a copy of.
     ``refusals`` are those that never end. Where there are any, ``after`` is what a next request for each object led to
-    while they lasted; ``asked`` are its ids by the objects' keys.
+    while they lasted; ``asked`` are its ids by the objects' keys. ``lacks`` is what handlers needed and there was not,
+    ``hung`` an invocation that did not end.
     """
 
     schedule: Schedule
@@ -165,6 +181,8 @@ class History:
     inner: frozenset[str] = frozenset()
     tables: Items = field(default_factory=dict)
     at_rest: bool = True
+    lacks: list[Lack] = field(default_factory=list)
+    hung: DeliveryRecord | None = None
 
     def latest(self) -> dict[str, RunItem]:
         """Return the run items at the end by key."""

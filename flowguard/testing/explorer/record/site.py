@@ -57,8 +57,12 @@ def calling_site(until: str) -> Site:
     The search goes up to the explorer's function ``until``. Where all the code is installed, it is the innermost frame
     of that which is not AWS's.
     """
+    return site_of(sys._getframe(1), until)
+
+
+def site_of(frame: FrameType | None, until: str) -> Site:
+    """Return the site of a frame or of the innermost of its callers that is in user code."""
     step, installed = "flowguard", None
-    frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != until:
         file = frame.f_code.co_filename
         match _code_of(file):
@@ -72,6 +76,28 @@ def calling_site(until: str) -> Site:
                 pass
         frame = frame.f_back
     return installed or Site("", 0, step)
+
+
+def raising_site(error: BaseException) -> Site | None:
+    """Return the innermost line of user code that an error passed. None where it passed none."""
+    found: Site | None = None
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if is_user_code(code.co_filename):
+            found = Site(code.co_filename, trace.tb_lineno, code.co_name)
+        trace = trace.tb_next
+    return found
+
+
+def is_user_code(file: str) -> bool:
+    """Answer whether a file is neither Python's nor installed nor flowguard's."""
+    return _code_of(file) is _Code.USERS
+
+
+def is_flowguards(file: str) -> bool:
+    """Answer whether a file is one of flowguard's."""
+    return _code_of(file) is _Code.OURS
 
 
 class _Code(Enum):

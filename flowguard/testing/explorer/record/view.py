@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from flowguard.sim.posted import Posted
-from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.history import BUCKETS, History
+
+Same: TypeAlias = Mapping[str, str]
+"""The field of a body by which a receiver drops copies, by queue, topic, bus or function. ``{"emails": "id"}``"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,9 @@ class Run:
 class View:
     """The end of one schedule."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, same: Same | None = None) -> None:
         self._history = history
+        self._same = same or {}
 
     def table(self, name: str) -> Sequence[Mapping[str, Any]]:
         """Return all items of a table as plain values."""
@@ -47,12 +51,17 @@ class View:
         """Return the item with these attributes: ``view.item("totals", day="2026-01-01")``."""
         return next((item for item in self.table(table) if key.items() <= item.items()), None)
 
+    def objects(self, bucket: str) -> Mapping[str, str]:
+        """Return the bodies of a bucket's objects by their keys."""
+        return {item["key"]: item["body"] for item in self.table(f"{BUCKETS}{bucket}")}
+
     def sent(self, to: str) -> list[ViewedMessage]:
         """Return what a receiver of this queue, topic or bus has got. Copies of the same id are there once."""
         found: dict[Any, ViewedMessage] = {}
         for number, one in enumerate(self._history.posted):
             if one.name == to:
-                found.setdefault(number if one.id is None else one.id, ViewedMessage(to, body_of(one), one.id))
+                own = one.id if one.id is not None else id_in_body(one, self._same)
+                found.setdefault(number if own is None else own, ViewedMessage(to, body_of(one), own))
         return list(found.values())
 
     def runs(self) -> list[Run]:
@@ -70,3 +79,12 @@ def body_of(message: Posted) -> Any:
         return json.loads(message.body)
     except ValueError:
         return message.body
+
+
+def id_in_body(message: Posted, same: Same) -> str | None:
+    """Return the id that a message has in the field of its body which ``same`` names."""
+    if (name := same.get(message.name)) is None:
+        return None
+    body = body_of(message)
+    own = body.get(name) if isinstance(body, dict) else None
+    return None if own is None else f"{name} {own}"

@@ -6,13 +6,13 @@ The usual cause is a call that took effect more often than undisturbed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from flowguard.protocol.run import Status
 from flowguard.sim.sends import SENDS
-from flowguard.testing.explorer.checks.problem import EQUIVALENCE, UNDISTURBED, Problem
+from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, UNDISTURBED, Problem
 from flowguard.testing.explorer.record.history import CallRecord, History
 from flowguard.testing.explorer.record.schedule import DEATHS, HOLDS, RAISED, FaultKind
 from flowguard.testing.explorer.record.site import Site
@@ -44,8 +44,8 @@ def diagnose(history: History, undisturbed: Iterable[Effects], problem: Problem)
 
     ``undisturbed`` holds the effects of the runs in which nothing went wrong.
     """
-    if problem.rule == UNDISTURBED:
-        return Diagnosis(None, _of_undisturbed(problem))
+    if problem.rule in _OF_RULES:
+        return _OF_RULES[problem.rule](history, problem)
     most: Effects = Counter()
     least: Effects | None = None
     for one in undisturbed:
@@ -87,13 +87,41 @@ def diagnose(history: History, undisturbed: Iterable[Effects], problem: Problem)
     return Diagnosis(None, _in_general(problem.rule, ours=ours))
 
 
-def _of_undisturbed(problem: Problem) -> str:
+_FOR_A_HANG: Final = "let it end: no wait without a time-out, and no loop without an end"
+
+
+def _of_undisturbed(history: History, problem: Problem) -> Diagnosis:
+    for lack in history.lacks:
+        if lack.what == problem.text:
+            return Diagnosis(lack.site if lack.site.is_users else None, lack.cure)
     if problem.expected == Status.FAILED.value:
-        return f"leave {problem.where} out of failing: its run works"
-    return (
-        "make it work first, or give it what it needs (items, tables): till then every end is alike; "
-        "or say that it is expected, with its object: failing=[…], --failing …"
+        return Diagnosis(None, f"leave {problem.where} out of failing: its run works")
+    return Diagnosis(
+        _failed_at(history, problem.text),
+        _FOR_A_HANG
+        if history.hung is not None
+        else "make it work first, or give it what it needs (items, tables, buckets): till then every end is alike; "
+        "or say that it is expected, with its object: failing=[…], --failing …",
     )
+
+
+def _of_hang(history: History, problem: Problem) -> Diagnosis:
+    return Diagnosis(history.hung.raised_at if history.hung is not None else None, _FOR_A_HANG)
+
+
+_OF_RULES: Final[Mapping[str, Callable[[History, Problem], Diagnosis]]] = {
+    UNDISTURBED: _of_undisturbed,
+    HANGS: _of_hang,
+}
+
+
+def _failed_at(history: History, why: str) -> Site | None:
+    """Return the line at which an undisturbed run failed: that of its error, or of the call that was refused so."""
+    for one in reversed(history.deliveries):
+        if one.raised_at is not None and one.why is not None and one.why in why:
+            return one.raised_at
+    refused = [made.site for made in history.calls if made.error and made.error in why and made.site.is_users]
+    return refused[-1] if refused else None
 
 
 def _in_general(rule: str, *, ours: bool) -> str:

@@ -22,6 +22,7 @@ from flowguard.testing.explorer.record.schedule import (
     FaultKind,
     Schedule,
 )
+from flowguard.testing.explorer.record.site import raising_site
 from flowguard.testing.explorer.run.expiry import last_moment, remove_expired
 from flowguard.testing.explorer.run.fault_effects import Killed
 from flowguard.testing.explorer.run.held_workers import HeldWorkers
@@ -47,7 +48,7 @@ def run(sandbox: Sandbox, schedule: Schedule) -> History:
     driver = _Driver(sandbox, schedule)
     with sandbox.fresh(driver.faults):
         history = driver.run()
-        if history.refusals and history.at_rest:
+        if history.refusals and history.at_rest and history.hung is None:
             history.after = driver.ask_again()
     return history
 
@@ -84,17 +85,20 @@ class _Driver:
         self._schedule, self._expires = Schedule(), False
         self.faults.go_on_undisturbed(self.history)
         for one in asked:
-            self._put(one.recorded)
+            self._put(one.recorded, one.recorded.envelope.queue)
         return self._to_the_end()
 
     def _to_the_end(self) -> History:
         try:
-            while (delivery := self._next()) is not None and self.history.at_rest:
+            while self._goes_on() and (delivery := self._next()) is not None:
                 self._deliver(delivery)
         finally:
             self._held.end()
         self.history.tables = self._sandbox.items()
         return self.history
+
+    def _goes_on(self) -> bool:
+        return self.history.at_rest and self.history.hung is None
 
     # -- deliveries
 
@@ -118,13 +122,14 @@ class _Driver:
             return True
         return self._held.one_goes_on(moments)
 
-    def _put(self, recorded: RecordedRecord) -> None:
-        self._source.put(recorded.envelope, recorded.raw, recorded.envelope.queue, self._sandbox.now())
+    def _put(self, recorded: RecordedRecord, queue: str | None) -> None:
+        self._source.put(recorded.envelope, recorded.raw, queue, self._sandbox.now())
 
     def arrive(self, now: int) -> None:
         """Enqueue the later messages and the messages of schedules whose time has come."""
         while self._later and self._sandbox.start + self._later[0].after <= now:
-            self._put(self._later.pop(0).recorded)
+            coming = self._later.pop(0)
+            self._put(coming.recorded, coming.queue)
         for one in [one for one in self.faults.scheduled if one.due is not None and one.due <= now]:
             self.faults.scheduled.remove(one)
             for record in self.faults.inbox.receive(one, now):
@@ -159,8 +164,8 @@ class _Driver:
         entry.stage = function.name if function.plain else None
         entry.message_id, entry.envelope = delivery.message_id, delivery.envelope
         history.deliveries.append(entry)
-        worker = Worker(function, delivery, entry)
-        self.turn_to(worker, lambda: self._begin(worker))
+        worker = Worker(function, delivery, entry, self._sandbox.patience)
+        self.turn_to(worker, lambda: worker.start(self._sandbox.threads, lambda: self._work(worker)))
         self._sandbox.time.move_to(self._sandbox.now() + STEP)
         self._held.after(worker)
 
@@ -172,22 +177,16 @@ class _Driver:
         return now + (LATE if choice.more else 0)
 
     def turn_to(self, worker: Worker, step: Callable[[], None]) -> None:
-        before, self.faults.worker = self.faults.worker, worker
+        invocation = self._sandbox.invocation
+        before, invocation.worker = invocation.worker, worker
         try:
             step()
         finally:
-            self.faults.worker = before
-
-    def _begin(self, worker: Worker) -> None:
-        """Start the worker in a thread of its own only where the schedule may still hold it up.
-
-        A thread costs as much as some calls.
-        """
-        if self._held.are_ahead:
-            worker.start(lambda: self._work(worker))
-        else:
-            self._work(worker)
-            worker.over = True
+            invocation.worker = before
+        if worker.is_given_up and self.history.hung is None:
+            entry = self.history.hung = worker.entry
+            entry.raised_at = worker.hung
+            entry.why = f"it did not end within {self._sandbox.patience:g} s by the clock on the wall"
 
     def _work(self, worker: Worker) -> None:
         """Run the whole invocation in the worker's thread. The search for a call's site ends at this frame."""
@@ -201,10 +200,11 @@ class _Driver:
         except Killed:
             entry.died = True
         except NotProcessed as left:
-            entry.why = str(left)
-        except Exception as error:  # the function crashed: Lambda leaves the record in its queue
-            entry.why = f"{type(error).__name__}: {error}"
-        self._finish(worker)
+            entry.why, entry.raised_at = str(left), raising_site(left)
+        except BaseException as error:  # the function crashed or exited: Lambda leaves the record in its queue
+            entry.why, entry.raised_at = f"{type(error).__name__}: {error}", raising_site(error)
+        if not worker.is_given_up:
+            self._finish(worker)
 
     def _seed(self, worker: Worker) -> None:
         """Seed the same draws for each attempt at a hop until one of them has had an effect by itself.
@@ -224,9 +224,9 @@ class _Driver:
     # -- telling
 
     def _tell(self, event: Event) -> None:
-        if self.faults.worker is None:
+        if (worker := self.faults.worker) is None:
             return
-        entry = self.faults.worker.entry
+        entry = worker.entry
         is_first = all(one.message is None for one in entry.events)  # later ones may be about the run taken over
         entry.events.append(event)
         if (message := event.message) is not None and is_first:

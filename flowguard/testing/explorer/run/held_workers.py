@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Protocol
 
 from flowguard.sim.event_source import EventSource
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import HOLDS, Choice, FaultKind, Schedule
 from flowguard.testing.explorer.run.fault_effects import Killed
+from flowguard.testing.explorer.run.invocation import LONGEST_INVOCATION
 from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.run.worker import Worker
-
-LONGEST_INVOCATION: Final = 900_000
-"""No worker is held up for longer, ms: Lambda ends it."""
 
 
 class Turns(Protocol):
@@ -36,11 +34,6 @@ class HeldWorkers:
         self._turns = turns
         self._ahead = [choice for choice in schedule.choices if choice.kind in HOLDS]
         self._held: list[Worker] = []
-
-    @property
-    def are_ahead(self) -> bool:
-        """Answer whether the schedule may still hold up a worker."""
-        return bool(self._ahead)
 
     def before(self, worker: Worker) -> tuple[FaultKind, ...]:
         """Decide which workers go on before a call and return how this one was held up.
@@ -82,7 +75,8 @@ class HeldWorkers:
         while self._held:
             worker = self._held.pop()
             worker.killed = True
-            worker.go_on()
+            if not worker.is_given_up:
+                worker.go_on()
 
     def _has_waited(self, held: Worker, ended: Worker) -> bool:
         """Answer whether what a worker is held up for has happened.

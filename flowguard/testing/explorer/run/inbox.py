@@ -21,7 +21,7 @@ from flowguard.sim.functions import queue_of, topics
 from flowguard.sim.posted import Posted
 from flowguard.sim.recording import RecordedRecord, read_recording
 from flowguard.sim.waiting_records import Delivery
-from flowguard.testing.lambda_events import sns_to_sqs_event, sqs_event
+from flowguard.testing.lambda_events import invocation, sns_to_sqs_event, sqs_event
 from flowguard.wire.envelope import BadRecord, Envelope, Source, normalize
 
 Message: TypeAlias = BaseModel | Mapping[str, Any]
@@ -46,18 +46,33 @@ _DEDUPLICATED: Final = 300_000
 
 
 class Coming(NamedTuple):
-    """A record and how many ms after the beginning its queue has it."""
+    """A record and how many ms after the beginning its queue has it.
+
+    ``function`` is the name of a function that is invoked with it without a queue.
+    """
 
     recorded: RecordedRecord
     after: int
+    function: str | None = None
+
+    @property
+    def queue(self) -> str | None:
+        """Return the name by which the record waits for its function."""
+        return self.function or self.recorded.envelope.queue
 
 
-def read_given(flows: Sequence[AnyFlow], given: Sequence[Given], now: int, queues: Sequence[str] = ()) -> list[Coming]:
+def read_given(
+    flows: Sequence[AnyFlow],
+    given: Sequence[Given],
+    now: int,
+    queues: Sequence[str] = (),
+    direct: Sequence[str] = (),
+) -> list[Coming]:
     """Read the records that start an exploration.
 
     Payloads become requests ``request-1``, ``request-2`` …, each requested a second after the one before, or at its
     arrival if that is later. ``queues`` are those of plain functions: where there are no flows, the first gets what
-    names no queue.
+    names no queue. Of these, ``direct`` are names of functions that are invoked without a queue.
 
     Raises :class:`flowguard.errors.EnvelopeError` for what cannot be read, SettingsError for a queue that nobody reads
     and TypeError for a payload that starts none of the flows.
@@ -67,11 +82,12 @@ def read_given(flows: Sequence[AnyFlow], given: Sequence[Given], now: int, queue
         message, after = (one.message, _ms(one)) if isinstance(one, Later) else (one, 0)
         at = now + (after or (number - 1) * 1000)
         if not flows and queues:
-            records = _in_queues(message, queues, at)
+            records = _in_queues(message, queues, at, direct)
         else:
             records = _records(_request(flows, message, number, at) if isinstance(message, BaseModel) else message)
         behind = topics(flows)
-        found += [Coming(one, after) for record in records for one in _fanned_out(record, behind)]
+        function = queues[0] if not flows and queues and queues[0] in direct else None
+        found += [Coming(one, after, function) for record in records for one in _fanned_out(record, behind)]
     return found
 
 
@@ -115,7 +131,9 @@ def _records(event: Any) -> list[RecordedRecord]:
     return found
 
 
-def _in_queues(one: Message, queues: Sequence[str], now: int) -> list[RecordedRecord]:
+def _in_queues(one: Message, queues: Sequence[str], now: int, direct: Sequence[str]) -> list[RecordedRecord]:
+    if queues[0] in direct:
+        return _invoked(one, queues[0])
     found = [] if isinstance(one, BaseModel) else _records(one)
     if all(record.envelope.source is Source.INVOCATION for record in found):
         group = "group-1" if queues[0].endswith(".fifo") else None
@@ -125,6 +143,14 @@ def _in_queues(one: Message, queues: Sequence[str], now: int) -> list[RecordedRe
         if record.envelope.queue not in queues:
             problem = f"no function reads the queue {record.envelope.queue}; there are {', '.join(queues)}"
             raise SettingsError("messages", problem)
+    return found
+
+
+def _invoked(one: Message, function: str) -> list[RecordedRecord]:
+    """Return the invocations of a function by an event: one, or one for each notification of SNS."""
+    found = _records(invocation(one) if isinstance(one, BaseModel) else one)
+    if not found or any(record.envelope.source.is_queue for record in found):
+        raise SettingsError("messages", f"{function} reads no queue, and gets a record of one; leave out direct=True")
     return found
 
 

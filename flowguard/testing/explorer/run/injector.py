@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn, TypeVar, cast
 
+from flowguard.errors import FlowguardError
 from flowguard.sim.calls import ApiCall, Proceed, Response
 from flowguard.sim.event_source import EventSource
 from flowguard.sim.limits.queues import queue_name
+from flowguard.sim.memory.not_in_memory import NotInMemory
 from flowguard.sim.posted import Posted, posted
 from flowguard.sim.provision import tables_of
 from flowguard.sim.sends import sending
@@ -27,8 +29,19 @@ _WRITES: Final = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWrit
 Answer = TypeVar("Answer")
 
 
+class OutOfTurn(FlowguardError):
+    """A call from a thread that is not the invocation's, or after it was given up. It was not made."""
+
+    def __init__(self, call: ApiCall) -> None:
+        super().__init__(call.service, call.operation)
+        self.call = f"{call.service} {call.operation}"
+
+    def __str__(self) -> str:
+        return f"{self.call} was called from a thread that is not its invocation's, and was not made"
+
+
 class FaultInjector:
-    """An interceptor. ``worker`` has the turn; ``before`` may hold it up and returns how it was held up.
+    """An interceptor. ``before`` may hold up the worker that has the turn and returns how it was held up.
 
     ``effects`` counts, for what a worker is to do, the writes and sends that user code made by itself. ``scheduled``
     are the messages of schedules that have not come due.
@@ -45,17 +58,25 @@ class FaultInjector:
         before: Callable[[Worker], tuple[FaultKind, ...]],
     ) -> None:
         self.history = history
-        self.worker: Worker | None = None
+        self._invocation = sandbox.invocation
         self.effects: Counter[tuple[str | None, str]] = Counter()
         self._sandbox = sandbox
         self._schedule = schedule
         self._source = source
         self._before = before
+        self._invocation.history = history
         self._quiet = False
         self.scheduled: list[Posted] = []
 
+    @property
+    def worker(self) -> Worker | None:
+        """Return the worker that has the turn."""
+        return self._invocation.worker
+
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
         worker = self.worker
+        if worker is not None and not self._invocation.is_inside():
+            raise OutOfTurn(call)
         if self._quiet or worker is None:
             return proceed()
         if call.operation in LOOKUPS:
@@ -74,6 +95,7 @@ class FaultInjector:
     def go_on_undisturbed(self, history: History) -> None:
         """Note what follows in another history. Nothing new goes wrong and what is refused for good stays so."""
         self.history, self._schedule = history, Schedule()
+        self._invocation.history = history
 
     def _begin_to_refuse(self, made: CallRecord, call: ApiCall, choice: Choice) -> None:
         if (refusal := refusal_at(call, choice.more)) is not None:
@@ -142,6 +164,10 @@ class FaultInjector:
     def _carry_out(self, made: CallRecord, call: ApiCall, proceed: Proceed) -> Response:
         try:
             answer = self._postponed(call) or self._quietly(proceed)
+        except NotInMemory as error:
+            made.error = type(error).__name__
+            self._invocation.lack(made.site, f"calls {call.service} {call.operation}: {error}", _cure(call))
+            raise
         except Exception as error:
             made.error = _code(error)
             raise
@@ -184,6 +210,13 @@ class FaultInjector:
                 self.scheduled.append(message)
                 continue
             history.senders.update((one.number, made.number) for one in self.inbox.receive(message, now))
+
+
+def _cure(call: ApiCall) -> str:
+    return (
+        f'say what it answers: stubs={{"{call.service}.{call.operation}": …}}; '
+        "or explore on moto, which has more: engine=on_moto"
+    )
 
 
 def _target(call: ApiCall) -> str:

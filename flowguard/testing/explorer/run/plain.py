@@ -10,6 +10,7 @@ Each runs in execution environments, as Lambda has it::
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import json
 import operator
@@ -42,6 +43,10 @@ class PlainFunction:
     ``partial`` says that its event source mapping has ``ReportBatchItemFailures``. Without it only an exception is a
     failure.
 
+    One that is ``direct`` reads no queue. It is invoked with each message as its event: what SNS, EventBridge or API
+    Gateway hand to a function, or any payload. Then ``queue`` is just its name. As of an asynchronous invocation, a
+    failed one is made twice more, and at last goes to its on-failure destination.
+
     What the handler's own module keeps (caches, objects of libraries) is new in each execution environment: the module
     is loaded once more. Its boto3 clients are the same ones: they keep nothing. What other modules keep is shared, and
     so is everything where the handler cannot be found in its module by its name, as a function within a function.
@@ -53,10 +58,14 @@ class PlainFunction:
     timeout: int | None = None
     partial: bool = True
     topic: str | None = None
+    direct: bool = False
 
     def __post_init__(self) -> None:
         if not callable(self.handler):
             raise SettingsError(self.queue, f"{self.handler!r} is no handler; give a function of event and context")
+        if inspect.iscoroutinefunction(self.handler):
+            cure = "give what is deployed: def handler(event, context): return asyncio.run(…)"
+            raise SettingsError(self.queue, f"{self.handler!r} is a coroutine, which Lambda does not await; {cure}")
         if not 0 < (self.visibility if self.timeout is None else self.timeout) <= self.visibility:
             given = f"a timeout of {self.timeout} s, a visibility timeout of {self.visibility} s"
             raise SettingsError(self.queue, f"{given}: Lambda wants the first from 1 s, and no longer than the second")
@@ -91,7 +100,8 @@ class _Deployed:
 
     def __call__(self, event: Any) -> Any:
         """Return the records to be delivered again, each by its id. Raises what the handler does."""
-        records = [record["messageId"] for record in event["Records"]]
+        direct = self._function.direct
+        records = [] if direct else [record["messageId"] for record in event["Records"]]
         context = self._context()
         handler = self._idle.pop() if self._idle else _cold(self._function.handler, self._clients)
         try:
@@ -100,7 +110,7 @@ class _Deployed:
             self._idle.append(handler)
             raise
         self._idle.append(handler)
-        failed = _failed(answer, records) if self._function.partial else []
+        failed = _failed(answer, records) if self._function.partial and not direct else []
         return {"batchItemFailures": [{"itemIdentifier": record} for record in failed]}
 
     def _context(self) -> FakeContext:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
+from dataclasses import dataclass
+from types import ModuleType, TracebackType
 from typing import Any, Final, Self
 
 from pydantic import ValidationError
@@ -37,13 +38,38 @@ from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.world import START
 from flowguard.testing.explorer.record.history import Items
 from flowguard.testing.explorer.run.explored import keys_of, modules_of
+from flowguard.testing.explorer.run.given_buckets import Buckets, GivenBuckets
 from flowguard.testing.explorer.run.inbox import Given, read_given
+from flowguard.testing.explorer.run.invocation import Invocation
+from flowguard.testing.explorer.run.network import no_network
 from flowguard.testing.explorer.run.plain import PlainFunction
+from flowguard.testing.explorer.run.quiet_asyncio import quiet_asyncio
 from flowguard.testing.explorer.run.seeded_random import SeededRandom, repeatable
+from flowguard.testing.explorer.run.stubs import GivenStubs, Stubs
+from flowguard.testing.explorer.run.waiting import virtual_waits
+from flowguard.testing.explorer.run.worker import Threads
 from flowguard.worker.ports import Services
+
+PATIENCE: Final = 10.0
+"""How long one invocation may take by the clock on the wall, in seconds."""
 
 BUCKET: Final = "flowguard-texts"
 """Where long texts go, if any do."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What handlers need beside their tables and what they may do.
+
+    ``network`` are hosts that they may reach, ``buckets`` their buckets in S3, ``stubs`` answers of what the engine
+    does not have. Where these two are not given they are those of the modules (``BUCKETS``, ``STUBS``). ``patience`` is
+    how long one invocation may take by the clock on the wall, in seconds.
+    """
+
+    network: Collection[str] = ()
+    patience: float = PATIENCE
+    buckets: GivenBuckets | None = None
+    stubs: GivenStubs | None = None
 
 
 class Sandbox:
@@ -61,6 +87,7 @@ class Sandbox:
         seed: int,
         items: GivenItems | None = None,
         offload_above: int | None = None,
+        needs: Needs = Needs(),
     ) -> None:
         explored = tuple(explored)
         flows = tuple(one for one in explored if not isinstance(one, PlainFunction))
@@ -71,12 +98,19 @@ class Sandbox:
         self._given = read_items(declared_items(modules_of(explored)) if items is None else items, self.keys)
         self.topics = {**topics(flows), **{one.queue: one.topic for one in self.plain if one.topic is not None}}
         self.settings = _settings(offload_above)
-        self.coming = read_given(flows, given, START, [one.queue for one in self.plain])
+        self.coming = read_given(flows, given, START, [one.queue for one in self.plain], _direct(self.plain))
         sent = [one.recorded.sent_at for one in self.coming if not one.after]
         self.start = min((at for at in sent if at is not None), default=START)
         self.seed = seed
         self.randomness = SeededRandom()
         self.time = VirtualTime(self.start)
+        self.patience = needs.patience
+        self.threads = Threads()
+        self.invocation = Invocation(self.now, self._move_to)
+        self._needs = needs
+        modules = modules_of(explored)
+        self._buckets = Buckets(_declared("BUCKETS", modules) if needs.buckets is None else needs.buckets)
+        self._stubs = Stubs(_declared("STUBS", modules) if needs.stubs is None else needs.stubs)
         self._engine = _made(engine, self)
         self._fast = self._engine if isinstance(self._engine, Snapshots) else None
         self._exit = ExitStack()
@@ -86,9 +120,17 @@ class Sandbox:
     def now(self) -> int:
         return self.time.now()
 
+    def _move_to(self, moment: int) -> None:
+        self.time.move_to(moment)  # that of the schedule which is running
+
     def __enter__(self) -> Self:
         with ExitStack() as opened:
+            opened.callback(self.threads.end)
             opened.enter_context(self._engine)
+            opened.enter_context(virtual_waits(self.invocation))
+            opened.enter_context(no_network(self.invocation, self._needs.network))
+            opened.enter_context(self._same.kept())
+            opened.enter_context(quiet_asyncio())
             self._set_up()
             self._exit = opened.pop_all()
         return self
@@ -113,6 +155,7 @@ class Sandbox:
             self._provided = self.provisioner.provided()
 
     def _put_in(self) -> None:
+        self._buckets.put_in(self._engine.client("s3"))
         for number, (table, item) in enumerate(self._given, 1):
             try:
                 self.dynamodb.put_item(TableName=table, Item=item)
@@ -126,8 +169,12 @@ class Sandbox:
         This interceptor is then around each call.
         """
         self._take_back()
-        self.time = VirtualTime(self.start)
-        with self.time, repeatable(self.randomness), intercept(interceptor), intercept(self.provisioner):
+        self.time = VirtualTime(self.start, self.invocation.asked)
+        with ExitStack() as opened:
+            opened.enter_context(self.time)
+            opened.enter_context(repeatable(self.randomness))
+            for one in (interceptor, self._stubs, self.provisioner):
+                opened.enter_context(intercept(one))
             yield
 
     def _take_back(self) -> None:
@@ -193,11 +240,15 @@ class Sandbox:
         return item._replace(outbox=Outbox(item.outbox.request_id, item.outbox.committed_at, item.outbox.sends))
 
     def items(self) -> Items:
-        """Return the user's tables with each item's attributes and the items themselves in one order."""
-        return {
+        """Return the user's tables with each item's attributes and the items themselves in one order.
+
+        The user's buckets are among them.
+        """
+        tables = {
             table: tuple(sorted((plain(from_item(raw)) for raw in self._scan(table)), key=_order))
             for table in sorted(self.provisioner.tables)
         }
+        return {**tables, **self._buckets.contents(self._engine.client("s3"), {self.settings.bucket})}
 
     def run_items(self) -> list[Any]:
         """Return all items of flowguard's table in low-level form."""
@@ -208,6 +259,20 @@ class Sandbox:
             return self._fast.items(table)
         pages = self.dynamodb.get_paginator("scan").paginate(TableName=table)
         return [item for page in pages for item in page["Items"]]
+
+
+def _direct(functions: Iterable[PlainFunction]) -> list[str]:
+    """Return the names of those that are invoked without a queue."""
+    return [one.queue for one in functions if one.direct]
+
+
+def _declared(name: str, modules: Sequence[ModuleType]) -> dict[str, Any]:
+    """Collect what modules declare under a name, by name."""
+    found: dict[str, Any] = {}
+    for module in modules:
+        one = getattr(module, name, {})
+        found |= one if isinstance(one, Mapping) else {each: {} for each in one}
+    return found
 
 
 def _settings(offload_above: int | None) -> Settings:

@@ -7,10 +7,16 @@ The turn is given, never raced for.
     driver ── go_on() ──▶ worker A … wait() ──┐
        ▲                                      │ the turn goes back
        └──────────────────────────────────────┘
+
+An invocation that does not give the turn back in time, by the clock on the wall, is given up: its thread can change
+nothing any more.
 """
 
 from __future__ import annotations
 
+import _thread
+import ctypes
+import sys
 import threading
 from collections.abc import Callable
 
@@ -18,15 +24,18 @@ from flowguard.sim.functions import ServedFunction
 from flowguard.sim.waiting_records import Delivery
 from flowguard.testing.explorer.record.history import DeliveryRecord
 from flowguard.testing.explorer.record.schedule import Choice
+from flowguard.testing.explorer.record.site import Site, site_of
+from flowguard.testing.explorer.run.fault_effects import Killed
 
 
 class Worker:
     """One invocation of a function. ``entry`` is its place in the history.
 
-    ``held`` is why it is held up while it is. ``until`` is the number of calls after which it goes on.
+    ``held`` is why it is held up while it is. ``until`` is the number of calls after which it goes on. ``hung`` is the
+    line in which it stayed when it was given up. ``reads`` counts how often it asked for the time since that moved.
     """
 
-    def __init__(self, function: ServedFunction, delivery: Delivery, entry: DeliveryRecord) -> None:
+    def __init__(self, function: ServedFunction, delivery: Delivery, entry: DeliveryRecord, patience: float) -> None:
         self.function = function
         self.delivery = delivery
         self.entry = entry
@@ -34,20 +43,25 @@ class Worker:
         self.held: Choice | None = None
         self.until = 0
         self.over = False
+        self.is_given_up = False
+        self.hung: Site | None = None
+        self.thread = 0
+        self.reads = 0
+        self._patience = patience
         self._error: BaseException | None = None
-        self._turn = threading.Semaphore(0)
-        self._back = threading.Semaphore(0)
-        self._thread: threading.Thread | None = None
+        self._turn = _thread.allocate_lock()  # not of threading, whose waits are those of user code
+        self._back = _thread.allocate_lock()
+        self._turn.acquire()
+        self._back.acquire()
 
     @property
     def work(self) -> tuple[str | None, str]:
         """Return the work that is the same in each copy and attempt of a message."""
         return self.delivery.queue, self.delivery.envelope.message
 
-    def start(self, work: Callable[[], None]) -> None:
+    def start(self, threads: Threads, work: Callable[[], None]) -> None:
         """Begin and return when the worker is held up or has ended."""
-        self._thread = threading.Thread(target=self._run, args=(work,), name=f"worker-{self.entry.worker}", daemon=True)
-        self._thread.start()
+        threads.run(lambda: self._run(work))
         self._await()
 
     def go_on(self) -> None:
@@ -61,13 +75,25 @@ class Worker:
         self._turn.acquire()
 
     def _await(self) -> None:
-        self._back.acquire()
-        if self.over and self._thread is not None:
-            self._thread.join()
-        if self._error is not None:
+        try:
+            came = self._back.acquire(timeout=self._patience)
+        except BaseException:
+            self._give_up()
+            raise
+        if not came:
+            self._give_up()
+        elif self._error is not None:
             raise self._error
 
-    def _run(self, work: Callable[[], None]) -> None:
+    def _give_up(self) -> None:
+        """End the thread as far as that can be done from outside."""
+        self.is_given_up = self.killed = self.over = True
+        frame = sys._current_frames().get(self.thread)
+        self.hung = site_of(frame, until="_work") if frame is not None else None
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread), ctypes.py_object(Killed))
+
+    def _run(self, work: Callable[[], None]) -> bool:
+        self.thread = threading.get_ident()
         try:
             work()
         except BaseException as error:  # raised again in the thread that waits
@@ -75,3 +101,46 @@ class Worker:
         finally:
             self.over = True
             self._back.release()
+        return not self.is_given_up
+
+
+class Threads:
+    """The threads of workers. One that is free is used again: to start one costs as much as some calls."""
+
+    def __init__(self) -> None:
+        self._free: list[_Thread] = []
+
+    def run(self, work: Callable[[], bool]) -> None:
+        """Run the work in a thread. It must not raise, and answers whether the thread may be used again."""
+        (self._free.pop() if self._free else _Thread(self._free)).run(work)
+
+    def end(self) -> None:
+        """Let the free threads end."""
+        while self._free:
+            self._free.pop().run(None)
+
+
+class _Thread:
+    """A thread that takes one piece of work after the other."""
+
+    def __init__(self, free: list[_Thread]) -> None:
+        self._free = free
+        self._work: Callable[[], bool] | None = None
+        self._given = _thread.allocate_lock()
+        self._given.acquire()
+        _thread.start_new_thread(self._loop, ())
+
+    def run(self, work: Callable[[], bool] | None) -> None:
+        self._work = work
+        self._given.release()
+
+    def _loop(self) -> None:
+        try:
+            while True:
+                self._given.acquire()
+                if (work := self._work) is None:
+                    return
+                if work():
+                    self._free.append(self)
+        except Killed:  # the work was given up
+            return

@@ -11,13 +11,14 @@ from typing import Final, TypeAlias
 
 from flowguard.testing.explorer.checks.equivalence import End, Free, end_of, nearest
 from flowguard.testing.explorer.checks.failures import failed_by_right
-from flowguard.testing.explorer.checks.free import check_free
+from flowguard.testing.explorer.checks.free import check_free, check_same
 from flowguard.testing.explorer.checks.invariants import Invariant, broken
-from flowguard.testing.explorer.checks.problem import Problem
+from flowguard.testing.explorer.checks.problem import HANGS, Problem
 from flowguard.testing.explorer.checks.standing import Standing
-from flowguard.testing.explorer.checks.undisturbed import undisturbed_ends, unexpected
+from flowguard.testing.explorer.checks.undisturbed import lacking, undisturbed_ends, unexpected
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import RAISED, FaultKind, Schedule
+from flowguard.testing.explorer.record.view import Same
 from flowguard.testing.explorer.report.diagnosis import Effects, diagnose, effects
 from flowguard.testing.explorer.report.findings import Report, Violation
 from flowguard.testing.explorer.report.lanes import lanes
@@ -52,12 +53,14 @@ class Search:
         free: Free,
         failing: Sequence[str] | None = None,
         progress: Progress = unheard,
+        same: Same | None = None,
     ) -> None:
         self._sandbox = sandbox
         self._invariants = tuple(invariants)
         self._free = free
         self._failing = failing
         self._progress = progress
+        self._same = same or {}
         self._ends: dict[str, list[Problem]] = {}
         self._distinct: set[str] = set()
         self._references: dict[str, End] = {}
@@ -76,12 +79,13 @@ class Search:
         """
         first = self._run(Schedule())
         check_free(self._free, first, self._sandbox.keys, _dead_letters(self._sandbox))
-        ahead = [Schedule()]
+        check_same(self._same, first)
+        ahead = [Schedule()] if first.hung is None else []
         while ahead and self._orders < MOST_ORDERS:
             schedule = ahead.pop()
             history = self._run(schedule) if schedule.choices else first
             self._orders += 1
-            end = end_of(history, self._sandbox.keys, self._free)
+            end = end_of(history, self._sandbox.keys, self._free, self._same)
             self._references[end.digest] = end
             self._undisturbed.append(effects(history))
             ahead += [schedule.and_then(choice) for choice in reorderings(history)]
@@ -97,7 +101,8 @@ class Search:
             if group in found:
                 found[group] = replace(found[group], problems=(*found[group].problems, problem))
                 continue
-            found[group] = Violation(schedule.id, (problem,), likely.site, likely.text, struck(history), ())
+            shown = timeline(history) if problem.rule == HANGS else ()
+            found[group] = Violation(schedule.id, (problem,), likely.site, likely.text, struck(history), shown)
         return history, found
 
     def _run(self, schedule: Schedule) -> History:
@@ -114,8 +119,8 @@ class Search:
             met |= {*made.held, *([made.fault] if made.fault is not None else ())}
 
     def _problems(self, history: History) -> list[Problem]:
-        found = list(broken(history, self._sandbox.flows, self._invariants))
-        end = end_of(history, self._sandbox.keys, self._free)
+        found = list(broken(history, self._sandbox.flows, self._invariants, self._same))
+        end = end_of(history, self._sandbox.keys, self._free, self._same)
         if end.digest not in self._ends:
             self._ends[end.digest] = [] if end.digest in self._references else nearest(end, self._references.values())
         differ = self._ends[end.digest]
@@ -132,6 +137,8 @@ class Search:
         """Run the search to its end, or until it is interrupted: then report what was found until then."""
         first = self.references()
         self._judge_undisturbed(first)
+        if first.hung is not None or first.lacks:
+            return self.report(first)
         seconds: list[Schedule] = []
         try:
             self._search(first, seconds, budget)
@@ -143,7 +150,7 @@ class Search:
         """Find what fails though nothing goes wrong, where the search was told what is expected to."""
         if self._failing is None:
             return
-        for problem in unexpected(undisturbed_ends(first), self._failing):
+        for problem in list(lacking(first)) or unexpected(undisturbed_ends(first), self._failing):
             likely = diagnose(first, self._undisturbed, problem)
             self._found[problem.rule, problem.where, str(likely.site)] = Violation(
                 Schedule().id, (problem,), likely.site, likely.text, (), timeline(first), lanes=lanes(first)
@@ -153,7 +160,7 @@ class Search:
         for schedule, at_once in self._schedules_of(first, seconds, budget):
             history = self._try(schedule)
             self._progress(self._schedules, len(self._found))
-            if len(self._found) >= budget.most:
+            if len(self._found) >= budget.most or history.hung is not None:
                 break
             at_once += [schedule.and_then(choice) for choice in follow_ups(history, self._sandbox.flows)]
             if len(schedule.choices) == 1 or (
@@ -200,6 +207,8 @@ class Search:
         return history
 
     def _shortest(self, group: Group, schedule: Schedule, violation: Violation) -> Violation:
+        if violation.rule == HANGS:  # each schedule that shows it takes as long
+            return violation
         shorter = shrunk(schedule, lambda one: group in self.check(one)[1])
         history, found = self.check(shorter)
         return replace(found.get(group, violation), timeline=timeline(history), lanes=lanes(history))

@@ -130,6 +130,8 @@ def _spread(schedules: Sequence[Schedule], bound: int) -> Sequence[Schedule]:
 def _walks(first: History, budget: SearchBudget) -> Iterator[Schedule]:
     draw = random.Random(budget.seed)  # noqa: S311 - repeatable on purpose
     calls, deliveries = len(first.calls), len(first.deliveries)
+    if not calls:  # nothing can go wrong but that a record is delivered twice, which was tried
+        return
     for _ in range(budget.walks):
         choices: list[Choice] = []
         for _ in range(draw.randint(2, 5)):

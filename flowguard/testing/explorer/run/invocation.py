@@ -1,0 +1,79 @@
+"""The invocation that has the turn: whose thread it is, how its time passes, and what it lacks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from flowguard.testing.explorer.record.history import History, Lack
+from flowguard.testing.explorer.record.site import Site
+from flowguard.testing.explorer.run.fault_effects import Killed
+from flowguard.testing.explorer.run.worker import Worker
+
+LONGEST_INVOCATION: Final = 900_000
+"""Lambda ends an invocation that takes longer, ms."""
+
+READS: Final = 1_000
+"""How often an invocation may ask for the time before asking moves it."""
+
+PER_READ: Final = 10
+"""How far each further question moves the time, ms."""
+
+
+class Invocation:
+    """The worker that has the turn, and the history that notes what it does.
+
+    ``now`` and ``move_to`` are the virtual time.
+    """
+
+    history: History
+
+    def __init__(self, now: Callable[[], int], move_to: Callable[[int], None]) -> None:
+        self.worker: Worker | None = None
+        self._now = now
+        self._move_to = move_to
+
+    def is_inside(self) -> bool:
+        """Answer whether the calling thread is that of the invocation."""
+        return self.worker is not None and self.worker.thread == threading.get_ident()
+
+    def pass_time(self, ms: int) -> None:
+        """Move the virtual time. Raises :class:`Killed` where the function's time is over."""
+        worker = self.worker
+        if worker is None:
+            return
+        if worker.killed:
+            raise Killed
+        limit = min(worker.function.timeout or worker.function.visibility, LONGEST_INVOCATION)
+        moment, end = self._now() + ms, worker.entry.at + limit
+        worker.reads = 0
+        self._move_to(min(moment, end))
+        if moment > end:
+            worker.killed = worker.entry.died = True
+            worker.entry.why = f"it was still waiting when its function's time, {limit // 1000} s, was over"
+            raise Killed
+
+    def elapsed(self) -> int:
+        """Return the virtual time since the schedule began, in ms, and note that somebody asked for it."""
+        self.asked()
+        return self._now() - self.history.start
+
+    def asked(self) -> None:
+        """Note that somebody asked for the time. A loop that does nothing else moves it."""
+        if (worker := self.worker) is None or worker.thread != threading.get_ident():
+            return
+        worker.reads += 1
+        if worker.reads > READS:
+            reads = worker.reads
+            self.pass_time(PER_READ)
+            worker.reads = reads
+
+    def stuck(self, site: Site, what: str) -> None:
+        """Note a wait that cannot end."""
+        self.lack(site, what, "let it wait for no longer than a time, or give it what it waits for")
+
+    def lack(self, site: Site, what: str, cure: str) -> None:
+        """Note what the worker needs and there is not."""
+        if self.worker is not None:
+            self.history.lacks.append(Lack(site, self.worker.entry.worker, what, cure))

@@ -1,0 +1,1 @@
+"""How much the explorer finds: small handlers and flows with one bug each, and sound ones."""

@@ -1,0 +1,85 @@
+"""``python -m tests.proofs.recall``: explore each case, and print what was found of it.
+
+Ends with 1 where a bug was not found that is not among ``MISSED``, or where something was found in sound code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tests.proofs.recall.case import Result
+from tests.proofs.recall.cases import BUGS, MISSED, SOUND
+
+SHORT: Final[Mapping[str, Any]] = {"bound": 20, "walks": 10, "most": 4, "patience": 1.0}
+LONG: Final[Mapping[str, Any]] = {}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = _arguments().parse_args(arguments)
+    chosen = [case for case in (*BUGS, *SOUND) if given.only in case.kind]
+    results = []
+    for case in chosen:
+        results.append(case.run(LONG if given.long else SHORT))
+        if not given.json:
+            sys.stdout.write(f"{_line(results[-1])}\n")
+            sys.stdout.flush()
+    if given.json:
+        sys.stdout.write(json.dumps(_as_json(results)) + "\n")
+    else:
+        sys.stdout.write("\n" + "\n".join(f"{name:<9} {text}" for name, text in _figures(results).items()) + "\n")
+    return 0 if all(map(is_expected, results)) else 1
+
+
+def is_expected(result: Result) -> bool:
+    """Answer whether a case ends as the table of those that are missed says."""
+    return result.is_good != (result.case.kind in MISSED)
+
+
+def _line(result: Result) -> str:
+    case, found = result.case, result.found
+    if result.error:
+        shown = result.error
+    elif case.sound:
+        shown = "clean" if result.is_good else f"FALSE ALARM {found.rule if found else ''}"
+    elif found is None:
+        shown = f"missed: {MISSED[case.kind]}" if case.kind in MISSED else "MISSED"
+    else:
+        shown = f"{found.schedule:<8} {'right line' if result.is_right else f'line {found.site}'}  {found.rule}"
+    return f"{'sound' if case.sound else 'bug':<6}{case.kind:<42}{shown:<44}{result.seconds:5.1f} s"
+
+
+def _figures(results: Sequence[Result]) -> dict[str, str]:
+    bugs = [one for one in results if not one.case.sound]
+    sound = [one for one in results if one.case.sound]
+    found = [one for one in bugs if one.found is not None]
+    longest = max((one.seconds for one in results), default=0.0)
+    return {
+        "bugs": f"{len(found)} of {len(bugs)} found",
+        "lines": f"{sum(one.is_right for one in found)} of {len(found)} right",
+        "sound": f"{sum(one.is_good for one in sound)} of {len(sound)} clean",
+        "seconds": f"{sum(one.seconds for one in results):.0f}, at most {longest:.1f}",
+    }
+
+
+def _as_json(results: Sequence[Result]) -> dict[str, Any]:
+    return {
+        "figures": _figures(results),
+        "holds": all(map(is_expected, results)),
+        "checks": [{"name": one.case.kind, **one.as_json(), "ok": is_expected(one)} for one in results],
+    }
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.proofs.recall", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("--long", action="store_true", help="explore with the defaults, as a user does")
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose kind has it")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

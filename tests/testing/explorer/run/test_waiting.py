@@ -1,0 +1,217 @@
+"""Handlers that wait, use threads or an event loop: their time is virtual, and none of them can hang the explorer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from datetime import UTC, datetime
+from typing import Any
+
+import boto3
+import pytest
+
+from flowguard.testing.explorer import PlainFunction, Report, explore, replay
+from tests.testing.explorer.handlers import TABLES
+
+ORDER = {"order_id": "o1"}
+BEGAN = time.perf_counter
+
+
+def explored(handler: Any, **about: Any) -> Report:
+    few = {
+        "bound": 0,
+        "walks": 0,
+        "tables": TABLES,
+    }
+    return explore(PlainFunction("orders", handler), [ORDER], **{**few, **about})
+
+
+def put(name: str = "o1", **more: int) -> None:
+    item = {"order_id": {"S": name}, **{attribute: {"N": str(value)} for attribute, value in more.items()}}
+    boto3.client("dynamodb", region_name="us-east-1").put_item(TableName="orders", Item=item)
+
+
+def add(name: str = "monday") -> None:
+    boto3.client("dynamodb", region_name="us-east-1").update_item(
+        TableName="totals",
+        Key={"day": {"S": name}},
+        UpdateExpression="ADD amount :n",
+        ExpressionAttributeValues={":n": {"N": "1"}},
+    )
+
+
+def waited(wait: Any) -> int:
+    """How far the virtual time goes in a handler that waits, in ms, by every clock that it may ask."""
+    found: list[int] = []
+
+    def handler(event: Any, context: Any) -> None:
+        clocks = (time.time, time.monotonic, time.perf_counter, lambda: datetime.now(UTC).timestamp())
+        began = [clock() for clock in clocks]
+        wait()
+        found.extend(round((clock() - start) * 1000) for clock, start in zip(clocks, began, strict=True))
+
+    began = BEGAN()
+    replay(PlainFunction("orders", handler), [ORDER], "none", tables=TABLES)
+    assert BEGAN() - began < 5, "by the clock on the wall it takes no time"
+    assert max(found) - min(found) <= 50, found
+    return found[0]
+
+
+def of_a_queue() -> None:
+    with pytest.raises(queue.Empty):
+        queue.Queue[str]().get(timeout=3)
+
+
+async def of_a_task() -> None:
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(asyncio.Event().wait(), timeout=3)
+
+
+def turning() -> None:
+    end = time.time() + 3
+    while time.time() < end:
+        pass
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda: time.sleep(3),
+        lambda: threading.Event().wait(3),
+        of_a_queue,
+        lambda: asyncio.run(asyncio.sleep(3)),
+        lambda: asyncio.run(of_a_task()),
+    ],
+    ids=["sleep", "event", "queue", "loop", "task"],
+)
+def test_a_wait_moves_the_virtual_time(wait: Any) -> None:
+    assert waited(wait) == pytest.approx(3000, abs=5)
+
+
+def test_a_loop_that_asks_for_the_time_until_it_has_come_ends() -> None:
+    assert waited(turning) >= 3000
+
+
+def test_a_worker_that_waits_beyond_its_functions_time_is_killed() -> None:
+    def handler(event: Any, context: Any) -> None:
+        time.sleep(31)
+
+    (violation,) = explored(handler).violations
+    assert violation.rule == "undisturbed"
+    assert "still waiting when its function's time, 30 s, was over" in violation.problems[0].text
+
+
+# -- threads -----------------------------------------------------------------------------------------------------------
+
+
+def in_a_pool(work: Any) -> Any:
+    def handler(event: Any, context: Any) -> None:
+        with ThreadPoolExecutor(max_workers=3) as pool:
+            for done in as_completed([pool.submit(work, f"o{number}") for number in range(3)]):
+                done.result()
+
+    return handler
+
+
+def in_a_loop(work: Any) -> Any:
+    async def all_of_them() -> None:
+        await asyncio.gather(*(asyncio.to_thread(work, f"o{number}") for number in range(3)))
+
+    return lambda event, context: asyncio.run(all_of_them())
+
+
+def in_threads(work: Any) -> Any:
+    def handler(event: Any, context: Any) -> None:
+        errors: list[Exception] = []
+
+        def tried(name: str) -> None:
+            try:
+                work(name)
+            except Exception as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=tried, args=(f"o{number}",)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+            assert not thread.is_alive()
+        if errors:
+            raise errors[0]
+
+    return handler
+
+
+@pytest.mark.parametrize("how", [in_a_pool, in_a_loop, in_threads])
+def test_calls_of_threads_are_points_of_fault_in_one_order(how: Any) -> None:
+    report = explored(how(put), bound=20, walks=20)
+    assert report.ok, str(report)
+    report = explored(how(add), bound=20, walks=20)
+    assert not report.ok
+    assert explored(how(add), bound=20, walks=20) == report
+    site = report.violations[0].site
+    assert site is not None
+    assert site.function == "add"
+
+
+def test_a_worker_may_be_held_up_in_a_thread() -> None:
+    trace = replay(PlainFunction("orders", in_a_pool(put)), [ORDER], "z2", tables=TABLES)
+    assert trace.ok, str(trace)
+    assert "w1  … goes on" in "\n".join(trace.timeline)
+
+
+def test_tasks_whose_worker_is_killed_say_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR, "asyncio"):
+        explored(in_a_loop(put))
+    assert caplog.records == []
+
+
+# -- what does not end -------------------------------------------------------------------------------------------------
+
+
+def test_a_wait_for_what_nobody_brings_is_named_at_once() -> None:
+    def handler(event: Any, context: Any) -> None:
+        put()
+        queue.Queue[str]().get()
+
+    (violation,) = explored(handler, patience=60).violations
+    assert "waits for what nobody brings" in violation.problems[0].text
+    assert violation.site is not None
+    assert violation.site.text == "queue.Queue[str]().get()"
+
+
+def test_an_invocation_that_does_not_end_is_given_up_and_named() -> None:
+    def handler(event: Any, context: Any) -> None:
+        put()
+        while event:
+            event["turns"] = 1
+
+    (violation,) = explored(handler, patience=0.5).violations
+    assert "it did not end within 0.5 s" in violation.problems[0].text
+    assert violation.site is not None
+    assert violation.site.function == "handler"
+
+
+def test_one_that_does_not_end_only_after_a_fault_is_found_too() -> None:
+    def handler(event: Any, context: Any) -> None:
+        try:
+            put()
+        except Exception:
+            lock = threading.Lock()
+            lock.acquire()
+            lock.acquire()
+
+    report = explored(handler, patience=0.5)
+    (violation,) = [one for one in report.violations if one.rule == "does not end"]
+    assert violation.schedule in {"e1", "u1"}
+    assert violation.timeline
+
+
+def test_a_handler_without_a_call_is_explored() -> None:
+    report = explored(lambda event, context: None, walks=5)
+    assert report.ok
+    assert str(report).splitlines()[0].endswith("COMPLETED")
