@@ -63,6 +63,12 @@ INTERRUPTED: Final = 130
 @click.option(
     "--seed", metavar="N", type=int, default=0, help="Of ids, randomness and walks. Equal seeds, equal output."
 )
+@click.option("--seconds", metavar="N", type=click.FloatRange(0, min_open=True), help="Stop the search after so long.")
+@click.option("--bucket", "buckets", metavar="NAME", multiple=True, help="A bucket of yours in S3, empty; repeat it.")
+@click.option("--same", metavar="QUEUE.FIELD", multiple=True, help="Copies are dropped by this field; repeat it.")
+@click.option("--network", metavar="HOST", multiple=True, help="May be reached; nothing else is. Repeat it.")
+@click.option("--any-order", is_flag=True, help="The end of plain handlers may depend on the order of the records.")
+@click.option("--direct", is_flag=True, help="Plain handlers are invoked by the messages, and --queue is their name.")
 @click.option("--schedule", metavar="ID", help="Run exactly this schedule, and show its time line.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
 @click.option("--html", metavar="FILE", help="Write the report to this file too, as a page.")
@@ -70,11 +76,17 @@ def explore(  # noqa: PLR0913 - the options of a command
     files: tuple[str, ...],
     flows: tuple[str, ...],
     messages: tuple[str, ...],
+    *,
     tables: tuple[str, ...],
     queues: tuple[str, ...],
     free: tuple[str, ...],
     failing: tuple[str, ...],
-    *,
+    buckets: tuple[str, ...],
+    same: tuple[str, ...],
+    network: tuple[str, ...],
+    seconds: float | None,
+    any_order: bool,
+    direct: bool,
     visibility: int,
     timeout: int | None,
     bound: int,
@@ -90,7 +102,8 @@ def explore(  # noqa: PLR0913 - the options of a command
     a plain handler(event, context) with the --queue that it reads.
 
     The flow's module says in TABLES which tables it writes to, in ITEMS
-    what lies in them at the beginning, in FREE what may differ from the undisturbed end; its functions under @invariant
+    what lies in them at the beginning, in BUCKETS and STUBS which buckets it has and what other services answer, in
+    FREE what may differ from the undisturbed end; its functions under @invariant
     are checked after each schedule.
 
     A run that fails though nothing goes wrong is found, too, unless --failing names its object. Ctrl-C ends the search,
@@ -101,19 +114,25 @@ def explore(  # noqa: PLR0913 - the options of a command
     """
     flows, files = _explored(flows, files, messages)
     try:
-        found = load_explored(flows, queues, visibility=visibility, timeout=timeout)
+        found = load_explored(flows, queues, visibility=visibility, timeout=timeout, direct=direct)
         about: dict[str, Any] = {
             "tables": dict(_table(one) for one in tables),
             "invariants": _invariants(found),
             "free": _free(found, free),
             "seed": seed,
+            "same": dict(_pair(one, ".") for one in same),
+            "network": network,
+            **({"buckets": buckets} if buckets else {}),
         }
         events = _events(files)
         _write(html, "")  # before the minutes that an exploration may take
         if schedule is not None:
             sys.exit(_one(found, events, schedule, about, as_json=as_json, html=html))
         with Progress() as progress:
-            report = explored(found, events, bound=bound, walks=walks, failing=failing, progress=progress, **about)
+            report = explored(
+                found, events, bound=bound, walks=walks, seconds=seconds, failing=failing, any_order=any_order,
+                progress=progress, **about,
+            )  # fmt: skip
         _write(html, page(report) if html else "")
     except (*MISTAKES, TypeError) as error:
         say(str(error), err=True)

@@ -106,7 +106,7 @@ class EventSource:
 
     def others(self, first: Delivery) -> list[Delivery]:
         """Return the records that SQS might deliver instead of this one. No FIFO group passes one of its records."""
-        return [one for one in self._queues.waiting if one is not first and (one.group is None or one.receives == 0)]
+        return [one for one in self._queues.free() if one is not first and (one.group is None or one.receives == 0)]
 
     # -- a delivery
 

@@ -71,12 +71,12 @@ class Queues:
 
     def due(self, now: int) -> Delivery | None:
         """Return the next delivery. None where nothing is due yet."""
-        ready = [delivery for delivery in self._free() if delivery.visible_at <= now]
+        ready = [delivery for delivery in self.free() if delivery.visible_at <= now]
         return min(ready, key=_order, default=None)
 
     def moments(self) -> list[int]:
         """Return the moments at which deliveries will be due."""
-        return [delivery.visible_at for delivery in self._free()]
+        return [delivery.visible_at for delivery in self.free()]
 
     def receive(self, delivery: Delivery, visible_again: int) -> None:
         self.turns += 1
@@ -95,7 +95,7 @@ class Queues:
         found = [one for one in self.waiting if one.receives and one.envelope.receipt_handle == receipt_handle]
         return max(found, key=lambda one: one.turn, default=None)
 
-    def _free(self) -> list[Delivery]:
+    def free(self) -> list[Delivery]:
         """Return the deliveries that wait behind no other record of their FIFO group."""
         heads: dict[tuple[str, str], int] = {}
         for delivery in self.waiting:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -14,7 +14,9 @@ from flowguard.sim.world import START
 from flowguard.testing.arguments import is_flow
 from flowguard.testing.explorer import Invariant, PlainFunction, Report, Trace, explore, in_memory, replay
 from flowguard.testing.explorer.run.explored import keys_of
+from flowguard.testing.explorer.run.given_buckets import Buckets
 from flowguard.testing.explorer.run.inbox import Later, read_given
+from flowguard.testing.explorer.run.stubs import Stubs
 
 MARKER: Final = "flow_explore"
 
@@ -89,8 +91,17 @@ def _wrong_numbers(arguments: Mapping[str, Any]) -> Iterator[str]:
         yield f"offload_above is {above!r}; give a number of bytes, as in Settings"
     if not callable(progress := arguments.get("progress", print)):
         yield f"progress is {progress!r}; give a function of two numbers, schedules and violations"
-    if not isinstance(for_good := arguments.get("for_good", True), bool):
-        yield f"for_good is {for_good!r}; give True or False"
+    yield from _wrong_seconds(arguments)
+    for name in ("for_good", "any_order"):
+        if not isinstance(flag := arguments.get(name, True), bool):
+            yield f"{name} is {flag!r}; give True or False"
+
+
+def _wrong_seconds(arguments: Mapping[str, Any]) -> Iterator[str]:
+    for name in ("seconds", "patience"):
+        seconds = arguments.get(name)
+        if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0):
+            yield f"{name} is {seconds!r}; give a number of seconds above 0"
 
 
 def _unfit_messages(messages: Any) -> Iterator[str]:
@@ -112,8 +123,22 @@ def _wrong_kinds(arguments: Mapping[str, Any]) -> Iterator[str]:
         yield f'free is {free!r}; list what may differ of each table: free={{"orders": ["updated_at"]}}'
     if not _is_list(failing := arguments.get("failing", ())) or not all(map(_is_name, failing)):
         yield f'failing is {failing!r}; list the objects whose runs are expected to fail: failing=["o1"]'
+    if not _is_list(network := arguments.get("network", ())) or not all(map(_is_name, network)):
+        yield f'network is {network!r}; list the hosts that may be reached: network=["localhost"]'
+    if (same := arguments.get("same")) is not None and not _maps_names(same, _is_name):
+        yield f'same is {same!r}; name the field of each queue by which copies are dropped: same={{"emails": "id"}}'
+    for name, read in (("buckets", Buckets), ("stubs", Stubs)):
+        if (given := arguments.get(name)) is not None:
+            yield from _unread(read, given)
     if invariants is not None and not (_is_list(invariants) and all(map(callable, invariants))):
         yield f"invariants is {invariants!r}; give functions of a view: invariants=[nothing_is_counted_twice]"
+
+
+def _unread(read: Callable[[Any], object], given: Any) -> Iterator[str]:
+    try:
+        read(given)
+    except SettingsError as error:
+        yield str(error)
 
 
 def _are_keys(tables: Any) -> bool:

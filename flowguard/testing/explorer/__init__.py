@@ -60,11 +60,13 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     bound: int = BOUND,
     walks: int = WALKS,
     most: int = MOST,
+    seconds: float | None = None,
     seed: int = 0,
     engine: EngineFor = in_memory,
     offload_above: int | None = None,
     for_good: bool = True,
     failing: Sequence[str] = (),
+    any_order: bool = False,
     buckets: GivenBuckets | None = None,
     stubs: GivenStubs | None = None,
     same: Same | None = None,
@@ -83,8 +85,9 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     ``{"orders": ["updated_at"]}``. Texts above ``offload_above`` bytes, as in :class:`flowguard.Settings`, go to S3;
     none where it is not given. Without ``for_good`` no refusal that never ends is tried. ``invariants`` are rules of
     yours, called with the :class:`View` of each end. A run that fails though nothing goes wrong is a violation, unless
-    ``failing`` names its object (or the queue of a plain function). ``progress`` is called after each schedule with the
-    numbers of schedules and of violations until then.
+    ``failing`` names its object (or the queue of a plain function). So is an end of plain functions that depends on
+    the order of the records, which a standard queue does not keep, unless ``any_order`` is right. ``progress`` is
+    called after each schedule with the numbers of schedules and of violations until then.
 
     ``buckets`` are those in S3 that the handlers use: their names, or what lies in each,
     ``{"reports": {"monday.csv": "5"}}``. ``stubs`` are answers of services that the engine does not have:
@@ -95,14 +98,15 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     is a violation. ``engine`` is :func:`in_memory` or :func:`on_moto`.
 
     Equal arguments give equal reports; another ``seed`` tries other schedules of more than two faults. The search ends
-    at ``most`` different violations. One at a time in a process.
+    at ``most`` different violations, and after ``seconds`` by the clock on the wall where they are given. One at a time
+    in a process.
     """
     needs = Needs(network, patience, buckets, stubs)
     sandbox = Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs)
     began = time.perf_counter()
     with sandbox:
-        report = Search(sandbox, invariants, free or {}, failing, progress, same).all(
-            SearchBudget(bound, walks, seed, most, for_good)
+        report = Search(sandbox, invariants, free or {}, failing, progress, same, any_order=any_order).all(
+            SearchBudget(bound, walks, seed, most, for_good, seconds)
         )
     return replace(report, seconds=time.perf_counter() - began)
 
@@ -128,8 +132,8 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     """Run exactly one schedule by its id. Returns its time line as text and as data, and the violations after it.
 
     Raises :class:`NoSuchSchedule`, and :class:`UnmetSchedule` for one that names a call, delivery or dead letter that
-    there is not. ``tables``, ``items``, ``invariants``, ``free``, ``seed``, ``engine`` and
-    ``offload_above`` are as for :func:`explore`.
+    there is not. ``tables``, ``items``, ``invariants``, ``free``, ``seed``, ``engine``, ``offload_above``, ``buckets``,
+    ``stubs``, ``same``, ``network`` and ``patience`` are as for :func:`explore`.
     """
     wanted = Schedule.parse(schedule)
     needs = Needs(network, patience, buckets, stubs)

@@ -1,4 +1,7 @@
-"""The other proofs: the tests that take long, races of processes on a real engine, and the soak. Each is a command."""
+"""The other proofs: the tests that take long, the explorer's recall, races of processes on a real engine, the soak.
+
+Each is a command.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,8 @@ class Other:
 RACES: Final = Other("races", "tests.proofs.races", (), ("--claims", "50000"), "counts", "ok")
 SOAK: Final = Other("soak", "tests.proofs.soak", ("--messages", "500"), ("--messages", "20000"), "figures", "holds")
 TESTS: Final = Other("tests", "tests.proofs.suite", (), (), "figures", "ok")
-ALL: Final = (TESTS, RACES, SOAK)
+RECALL: Final = Other("recall", "tests.proofs.recall", (), ("--long",), "figures", "holds")
+ALL: Final = (TESTS, RECALL, RACES, SOAK)
 
 
 @dataclass(frozen=True)

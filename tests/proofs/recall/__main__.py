@@ -14,7 +14,7 @@ from typing import Any, Final
 from tests.proofs.recall.case import Result
 from tests.proofs.recall.cases import BUGS, MISSED, SOUND
 
-SHORT: Final[Mapping[str, Any]] = {"bound": 20, "walks": 10, "most": 4, "patience": 1.0}
+SHORT: Final[Mapping[str, Any]] = {"bound": 20, "walks": 10, "most": 4, "patience": 3.0}
 LONG: Final[Mapping[str, Any]] = {}
 
 

@@ -38,7 +38,7 @@ BUGS: Final = (
     _bug("checks, then acts", writes.checks_then_adds),
     _bug("marks as done, then acts", writes.marks_then_adds),
     _bug("reads, then writes back", writes.reads_then_writes, ORDER, CHANGED),
-    _bug("keeps whichever arrives last", writes.keeps_the_last, ORDER, CHANGED),
+    _bug("keeps whichever arrives last", writes.keeps_the_last, ORDER, CHANGED, rule="not one after the other"),
     _bug("goes on after an error", writes.swallows),
     _bug("tries again by itself", writes.tries_again),
     _bug("ignores UnprocessedItems", writes.leaves_what_was_not_taken),

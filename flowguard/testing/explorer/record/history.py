@@ -28,7 +28,7 @@ class CallRecord:
 
     ``error`` is the code of its last refusal and ``held`` how its worker was held up before it. ``entries`` counts
     those of a batch send, ``refused`` are the numbers of those that were not taken. ``key`` is that of an object in S3.
-    ``conditional`` says that it writes under a condition.
+    ``conditional`` says that it writes under a condition, ``eventual`` that it reads what may be behind a write.
     """
 
     number: int
@@ -46,6 +46,7 @@ class CallRecord:
     refused: tuple[int, ...] = ()
     key: str = ""
     conditional: bool = False
+    eventual: bool = False
 
     @property
     def is_read(self) -> bool:
@@ -161,7 +162,7 @@ class History:
     ``senders`` maps a record to the call that sent it, ``copies`` a record to the one that it is a copy of.
     ``refusals`` are those that never end. Where there are any, ``after`` is what a next request for each object led to
     while they lasted; ``asked`` are its ids by the objects' keys. ``lacks`` is what handlers needed and there was not,
-    ``hung`` an invocation that did not end.
+    ``hung`` an invocation that did not end. ``kept`` names what modules kept from one record to the next.
     """
 
     schedule: Schedule
@@ -183,6 +184,7 @@ class History:
     at_rest: bool = True
     lacks: list[Lack] = field(default_factory=list)
     hung: DeliveryRecord | None = None
+    kept: tuple[str, ...] = ()
 
     def latest(self) -> dict[str, RunItem]:
         """Return the run items at the end by key."""

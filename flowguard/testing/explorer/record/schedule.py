@@ -14,6 +14,7 @@ whether they are made depends on how warm a function is.
           token DynamoDB does not know any more
 ``u3``    call 3 is applied, and its answer never comes: boto3 raises a time-out
 ``p3-1``  of the batch that call 3 sends entry 1 is refused. ``p3-11``: all but entry 1
+``s3``    call 3 reads with eventual consistency, and what was written last is not there yet
 ``v3``    before call 3 the record is visible too early: a second worker gets it while the first is held up
 ``z3``    before call 3 the worker is held up until its record's visibility timeout is over and a second worker,
           who gets it then, has come to his end; then it goes on. ``z3-4``: until others have made 4 calls
@@ -47,6 +48,7 @@ class FaultKind(StrEnum):
     LOST = "l"
     UNANSWERED = "u"
     PARTIAL = "p"
+    STALE = "s"
     SEEN_EARLY = "v"
     HELD_UP = "z"
     DUPLICATED = "x"
@@ -62,7 +64,7 @@ ERRORS: Final = frozenset({FaultKind.ERROR, FaultKind.THROTTLED})
 RAISED: Final = ERRORS | {FaultKind.UNANSWERED, FaultKind.PARTIAL, FaultKind.REFUSED}
 """What the caller is told of: where that is user code, it may count as a failed attempt."""
 FOR_GOOD: Final = frozenset({FaultKind.REFUSED})
-AT_CALLS: Final = (DEATHS | RAISED | {FaultKind.LOST}) - FOR_GOOD
+AT_CALLS: Final = (DEATHS | RAISED | {FaultKind.LOST, FaultKind.STALE}) - FOR_GOOD
 AS_LATE_AS_CAN_BE: Final = 2
 """Of a duplicate."""
 

@@ -44,6 +44,7 @@ def _why_unmet(history: History, choice: Choice) -> str | None:
             | FaultKind.LOST
             | FaultKind.UNANSWERED
             | FaultKind.PARTIAL
+            | FaultKind.STALE
             | FaultKind.SEEN_EARLY
             | FaultKind.HELD_UP
             | FaultKind.REFUSED

@@ -12,7 +12,7 @@ from typing import Final
 
 from flowguard.protocol.run import Status
 from flowguard.sim.sends import SENDS
-from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, UNDISTURBED, Problem
+from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, ORDER, STATE, UNDISTURBED, Problem
 from flowguard.testing.explorer.record.history import CallRecord, History
 from flowguard.testing.explorer.record.schedule import DEATHS, HOLDS, RAISED, FaultKind
 from flowguard.testing.explorer.record.site import Site
@@ -53,38 +53,80 @@ def diagnose(history: History, undisturbed: Iterable[Effects], problem: Problem)
         least = one if least is None else least & one
     excess = effects(history) - most
     about = problem.where.rpartition(":")[2]
+    stale = [made for made in history.struck() if made.fault is FaultKind.STALE]
     guilty = sorted(excess, key=lambda one: _rank(one, about))
-    if guilty:
-        return _of_call(history, *guilty[0])
+    is_plain = is_of_plain_functions(history)
+    if stale or guilty:
+        return _of_stale(stale[0]) if stale else _of_call(history, *guilty[0], is_plain=is_plain)
     if in_part := [made for made in history.calls if made.refused and made.site.is_users]:
         made = in_part[0]
         return Diagnosis(
             made.site,
-            f"this boto3 {made.operation} at {made.site} was taken in part, and the stage went on: look at "
-            f"{SENDS[made.operation].failures} in its answer, or record it with step.send",
+            f"this boto3 {made.operation} at {made.site} was taken in part, and the {_work(is_plain)} went on: "
+            f"{_for_a_part(made, is_plain=is_plain)}",
         )
     if missing := [made for made in history.calls if _is_missing(made, history, most)]:
         made = missing[0]
         return Diagnosis(
             made.site,
-            f"this boto3 {made.operation} at {made.site} failed, and the stage went on without it: let the error "
-            f"out, so that the stage is tried again, or record it with step.{_RECORDED.get(made.operation, 'send')}",
+            f"this boto3 {made.operation} at {made.site} failed, and the {_work(is_plain)} went on without it: let the "
+            f"error out, so that the {_work(is_plain)} is tried again"
+            + _or(is_plain, f"record it with step.{_RECORDED.get(made.operation, 'send')}"),
         )
     ours = problem.rule[:1] == "I" and problem.rule[1:].isdigit()
     if not ours and (left_out := (least or Counter()) - effects(history)):
-        return _left_out(*min(left_out, key=lambda one: _rank(one, about)))
+        return _left_out(*min(left_out, key=lambda one: _rank(one, about)), is_plain=is_plain)
     if not ours and (late := [made for made in history.calls if _is_late(made, history)]):
         made = late[0]
         check = _check_before(history, made.site, made.target)
-        return _checked(made.site, made.operation, check, is_conditional=made.conditional)
+        return _checked(made.site, made.operation, check, is_conditional=made.conditional, is_plain=is_plain)
     if problem.rule == EQUIVALENCE:
-        name = problem.text.rpartition(": ")[2].partition(" ")[0]
-        return Diagnosis(
-            None,
-            f"what the stage gave differs from attempt to attempt: make it of step.request_id, step.requested_at or "
-            f'step.state; or say that it may differ: free={{"{about}": ["{name}"]}}',
-        )
+        return Diagnosis(None, _of_differing(problem, about, is_plain=is_plain))
     return Diagnosis(None, _in_general(problem.rule, ours=ours))
+
+
+def is_of_plain_functions(history: History) -> bool:
+    """Answer whether only plain functions had records, which have no step to record anything with."""
+    return bool(history.inner) and all(f"sqs:{one.queue}" in history.inner for one in history.deliveries)
+
+
+def _or(is_plain: bool, cure: str) -> str:
+    """Return another cure, which only a stage has."""
+    return "" if is_plain else f", or {cure}"
+
+
+def _work(is_plain: bool) -> str:
+    return "function" if is_plain else "stage"
+
+
+def _of_differing(problem: Problem, about: str, *, is_plain: bool) -> str:
+    """Return the cure of an end that differs though no call was repeated.
+
+    That it may differ is offered only for a value that has another content. A copy of an item, a longer list or another
+    number is what a fault does to a bug.
+    """
+    of = "what the message says" if is_plain else "step.request_id, step.requested_at or step.state"
+    what = "what the function wrote" if is_plain else "what the stage gave"
+    cure = f"{what} differs from attempt to attempt: make it of {of}"
+    name = problem.text.rpartition(": ")[2].partition(" ")[0]
+    if isinstance(problem.expected, str) and isinstance(problem.found, str) and ": " in problem.text:
+        return f'{cure}; or say that it may differ: free={{"{about}": ["{name}"]}}'
+    return cure
+
+
+def _of_stale(made: CallRecord) -> Diagnosis:
+    return Diagnosis(
+        made.site,
+        f"this boto3 {made.operation} at {made.site} may not see what was written a moment ago: read with "
+        "ConsistentRead=True (no index can), or do not depend on it",
+    )
+
+
+def _for_a_part(made: CallRecord, *, is_plain: bool) -> str:
+    if made.operation in SENDS:
+        return f"look at {SENDS[made.operation].failures} in its answer{_or(is_plain, 'record it with step.send')}"
+    left = "UnprocessedKeys" if made.is_read else "UnprocessedItems"
+    return f"ask again for what {left} of its answer names, until there is nothing"
 
 
 _FOR_A_HANG: Final = "let it end: no wait without a time-out, and no loop without an end"
@@ -109,9 +151,37 @@ def _of_hang(history: History, problem: Problem) -> Diagnosis:
     return Diagnosis(history.hung.raised_at if history.hung is not None else None, _FOR_A_HANG)
 
 
+def _of_order(history: History, problem: Problem) -> Diagnosis:
+    """Name the last write to the table that differs."""
+    about = problem.where.rpartition(":")[2]
+    shown = [made.site for made in _writes(history) if about in made.target.split(", ")]
+    return Diagnosis(
+        shown[-1] if shown else None,
+        "let what was sent last win, whichever arrives last, by a condition on a version or time of the sender's; "
+        "or use a FIFO queue with one group; or say that any order is right: any_order=True",
+    )
+
+
+def _writes(history: History) -> list[CallRecord]:
+    return [made for made in history.calls if made.site.is_users and not made.is_read and made.applied]
+
+
+def _of_state(history: History, problem: Problem) -> Diagnosis:
+    """Name the write that shows what was kept: the last one to the table that differs."""
+    cure = f"keep nothing of a record in {problem.where}: make it anew in each invocation"
+    shown = [
+        made.site
+        for made in _writes(history)
+        if f" {made.target}," in problem.text or f":{made.target}," in problem.text
+    ]
+    return Diagnosis(shown[-1] if shown else None, cure)
+
+
 _OF_RULES: Final[Mapping[str, Callable[[History, Problem], Diagnosis]]] = {
     UNDISTURBED: _of_undisturbed,
     HANGS: _of_hang,
+    STATE: _of_state,
+    ORDER: _of_order,
 }
 
 
@@ -145,21 +215,21 @@ def _is_late(made: CallRecord, history: History) -> bool:
     return writes and _check_before(history, made.site, made.target) is not None
 
 
-def _checked(site: Site, operation: str, check: Site | None, *, is_conditional: bool) -> Diagnosis:
+def _checked(site: Site, operation: str, check: Site | None, *, is_conditional: bool, is_plain: bool) -> Diagnosis:
     condition = "ConditionExpression too, which does not see it" if is_conditional else "own ConditionExpression"
     return Diagnosis(
         site,
         f"between the check at {check} and this boto3 {operation} at {site} another worker wrote: put the "
-        f"check into the write's {condition}, or record it with step.{_RECORDED[operation]}",
+        f"check into the write's {condition}{_or(is_plain, f'record it with step.{_RECORDED[operation]}')}",
     )
 
 
-def _left_out(site: Site, operation: str, target: str) -> Diagnosis:
+def _left_out(site: Site, operation: str, target: str, *, is_plain: bool) -> Diagnosis:
     return Diagnosis(
         site,
         f"this boto3 {operation} at {site} was never made: an attempt ended before it, and what that had written made "
-        f"the next one pass it over: write both in one transaction, or record it with step."
-        f"{_RECORDED.get(operation, 'send')}",
+        "the next one pass it over: write both in one transaction"
+        + _or(is_plain, f"record it with step.{_RECORDED.get(operation, 'send')}"),
     )
 
 
@@ -169,22 +239,27 @@ def _is_missing(made: CallRecord, history: History, most: Effects) -> bool:
     return made.site.is_users and failed and effects(history)[key] < most[key]
 
 
-def _of_call(history: History, site: Site, operation: str, target: str) -> Diagnosis:
+def _of_call(history: History, site: Site, operation: str, target: str, *, is_plain: bool) -> Diagnosis:
     again = _again(history, site)
     if operation in SENDS:
         cause = f"this boto3 {operation} at {site} {again}, and nothing on the message says that it is a copy"
+        if is_plain:
+            named = f'same={{"{target}": "…"}}'
+            return Diagnosis(
+                site,
+                f"{cause}: give it an id made of the message that led to it, as the attribute uniquerequestid; "
+                f"or say by which field its receiver drops copies: {named}",
+            )
         return Diagnosis(site, f"{cause}: record it with step.send, which gives it an id and sends it after the commit")
     if operation not in _RECORDED:
-        return Diagnosis(
-            site, f"this boto3 {operation} at {site} {again}: make it safe to repeat, or move it into the step"
-        )
+        cure = f"make it safe to repeat{_or(is_plain, 'move it into the step')}"
+        return Diagnosis(site, f"this boto3 {operation} at {site} {again}: {cure}")
     is_conditional = any(made.conditional for made in history.calls if made.site == site)
     if history.schedule.has(HOLDS) and (check := _check_before(history, site, target)) is not None:
-        return _checked(site, operation, check, is_conditional=is_conditional)
+        return _checked(site, operation, check, is_conditional=is_conditional, is_plain=is_plain)
     cure = "make its condition one that fails the second time" if is_conditional else "make it conditional"
-    return Diagnosis(
-        site, f"this boto3 {operation} at {site} {again}: record it with step.{_RECORDED[operation]}, or {cure}"
-    )
+    step = "" if is_plain else f"record it with step.{_RECORDED[operation]}, or "
+    return Diagnosis(site, f"this boto3 {operation} at {site} {again}: {step}{cure}")
 
 
 def _again(history: History, site: Site) -> str:

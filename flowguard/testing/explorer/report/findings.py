@@ -46,7 +46,8 @@ class Report:
     ``coverage`` maps each call, as it is shown, to the letters of the faults that it met. ``pairs_left`` is how many
     schedules of two faults were beyond the bound; ``ends`` counts the different states at the end.
     ``undisturbed_ends`` are what the run came to in which nothing went wrong, ``undisturbed`` is that run as a picture.
-    ``is_complete`` is false where the search was interrupted.
+    ``is_complete`` is false where the search was interrupted. ``stopped_after`` are the seconds after which it was to
+    end and did, with schedules left.
     """
 
     flows: tuple[str, ...]
@@ -59,6 +60,7 @@ class Report:
     undisturbed: Lanes | None = None
     undisturbed_ends: tuple[UndisturbedEnd, ...] = ()
     is_complete: bool = True
+    stopped_after: float | None = None
     seconds: float = field(compare=False, default=0.0)
 
     @property
@@ -91,6 +93,8 @@ class Report:
     def summary(self) -> list[str]:
         """Return the undisturbed ends, what was tried and how much was found, as lines."""
         stopped = [] if self.is_complete else ["interrupted: what follows is what was found until then"]
+        if self.stopped_after is not None:
+            stopped.append(f"stopped after {self.stopped_after:g} s: what follows is what was found until then")
         found = f"{_many(len(self.violations), 'violation')}, {self.rate:.0f} schedules a second"
         return [*stopped, *_undisturbed(self.undisturbed_ends), self.tried, found]
 
@@ -105,7 +109,7 @@ class Report:
             "coverage": dict(self.coverage),
             "violations": [violation_as_json(violation) for violation in self.violations],
             "undisturbed": [end._asdict() for end in self.undisturbed_ends],
-            "complete": self.is_complete,
+            "complete": self.is_complete and self.stopped_after is None,
             "seconds": round(self.seconds, 3),
         }
 

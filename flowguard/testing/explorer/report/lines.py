@@ -17,6 +17,7 @@ _FAULTS: Final = {
     FaultKind.LOST: "╳ answer lost, made again",
     FaultKind.UNANSWERED: "╳ answer lost for good (applied)",
     FaultKind.PARTIAL: "╳ taken in part",
+    FaultKind.STALE: "╳ reads an earlier state",
     FaultKind.REFUSED: "╳ refused for good",
 }
 

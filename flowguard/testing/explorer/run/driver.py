@@ -95,6 +95,7 @@ class _Driver:
         finally:
             self._held.end()
         self.history.tables = self._sandbox.items()
+        self.history.kept = tuple(self._sandbox.memory.seen)
         return self.history
 
     def _goes_on(self) -> bool:
@@ -204,7 +205,16 @@ class _Driver:
         except BaseException as error:  # the function crashed or exited: Lambda leaves the record in its queue
             entry.why, entry.raised_at = f"{type(error).__name__}: {error}", raising_site(error)
         if not worker.is_given_up:
+            self._remember(worker)
             self._finish(worker)
+
+    def _remember(self, worker: Worker) -> None:
+        """Keep what a flow's modules keep: the next record finds it unless the process died."""
+        if worker.function.plain:
+            return  # its environments do that themselves
+        self._sandbox.memory.after()
+        if worker.entry.died:
+            self._sandbox.memory.lose()
 
     def _seed(self, worker: Worker) -> None:
         """Seed the same draws for each attempt at a hop until one of them has had an effect by itself.

@@ -15,7 +15,7 @@ from flowguard.testing.explorer.run.plain import Handler, PlainFunction
 
 
 def load_explored(
-    names: Sequence[str], queues: Sequence[str], *, visibility: int, timeout: int | None
+    names: Sequence[str], queues: Sequence[str], *, visibility: int, timeout: int | None, direct: bool = False
 ) -> list[AnyFlow | PlainFunction]:
     """Load flows and plain handlers. ``queues`` are those of the handlers in the order of their names.
 
@@ -29,7 +29,7 @@ def load_explored(
         if isinstance(one, type):
             found.append(one)
         elif left:
-            found.append(PlainFunction(left.pop(0), one, visibility=visibility, timeout=timeout))
+            found.append(PlainFunction(left.pop(0), one, visibility=visibility, timeout=timeout, direct=direct))
         else:
             raise SettingsError("--queue", f"say which queue {name} reads; one for each handler, in their order")
     if left:

@@ -39,6 +39,8 @@ def kinds_at(made: CallRecord, *, first: bool, queued: bool = True) -> list[Faul
         found += [FaultKind.DIES_AFTER, FaultKind.LOST, FaultKind.UNANSWERED]
     if made.entries:
         found.append(FaultKind.PARTIAL)
+    if made.eventual:
+        found.append(FaultKind.STALE)
     seen = [FaultKind.SEEN_EARLY] if queued else []
     return [*found, FaultKind.ERROR, FaultKind.THROTTLED, *seen, FaultKind.HELD_UP]
 

@@ -18,6 +18,7 @@ from flowguard.testing.explorer.record.history import CallRecord, History, Refus
 from flowguard.testing.explorer.record.refusal import refusal_at
 from flowguard.testing.explorer.record.schedule import AT_CALLS, FOR_GOOD, Choice, FaultKind, Schedule
 from flowguard.testing.explorer.record.site import calling_site
+from flowguard.testing.explorer.run.earlier import EarlierStates
 from flowguard.testing.explorer.run.fault_effects import LAST_RECEIVE, LOOKUPS, Killed, failure
 from flowguard.testing.explorer.run.inbox import Inbox
 from flowguard.testing.explorer.run.partial import refused, size, taken_in_part
@@ -65,6 +66,7 @@ class FaultInjector:
         self._source = source
         self._before = before
         self._invocation.history = history
+        self._earlier = EarlierStates(sandbox.fast, are_kept=schedule.has(frozenset({FaultKind.STALE})))
         self._quiet = False
         self.scheduled: list[Posted] = []
 
@@ -133,6 +135,8 @@ class FaultInjector:
             case FaultKind.PARTIAL if entries := refused(choice.more, made.entries):
                 made.refused = entries
                 return self._carry_out(made, call, lambda: taken_in_part(call, proceed, entries))
+            case FaultKind.STALE if made.eventual:
+                return self._carry_out(made, call, lambda: self._earlier.read(made.target, proceed) or proceed())
             case _:
                 made.fault = None
         return self._carry_out(made, call, proceed)
@@ -143,25 +147,29 @@ class FaultInjector:
         raise Killed
 
     def _made(self, call: ApiCall, worker: Worker, held: tuple[FaultKind, ...]) -> CallRecord:
-        number = len(self.history.calls) + 1
+        number, now, target = len(self.history.calls) + 1, self._sandbox.now(), _target(call)
+        site = calling_site(until="_work")
         made = CallRecord(
             number,
-            self._sandbox.now(),
+            now,
             worker.entry.worker,
             call.service,
             call.operation,
-            _target(call),
-            calling_site(until="_work"),
+            target,
+            site,
             held=held,
             entries=size(call.service, call.operation, call.params),
             key=str(call.params["Key"]) if call.service == "s3" and "Key" in call.params else "",
             conditional=_is_conditional(call.params),
+            eventual=site.is_users and self._earlier.may_be_behind(call, target, now, self.history.calls),
         )
         self.history.calls.append(made)
         worker.entry.calls.append(number)
         return made
 
     def _carry_out(self, made: CallRecord, call: ApiCall, proceed: Proceed) -> Response:
+        if call.service == "dynamodb" and not made.is_read:
+            self._earlier.keep(made.target.split(", "))
         try:
             answer = self._postponed(call) or self._quietly(proceed)
         except NotInMemory as error:

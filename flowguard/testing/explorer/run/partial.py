@@ -14,7 +14,9 @@ ten."""
 
 
 def size(service: str, operation: str, params: Mapping[str, Any]) -> int:
-    """Count the entries that the call sends. 0 for what is no batch."""
+    """Count the entries of a batch that the call sends, writes or reads. 0 for what is no batch."""
+    if (service, operation) in _LEFT:
+        return len(_requests(params))
     sends = sending(service, operation)
     return len(sends.entries(params)) if sends is not None and sends.batch is not None else 0
 
@@ -34,6 +36,8 @@ def refused(more: int, count: int) -> tuple[int, ...]:
 
 def taken_in_part(call: ApiCall, proceed: Proceed, entries: Collection[int]) -> Response:
     """Make the call without these entries and answer as a service that refused them."""
+    if (call.service, call.operation) in _LEFT:
+        return _processed_in_part(call, proceed, entries)
     sends = sending(call.service, call.operation)
     if sends is None:
         return proceed()
@@ -47,6 +51,52 @@ def taken_in_part(call: ApiCall, proceed: Proceed, entries: Collection[int]) -> 
         if number in entries
     ]
     return {"Successful": [], **answer, "Failed": [*answer.get("Failed", ()), *failed]}
+
+
+_LEFT: Final = {
+    ("dynamodb", "BatchWriteItem"): "UnprocessedItems",
+    ("dynamodb", "BatchGetItem"): "UnprocessedKeys",
+}
+"""Where DynamoDB answers what it did not do of a batch."""
+
+
+def _requests(params: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the writes or keys of a batch with their tables."""
+    return [
+        (table, one)
+        for table, asked in params.get("RequestItems", {}).items()
+        for one in (asked["Keys"] if isinstance(asked, Mapping) else asked)
+    ]
+
+
+def _chosen(params: Mapping[str, Any], entries: Collection[int]) -> dict[str, Any]:
+    """Return RequestItems with only these entries, counted from 1."""
+    found: dict[str, Any] = {}
+    for number, (table, one) in enumerate(_requests(params), 1):
+        if number in entries:
+            asked = params["RequestItems"][table]
+            if isinstance(asked, Mapping):
+                found.setdefault(table, {**asked, "Keys": []})["Keys"].append(one)
+            else:
+                found.setdefault(table, []).append(one)
+    return found
+
+
+def _processed_in_part(call: ApiCall, proceed: Proceed, entries: Collection[int]) -> Response:
+    """Make the call without these entries and answer as DynamoDB that did not get to them."""
+    params: Any = call.params  # boto3's own, which are as they were when the call ends
+    every = dict(params["RequestItems"])
+    numbers = range(1, len(_requests(params)) + 1)
+    left, taken = _chosen(params, entries), _chosen(params, [one for one in numbers if one not in entries])
+    try:
+        if not taken:
+            empty: Response = {"Responses": {}} if call.operation == "BatchGetItem" else {}
+            return {**empty, _LEFT[call.service, call.operation]: left, "ResponseMetadata": {"HTTPStatusCode": 200}}
+        params["RequestItems"] = taken
+        answer = proceed()
+    finally:
+        params["RequestItems"] = every
+    return {**answer, _LEFT[call.service, call.operation]: left}
 
 
 def _by_position(taken: Sequence[Any], count: int, entries: Collection[int]) -> Response:

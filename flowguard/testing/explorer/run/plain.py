@@ -20,13 +20,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from importlib.util import module_from_spec
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from flowguard.clock import Clock
 from flowguard.errors import SettingsError
 from flowguard.sim.functions import ServedFunction
 from flowguard.sim.reused_clients import SameClients
 from flowguard.testing.context import FakeContext
+from flowguard.testing.explorer.run.module_state import KeptValues, Memory
 
 Handler: TypeAlias = Callable[[Any, Any], Any]
 
@@ -80,22 +81,30 @@ class PlainFunction:
         """Return the module in which the handler was written."""
         return sys.modules.get(getattr(self.handler, "__module__", ""))
 
-    def deployed(self, clock: Clock, clients: SameClients) -> ServedFunction:
-        """Return the function with no execution environment yet. The modules of all environments share the clients."""
+    def deployed(self, clock: Clock, clients: SameClients, memory: Memory | None = None) -> ServedFunction:
+        """Return the function with no execution environment yet. The modules of all environments share the clients.
+
+        ``memory`` notes what they keep.
+        """
         timeout = self.timeout * _SECOND if self.timeout is not None and self.timeout < self.visibility else None
         return ServedFunction(
-            self.queue, _Deployed(self, clock, clients), self.visibility * _SECOND, timeout, plain=True
+            self.queue,
+            _Deployed(self, clock, clients, memory or Memory([])),
+            self.visibility * _SECOND,
+            timeout,
+            plain=True,
         )
 
 
 class _Deployed:
     """The Lambda function that the event source mapping invokes."""
 
-    def __init__(self, function: PlainFunction, clock: Clock, clients: SameClients) -> None:
+    def __init__(self, function: PlainFunction, clock: Clock, clients: SameClients, memory: Memory) -> None:
         self._function = function
         self._clock = clock
         self._clients = clients
-        self._idle: list[Handler] = []
+        self._memory = memory
+        self._idle: list[_Environment] = []
         self._numbers = itertools.count(1)
 
     def __call__(self, event: Any) -> Any:
@@ -103,15 +112,20 @@ class _Deployed:
         direct = self._function.direct
         records = [] if direct else [record["messageId"] for record in event["Records"]]
         context = self._context()
-        handler = self._idle.pop() if self._idle else _cold(self._function.handler, self._clients)
+        warm = self._idle.pop() if self._idle and not self._memory.is_lost else None
+        environment = warm if warm is not None else _cold(self._function.handler, self._clients)
         try:
-            answer = handler(event, context)
+            answer = environment.handler(event, context)
         except Exception:  # Python's runtime goes on after one; a killed environment is gone
-            self._idle.append(handler)
+            self._keep(environment)
             raise
-        self._idle.append(handler)
+        self._keep(environment)
         failed = _failed(answer, records) if self._function.partial and not direct else []
         return {"batchItemFailures": [{"itemIdentifier": record} for record in failed]}
+
+    def _keep(self, environment: _Environment) -> None:
+        self._memory.after(environment.kept)
+        self._idle.append(environment)
 
     def _context(self) -> FakeContext:
         seconds = self._function.timeout or self._function.visibility
@@ -143,7 +157,14 @@ def _failed(answer: Any, records: list[str]) -> list[str]:
 # -- execution environments --------------------------------------------------------------------------------------------
 
 
-def _cold(handler: Handler, clients: SameClients) -> Handler:
+class _Environment(NamedTuple):
+    """An execution environment: the handler of a module that was loaded for it, and what the module kept then."""
+
+    handler: Handler
+    kept: KeptValues | None
+
+
+def _cold(handler: Handler, clients: SameClients) -> _Environment:
     """Load the handler's module once more and return its handler.
 
     Returns the same handler where that cannot be done.
@@ -151,9 +172,9 @@ def _cold(handler: Handler, clients: SameClients) -> Handler:
     module, path = sys.modules.get(getattr(handler, "__module__", "")), getattr(handler, "__qualname__", "")
     spec = module.__spec__ if module is not None else None
     if module is None or spec is None or spec.loader is None or module.__name__ == "__main__":
-        return handler
+        return _Environment(handler, None)
     if _named(module, path) is not handler:
-        return handler
+        return _Environment(handler, None)
     fresh = module_from_spec(spec)
     sys.modules[module.__name__] = fresh  # dataclasses and models look their module up while it is loaded
     try:
@@ -161,8 +182,7 @@ def _cold(handler: Handler, clients: SameClients) -> Handler:
             spec.loader.exec_module(fresh)
     finally:
         sys.modules[module.__name__] = module
-    found: Handler = _named(fresh, path)
-    return found
+    return _Environment(_named(fresh, path), KeptValues(fresh))
 
 
 def _named(module: ModuleType, path: str) -> Any:

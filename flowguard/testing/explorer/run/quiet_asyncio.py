@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ def quiet_asyncio() -> Iterator[None]:
     try:
         yield
     finally:
+        gc.collect()  # tasks say it when they go
         logger.removeFilter(_is_news)
 
 

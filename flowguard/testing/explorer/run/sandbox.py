@@ -41,6 +41,7 @@ from flowguard.testing.explorer.run.explored import keys_of, modules_of
 from flowguard.testing.explorer.run.given_buckets import Buckets, GivenBuckets
 from flowguard.testing.explorer.run.inbox import Given, read_given
 from flowguard.testing.explorer.run.invocation import Invocation
+from flowguard.testing.explorer.run.module_state import Memory
 from flowguard.testing.explorer.run.network import no_network
 from flowguard.testing.explorer.run.plain import PlainFunction
 from flowguard.testing.explorer.run.quiet_asyncio import quiet_asyncio
@@ -75,7 +76,7 @@ class Needs:
 class Sandbox:
     """A block whose ``fresh`` gives each schedule the same beginning: ``items`` in the user's tables and nothing else.
 
-    It is also a clock: that of the schedule which is running.
+    It is also a clock: that of the schedule which is running. ``fast`` is its engine where that can go back.
     """
 
     def __init__(
@@ -109,10 +110,11 @@ class Sandbox:
         self.invocation = Invocation(self.now, self._move_to)
         self._needs = needs
         modules = modules_of(explored)
+        self.memory = Memory(modules_of(flows))
         self._buckets = Buckets(_declared("BUCKETS", modules) if needs.buckets is None else needs.buckets)
         self._stubs = Stubs(_declared("STUBS", modules) if needs.stubs is None else needs.stubs)
         self._engine = _made(engine, self)
-        self._fast = self._engine if isinstance(self._engine, Snapshots) else None
+        self.fast = self._engine if isinstance(self._engine, Snapshots) else None
         self._exit = ExitStack()
         self._same = SameClients()
         self._snapshot: Any = None
@@ -150,8 +152,8 @@ class Sandbox:
         functions = self.functions_for(self._services(lambda _: None))
         self.provisioner.set_up(functions.by_queue, sorted(set(self.topics.values())))
         self._put_in()
-        if self._fast is not None:
-            self._snapshot = self._fast.snapshot()
+        if self.fast is not None:
+            self._snapshot = self.fast.snapshot()
             self._provided = self.provisioner.provided()
 
     def _put_in(self) -> None:
@@ -169,6 +171,7 @@ class Sandbox:
         This interceptor is then around each call.
         """
         self._take_back()
+        self.memory.begin()
         self.time = VirtualTime(self.start, self.invocation.asked)
         with ExitStack() as opened:
             opened.enter_context(self.time)
@@ -178,8 +181,8 @@ class Sandbox:
             yield
 
     def _take_back(self) -> None:
-        if self._fast is not None:
-            self._go_back(self._fast)
+        if self.fast is not None:
+            self._go_back(self.fast)
             return
         for table in (self.settings.table, *self.provisioner.tables):
             names = ("pk", "sk") if table == self.settings.table else self._key_of(table)
@@ -210,7 +213,7 @@ class Sandbox:
         read = Counter(one.queue for one in self.plain)
         if twice := [queue for queue, readers in read.items() if readers > 1]:
             raise SettingsError("functions", f"two of them read the same queue, {twice[0]}; give each its own")
-        plain = {one.queue: one.deployed(self, self._same) for one in self.plain}
+        plain = {one.queue: one.deployed(self, self._same, self.memory) for one in self.plain}
         return Functions(self.flows, services, plain)
 
     def _services(self, observer: Observer) -> Services:
@@ -227,8 +230,8 @@ class Sandbox:
 
     def item(self, key: Mapping[str, Any]) -> RunItem | None:
         """Return a run item by its low-level key with its long texts as they are now."""
-        if self._fast is not None:
-            found = [one for one in self._fast.items(self.settings.table) if key.items() <= one.items()]
+        if self.fast is not None:
+            found = [one for one in self.fast.items(self.settings.table) if key.items() <= one.items()]
             return self._whole(found[0]) if found else None
         answer = self.dynamodb.get_item(TableName=self.settings.table, Key=key, ConsistentRead=True)
         return self._whole(answer["Item"]) if "Item" in answer else None
@@ -255,8 +258,8 @@ class Sandbox:
         return self._scan(self.settings.table)
 
     def _scan(self, table: str) -> list[Any]:
-        if self._fast is not None:
-            return self._fast.items(table)
+        if self.fast is not None:
+            return self.fast.items(table)
         pages = self.dynamodb.get_paginator("scan").paginate(TableName=table)
         return [item for page in pages for item in page["Items"]]
 

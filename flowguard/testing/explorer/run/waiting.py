@@ -146,8 +146,9 @@ def _start(waits: Waits, real: Callable[..., None]) -> Callable[..., None]:
         self._started.set()  # type: ignore[attr-defined]
         try:
             self.run()
-        except Exception:
-            threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), self)))
+        except Exception:  # it is lost with the thread, and printing it hundreds of times helps nobody
+            if threading.excepthook is not threading.__excepthook__:
+                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), self)))
         finally:
             changed: Any = self  # so that it is not alive, and join returns
             changed._is_stopped = True

@@ -5,16 +5,18 @@ It runs undisturbed orders first, then every single fault, then pairs, then rand
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from flowguard.testing.explorer.checks.equivalence import End, Free, end_of, nearest
+from flowguard.testing.explorer.checks.equivalence import End, Free, differences, end_of, nearest
 from flowguard.testing.explorer.checks.failures import failed_by_right
 from flowguard.testing.explorer.checks.free import check_free, check_same
 from flowguard.testing.explorer.checks.invariants import Invariant, broken
-from flowguard.testing.explorer.checks.problem import HANGS, Problem
+from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, Problem
 from flowguard.testing.explorer.checks.standing import Standing
+from flowguard.testing.explorer.checks.state import order_problem, state_problem
 from flowguard.testing.explorer.checks.undisturbed import lacking, undisturbed_ends, unexpected
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import RAISED, FaultKind, Schedule
@@ -54,6 +56,8 @@ class Search:
         failing: Sequence[str] | None = None,
         progress: Progress = unheard,
         same: Same | None = None,
+        *,
+        any_order: bool = False,
     ) -> None:
         self._sandbox = sandbox
         self._invariants = tuple(invariants)
@@ -61,6 +65,7 @@ class Search:
         self._failing = failing
         self._progress = progress
         self._same = same or {}
+        self._any_order = any_order
         self._ends: dict[str, list[Problem]] = {}
         self._distinct: set[str] = set()
         self._references: dict[str, End] = {}
@@ -69,6 +74,10 @@ class Search:
         self._found: dict[Group, Violation] = {}
         self._schedules = 0
         self._orders = 0
+        self._alone: set[str] = set()
+        self._named: dict[Group, Group] = {}
+        self._began = time.perf_counter()
+        self._stopped: float | None = None
 
     # -- one schedule
 
@@ -90,6 +99,52 @@ class Search:
             self._undisturbed.append(effects(history))
             ahead += [schedule.and_then(choice) for choice in reorderings(history)]
         return first
+
+    def _judge_orders(self, first: History) -> None:
+        """Find an end that depends on the order of a plain function's records, which no standard queue keeps."""
+        if self._any_order or self._sandbox.flows or len(self._references) == 1:
+            return
+        reference = end_of(first, self._sandbox.keys, self._free, self._same)
+        for choice in reorderings(first):
+            history = self._run(Schedule((choice,)))
+            end = end_of(history, self._sandbox.keys, self._free, self._same)
+            if differ := differences(end, reference):
+                self._add(order_problem(differ), history, Schedule((choice,)))
+                return
+
+    def _judge_memory(self, first: History) -> None:
+        """Find what a record leaves in a module for the next one. New processes would not have it."""
+        if not first.kept:
+            return
+        ends = []
+        for schedule in (Schedule(), *(Schedule((choice,)) for choice in reorderings(first))):
+            alone = self._without_memory(schedule)
+            ends.append(end_of(alone, self._sandbox.keys, self._free, self._same))
+        self._alone = {end.digest for end in ends} | self._references.keys()
+        if ends[0].digest not in self._references:
+            differ = nearest(end_of(first, self._sandbox.keys, self._free, self._same), ends[:1])
+            self._add(state_problem(first.kept, differ), first, Schedule())
+
+    def _is_of_memory(self, history: History, schedule: Schedule) -> bool:
+        """Answer whether an end is wrong only because of what a module kept."""
+        if not (history.kept and self._alone):
+            return False
+        alone = self._without_memory(schedule)
+        return end_of(alone, self._sandbox.keys, self._free, self._same).digest in self._alone
+
+    def _without_memory(self, schedule: Schedule) -> History:
+        """Run a schedule in which each record finds a new process."""
+        self._sandbox.memory.is_lost = True
+        try:
+            return self._run(schedule)
+        finally:
+            self._sandbox.memory.is_lost = False
+
+    def _add(self, problem: Problem, history: History, schedule: Schedule) -> None:
+        likely = diagnose(history, self._undisturbed, problem)
+        self._found[problem.rule, problem.where, str(likely.site)] = Violation(
+            schedule.id, (problem,), likely.site, likely.text, struck(history), timeline(history), lanes=lanes(history)
+        )
 
     def check(self, schedule: Schedule) -> tuple[History, dict[Group, Violation]]:
         """Run a schedule and return its history with what is wrong after it."""
@@ -137,8 +192,10 @@ class Search:
         """Run the search to its end, or until it is interrupted: then report what was found until then."""
         first = self.references()
         self._judge_undisturbed(first)
-        if first.hung is not None or first.lacks:
+        if first.hung is not None or first.lacks or self._nothing_works(first):
             return self.report(first)
+        self._judge_memory(first)
+        self._judge_orders(first)
         seconds: list[Schedule] = []
         try:
             self._search(first, seconds, budget)
@@ -151,16 +208,23 @@ class Search:
         if self._failing is None:
             return
         for problem in list(lacking(first)) or unexpected(undisturbed_ends(first), self._failing):
-            likely = diagnose(first, self._undisturbed, problem)
-            self._found[problem.rule, problem.where, str(likely.site)] = Violation(
-                Schedule().id, (problem,), likely.site, likely.text, (), timeline(first), lanes=lanes(first)
-            )
+            self._add(problem, first, Schedule())
+
+    def _nothing_works(self, first: History) -> bool:
+        """Answer whether each run fails though it should not: then every end is alike, whatever goes wrong."""
+        ends = undisturbed_ends(first)
+        return bool(self._found and ends) and all(
+            end.has_failed and end.of not in (self._failing or ()) for end in ends
+        )
 
     def _search(self, first: History, seconds: list[Schedule], budget: SearchBudget) -> None:
         for schedule, at_once in self._schedules_of(first, seconds, budget):
             history = self._try(schedule)
             self._progress(self._schedules, len(self._found))
             if len(self._found) >= budget.most or history.hung is not None:
+                break
+            if budget.seconds is not None and time.perf_counter() - self._began >= budget.seconds:
+                self._stopped = budget.seconds
                 break
             at_once += [schedule.and_then(choice) for choice in follow_ups(history, self._sandbox.flows)]
             if len(schedule.choices) == 1 or (
@@ -180,6 +244,7 @@ class Search:
             violations=tuple(self._found.values()),
             undisturbed=lanes(first),
             undisturbed_ends=undisturbed_ends(first),
+            stopped_after=self._stopped,
         )
 
     @staticmethod
@@ -198,12 +263,16 @@ class Search:
     def _try(self, schedule: Schedule) -> History:
         history, found = self.check(schedule)
         for group, violation in found.items():
-            known, times = self._found.get(group), 0
-            if known is not None:
-                times = known.times
+            place = self._named.get(group, group)
+            known = self._found.get(place)
+            times = known.times if known is not None else 0
             if known is None or len(schedule.choices) < len(Schedule.parse(known.schedule).choices):
                 known = self._shortest(group, schedule, violation)
-            self._found[group] = replace(known, times=times + 1)
+                if known.rule != violation.rule:  # its cause has a name, under which it may be known
+                    place = self._named[group] = (known.rule, known.problems[0].where, str(known.site))
+                    earlier = self._found.get(place)
+                    known, times = (known, times) if earlier is None else (earlier, earlier.times)
+            self._found[place] = replace(known, times=times + 1)
         return history
 
     def _shortest(self, group: Group, schedule: Schedule, violation: Violation) -> Violation:
@@ -211,7 +280,12 @@ class Search:
             return violation
         shorter = shrunk(schedule, lambda one: group in self.check(one)[1])
         history, found = self.check(shorter)
-        return replace(found.get(group, violation), timeline=timeline(history), lanes=lanes(history))
+        shortest = replace(found.get(group, violation), timeline=timeline(history), lanes=lanes(history))
+        if violation.rule == EQUIVALENCE and self._is_of_memory(history, shorter):
+            problem = state_problem(history.kept, shortest.problems)
+            likely = diagnose(history, self._undisturbed, problem)
+            return replace(shortest, problems=(problem,), site=likely.site, cure=likely.text)
+        return shortest
 
 
 def _dead_letters(sandbox: Sandbox) -> list[str]:

@@ -31,7 +31,9 @@ TO_THE_END: Final = 999
 
 INTERLEAVED: Final = (0, 1, 2, 3, 4, TO_THE_END)
 WALKED: Final = tuple(
-    kind for kind in FaultKind if kind not in {FaultKind.REORDERED, FaultKind.REDRIVEN, FaultKind.REFUSED}
+    kind
+    for kind in FaultKind
+    if kind not in {FaultKind.REORDERED, FaultKind.REDRIVEN, FaultKind.REFUSED, FaultKind.STALE}
 )
 
 
@@ -40,7 +42,8 @@ class SearchBudget:
     """How many schedules are tried.
 
     ``bound`` is how many schedules of two faults are tried and ``walks`` how many of more. After ``most`` different
-    violations the search ends. ``for_good`` says that refusals which never end are tried, too.
+    violations the search ends, and after ``seconds`` by the clock on the wall where they are given. ``for_good`` says
+    that refusals which never end are tried, too.
     """
 
     bound: int
@@ -48,6 +51,7 @@ class SearchBudget:
     seed: int
     most: int
     for_good: bool = True
+    seconds: float | None = None
 
 
 def planned(first: History, seconds: Sequence[Schedule], budget: SearchBudget) -> Iterator[Schedule]:

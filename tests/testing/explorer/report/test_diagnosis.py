@@ -43,9 +43,9 @@ def cures(handler: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("handler", "cure"),
     [
-        (adds, "record it with step.update, or make it conditional"),
-        (adds_to_what_is_there, "record it with step.update, or make its condition one that fails the second time"),
-        (checks_then_adds, "put the check into the write's ConditionExpression too, which does not see it, or record"),
+        (adds, ": make it conditional"),
+        (adds_to_what_is_there, ": make its condition one that fails the second time"),
+        (checks_then_adds, "put the check into the write's ConditionExpression too, which does not see it"),
     ],
 )
 def test_a_cure_is_not_what_is_there_already(handler: Any, cure: str) -> None:
