@@ -202,8 +202,11 @@ class DynamoDBWaits(NamedTuple):
 
     # -- answers that come before their wait
 
-    def keep_early(self, flow: str, awaited_id: str, answer: GivenAnswer, expires_at: int) -> None:
-        """Keep an answer that nothing may wait for yet. The first one stays; ``expires_at`` is in ms."""
+    def keep_early(self, flow: str, awaited_id: str, answer: GivenAnswer, *, now: int, expires_at: int) -> None:
+        """Keep an answer that nothing may wait for yet, until ``expires_at``. The first one stays. Times are in ms.
+
+        DynamoDB may remove an expired item days later, so one that is still there does not count.
+        """
         packed = self.packing.pack(answer.text, None)
         item = {
             **awaiting_key(flow, awaited_id),
@@ -212,21 +215,29 @@ class DynamoDBWaits(NamedTuple):
             "ttl": number(expires_at // 1000),
             **({"failed": {"BOOL": True}} if answer.failed else {}),
         }
-        call: Any = {"TableName": self.table, "Item": item, "ConditionExpression": "attribute_not_exists(pk)"}
+        call: Any = {
+            "TableName": self.table,
+            "Item": item,
+            "ConditionExpression": "attribute_not_exists(pk) OR #ttl <= :now",
+            "ExpressionAttributeNames": {"#ttl": "ttl"},
+            "ExpressionAttributeValues": {":now": number(now // 1000)},
+        }
         try:
             patiently(lambda: self.client.put_item(**call), self.pause)
         except ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
 
-    def early(self, flow: str, awaited_id: str) -> GivenAnswer | None:
-        """Read the answer that was kept for the id, consistently."""
+    def early(self, flow: str, awaited_id: str, now: int) -> GivenAnswer | None:
+        """Read the answer that is kept for the id at ``now`` (ms), consistently."""
         key = {**awaiting_key(flow, awaited_id), "sk": {"S": EARLY}}
         answer: Any = patiently(
             lambda: self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True), self.pause
         )
         found = answer.get("Item")
-        return GivenAnswer(self.packing.unpack(found["text"]), "failed" in found) if found else None
+        if not found or int(found["ttl"]["N"]) <= now // 1000:
+            return None
+        return GivenAnswer(self.packing.unpack(found["text"]), "failed" in found)
 
 
 class RowsUnwritten(FlowguardError):

@@ -72,7 +72,8 @@ class OutsideAnswers:
         """
         now, waits, flow = self._services.clock.now(), self._services.store.waits, found.flow
         if found.keep_early is not None:
-            waits.keep_early(flow.name, found.awaited_id, found.answer, now + found.keep_early // _MILLISECOND)
+            expires_at = now + found.keep_early // _MILLISECOND
+            waits.keep_early(flow.name, found.awaited_id, found.answer, now=now, expires_at=expires_at)
         rows = list(waits.waiting_for(flow.name, found.awaited_id))
         for row in rows:
             check_answer(flow, row, found.answer)

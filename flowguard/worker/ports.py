@@ -55,12 +55,12 @@ class Waits(Protocol):
         """Yield who waits for the id, read consistently."""
         ...
 
-    def keep_early(self, flow: str, awaited_id: str, answer: GivenAnswer, expires_at: int) -> None:
-        """Keep an answer that may come before its wait. ``expires_at`` is in ms."""
+    def keep_early(self, flow: str, awaited_id: str, answer: GivenAnswer, *, now: int, expires_at: int) -> None:
+        """Keep an answer that may come before its wait, until ``expires_at``. Times are in ms."""
         ...
 
-    def early(self, flow: str, awaited_id: str) -> GivenAnswer | None:
-        """Read the answer that was kept for the id, consistently."""
+    def early(self, flow: str, awaited_id: str, now: int) -> GivenAnswer | None:
+        """Read the answer that is kept for the id at ``now`` (ms), consistently."""
         ...
 
 

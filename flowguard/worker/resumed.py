@@ -40,10 +40,8 @@ def resumed_payload(stage: AnyStage, wait: Wait | None) -> Any:
     keys = {name: name if fields is None else _key(name, fields[name]) for name in parts}
     text = "{" + ",".join(f"{json.dumps(keys[name])}:{part}" for name, part in parts.items()) + "}"
     payload = decode(stage.payload, text, what=f"the answers for {stage.name}")
-    for name in parts if fields is not None else ():
-        if _is_failure(wait, name) and not isinstance(getattr(payload, name), Failed):
-            raise RunFailed(_reason(wait, name))
-    return payload
+    failed = {name: _failure(wait, name) for name in parts if fields is not None and _is_failure(wait, name)}
+    return payload.model_copy(update=failed) if failed else payload  # a field of dicts would read a failure as one
 
 
 def _part(stage: AnyStage, wait: Wait, plan: WaitPlan, name: str) -> str | None:

@@ -130,7 +130,8 @@ class Settler:
         address = AnswerAddress(flow.name, message.object_id, item.request_id, item.hop, "")
         onward = self._onward(flow, envelope, address, item)
         for name in sorted(wait.plan.early & wait.waiting) if onward is None else ():
-            kept = self._services.store.waits.early(flow.name, wait.plan.names[name] or "")
+            awaited_id = wait.plan.names[name] or ""
+            kept = self._services.store.waits.early(flow.name, awaited_id, self._services.clock.now())
             if kept is not None:
                 _, found = self.settle(flow, envelope, address._replace(name=name), kept)
                 onward = onward or found

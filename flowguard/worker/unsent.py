@@ -182,8 +182,8 @@ def _said(attributes: Mapping[str, Attribute]) -> dict[str, Any]:
 
 
 def _kind(text: str) -> Kind:
-    if text not in (Kind.SIDE, Kind.COMPLETE):
-        raise ValueError(f"has an 'unsent' of kind {text[:40]!r}; it is side or complete")
+    if text not in (Kind.SIDE, Kind.COMPLETE, Kind.ASK, Kind.DEADLINE):
+        raise ValueError(f"has an 'unsent' of kind {text[:40]!r}; it is side, complete, ask or deadline")
     return Kind(text)
 
 

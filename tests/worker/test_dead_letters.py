@@ -217,7 +217,7 @@ def test_a_notification_in_a_body_makes_no_message_unsent() -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"kind": "next"}, "of kind 'next'; it is side or complete"),
+        ({"kind": "next"}, "of kind 'next'; it is side, complete, ask or deadline"),
         ({"to": "x" * 9_000}, "is no destination"),
         ({"to": 7}, "without kind, to, id and attributes"),
         ({"id": ""}, "without kind, to, id and attributes"),

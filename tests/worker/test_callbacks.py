@@ -1,0 +1,351 @@
+"""Answers from outside, as their senders meet them: over HTTP, through queues and topics, and by a call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from flowguard import (
+    AnswerVerdict,
+    Callback,
+    Done,
+    Failed,
+    Flow,
+    FlowClient,
+    Outcome,
+    Settings,
+    Stage,
+    Step,
+    callback_handler,
+    lambda_handler,
+)
+from flowguard.aws.services import aws_services
+from flowguard.clock import ManualClock
+from flowguard.errors import RunFailed, SendFailed, SettingsError, TokenRefused
+from flowguard.events import EventType, Tally
+from flowguard.handler import CallbackHandler, LambdaHandler
+from flowguard.ids import ObjectId
+from flowguard.protocol.outbox import Kind
+from flowguard.protocol.run import RunItem
+from flowguard.testing import sns_to_sqs_event, sqs_event
+from flowguard.worker.ports import Refusal, Services
+from tests.aws.engines import empty
+
+TOPIC = "arn:aws:sns:us-east-1:123456789012:parcels"
+
+
+class Order(BaseModel):
+    order_id: str
+
+
+class Decision(BaseModel):
+    answer: str
+
+
+class Paid(BaseModel):
+    amount: int
+
+
+class Answers(BaseModel):
+    decision: Decision
+    paid: Paid
+    parcel: dict[str, Any] | Failed
+
+
+class AskAll(Stage[Order], name="ask-all", then=("go-on", "too-late")):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        token = step.token("decision", valid=timedelta(days=3))
+        step.send("mails", {"token": token.text})
+        return GoOn.when_all(
+            decision=token,
+            paid=step.event(f"payment/{order.order_id}", keep_early=True),
+            parcel=step.ask("carriers", {"ref": step.answer_id("parcel")}),
+            within=timedelta(days=2),
+            on_timeout="too-late",
+        )
+
+
+class GoOn(Stage[Answers], name="go-on"):
+    def handle(self, answers: Answers, step: Step) -> Outcome:
+        return Done(answers)
+
+
+class TooLate(Stage[dict[str, Any]], name="too-late"):
+    def handle(self, answers: dict[str, Any], step: Step) -> Outcome:
+        return Done("too late")
+
+
+class Buying(
+    Flow,
+    name="buying",
+    object_id="order_id",
+    callbacks=(
+        Callback("payments", id="order.id", prefix="payment/", keep_early=timedelta(hours=1)),
+        Callback("parcels", id="ref", answer="parcel", failed="error"),
+    ),
+):
+    stages = (AskAll, GoOn, TooLate)
+
+
+class Shop:
+    """The flow's functions on an AWS in memory, and what was sent."""
+
+    def __init__(self, aws: Any) -> None:
+        self.aws = aws
+        aws.create_table("flowguard")
+        for queue in ("buying", "mails", "carriers", "payments", "parcels", "buying-dead-letters"):
+            aws.create_queue(queue)
+        self.told = Tally()
+        self.clock = ManualClock(1_767_225_600_000)
+        settings = Settings(token_keys="k1:a-secret-of-the-tests-that-is-long-enough")  # type: ignore[arg-type]  # text
+        self.services: Services = aws_services(settings, clock=self.clock, observer=self.told)
+        self.stages: LambdaHandler = lambda_handler(Buying).using(self.services)
+        self.answers: CallbackHandler = callback_handler(Buying).using(self.services)
+        self.client = FlowClient.of(self.services)
+
+    def received(self, queue: str) -> list[dict[str, Any]]:
+        sqs = self.aws.client("sqs")
+        url = sqs.get_queue_url(QueueName=queue)["QueueUrl"]
+        found: list[dict[str, Any]] = []
+        while messages := sqs.receive_message(
+            QueueUrl=url,
+            MaxNumberOfMessages=10,
+            MessageAttributeNames=["All"],
+            MessageSystemAttributeNames=["All"],
+        ).get("Messages"):
+            for message in messages:
+                sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+            found += messages
+        return found
+
+    def begin(self, order: str = "o1") -> tuple[str, str]:
+        """Start a run. Return the token in its mail, and the id in what the carrier was asked."""
+        self.client.start(Buying, Order(order_id=order))
+        self.settle()
+        [mail], [asked] = self.received("mails"), self.received("carriers")
+        assert asked["MessageAttributes"]["uniquerequestid"]["StringValue"] == json.loads(asked["Body"])["ref"]
+        return json.loads(mail["Body"])["token"], json.loads(asked["Body"])["ref"]
+
+    def settle(self) -> None:
+        while messages := self.received("buying"):
+            assert self.stages({"Messages": messages}) == {"batchItemFailures": []}
+
+    def run(self, order: str = "o1") -> RunItem:
+        found: Any = self.services.store
+        item: RunItem = found.read("buying", ObjectId(order))
+        return item
+
+    def post(self, token: str, body: object, query: str = "") -> tuple[int, dict[str, Any]]:
+        answer = self.answers(url_event(token, body, query))
+        return answer["statusCode"], json.loads(answer["body"])
+
+
+def url_event(token: str, body: object, query: str = "", method: str = "POST") -> dict[str, Any]:
+    return {
+        "version": "2.0",
+        "rawPath": f"/answers/{token}",
+        "rawQueryString": query,
+        "headers": {"content-type": "application/json"},
+        "requestContext": {"domainName": "x.lambda-url.eu-west-1.on.aws", "http": {"method": method}},
+        "body": json.dumps(body),
+        "isBase64Encoded": False,
+    }
+
+
+@pytest.fixture
+def shop() -> Iterator[Shop]:
+    with empty("memory") as aws:
+        yield Shop(aws)
+
+
+def test_a_run_goes_on_when_person_bank_and_carrier_have_answered(shop: Shop) -> None:
+    token, ref = shop.begin()
+    assert shop.run().status == "WAITING"
+    assert shop.post(token, {"answer": "yes"}) == (200, {"verdict": "RECORDED", "detail": "Your answer is recorded."})
+    assert shop.answers(sqs_event("payments", {"order": {"id": "o1"}, "amount": 5})) == {"batchItemFailures": []}
+    assert shop.client.answer(Buying, ref, {"number": 9}) is AnswerVerdict.RESUMED
+    shop.settle()
+    item = shop.run()
+    assert item.status == "COMPLETED"
+    assert json.loads(item.result or "") == {
+        "decision": {"answer": "yes"},
+        "paid": {"amount": 5},
+        "parcel": {"number": 9},
+    }
+    assert shop.post(token, {"answer": "no"})[1]["verdict"] == "EXPIRED"
+    assert shop.client.answer(Buying, ref, {"number": 9}) is AnswerVerdict.EXPIRED
+
+
+def test_an_answer_over_http_counts_once_and_a_copy_of_it_is_in_the_queue(shop: Shop) -> None:
+    token, _ = shop.begin()
+    assert [shop.post(token, {"answer": "yes"})[1]["verdict"] for _ in range(2)] == ["RECORDED", "DUPLICATE"]
+    assert len(shop.received("buying")) == 2
+    assert shop.answers(url_event(token, {}, method="GET"))["statusCode"] == 200
+    assert shop.run().wait is not None
+    assert shop.run().wait.answered == {"decision"}  # type: ignore[union-attr]  # asked for above
+
+
+def test_a_function_that_dies_after_it_has_queued_an_answer_has_lost_nothing(shop: Shop) -> None:
+    token, ref = shop.begin()
+    shop.client.answer(Buying, "payment/o1", {"amount": 1})
+    shop.client.answer(Buying, ref, {})
+    store: Any = shop.services.store
+
+    class Dying:
+        def __getattr__(self, name: str) -> Any:
+            if name == "waits":
+                return self
+            return self.die if name == "settle" else getattr(store.waits, name)
+
+        def die(self, *_: Any) -> None:
+            raise ConnectionError("the function is killed")
+
+    dying = callback_handler(Buying).using(replace(shop.services, store=Dying()))
+    assert dying(url_event(token, {"answer": "yes"}))["statusCode"] == 503
+    shop.settle()
+    assert shop.run().status == "COMPLETED"
+
+
+def test_an_answer_whose_copy_is_not_taken_is_not_settled(shop: Shop) -> None:
+    token, ref = shop.begin()
+
+    class Full:
+        def send(self, sends: Any) -> Any:
+            return {place: Refusal("the queue is full") for place, _ in enumerate(sends)}
+
+    services = replace(shop.services, sender=Full())  # type: ignore[arg-type]  # it postpones nothing
+    assert callback_handler(Buying).using(services)(url_event(token, {"answer": "yes"}))["statusCode"] == 503
+    with pytest.raises(SendFailed, match="the queue is full"):
+        FlowClient.of(services).answer(Buying, ref, {})
+    assert shop.run().wait.answered == frozenset()  # type: ignore[union-attr]  # it waits
+
+
+def test_what_the_awaiting_field_cannot_read_is_refused_before_anything_is_kept(shop: Shop) -> None:
+    token, _ = shop.begin()
+    status, said = shop.post(token, {"nope": 1})
+    assert (status, said["error"]) == (422, "NOT_TAKEN")
+    assert "decision.answer: Field required" in said["detail"]
+    with pytest.raises(RunFailed, match=r"paid\.amount: Input should be a valid integer"):
+        shop.client.answer(Buying, "payment/o1", {"amount": "a lot"})
+    event = sqs_event("payments", {"order": {"id": "o1"}, "amount": "a lot"}, message_id="m-1")
+    assert shop.answers(event) == {"batchItemFailures": [{"itemIdentifier": "m-1"}]}
+    assert "a lot" not in json.dumps([one.fields() for one in shop.told.events])
+    assert shop.run().wait.answered == frozenset()  # type: ignore[union-attr]  # it waits
+
+
+def test_a_failure_is_said_by_the_declared_field_or_by_the_query(shop: Shop) -> None:
+    token, ref = shop.begin()
+    shop.answers(sqs_event("parcels", {"ref": ref, "error": "no such street"}))
+    shop.client.answer(Buying, "payment/o1", {"amount": 1})
+    assert shop.post(token, {"why": "out of office"}, "failed=true")[1]["verdict"] == "RESUMED"
+    shop.settle()
+    assert shop.run().status == "FAILED"
+    assert "decision failed: Failed:" in str(shop.run().error)
+
+
+def test_a_failed_parcel_is_taken_where_its_field_admits_it(shop: Shop) -> None:
+    token, ref = shop.begin()
+    shop.answers(sqs_event("parcels", {"ref": ref, "error": {"code": 7}}))
+    shop.client.answer(Buying, "payment/o1", {"amount": 1})
+    shop.post(token, {"answer": "yes"})
+    shop.settle()
+    parcel = json.loads(shop.run().result or "")["parcel"]
+    assert parcel == {"failed": True, "type": "Failed", "text": '{"code":7}'}
+
+
+def test_the_part_that_is_the_answer_is_taken_from_the_message(shop: Shop) -> None:
+    _, ref = shop.begin()
+    shop.answers(sqs_event("parcels", {"ref": ref, "error": None, "parcel": {"number": 3}}))
+    assert shop.run().wait.answers["parcel"].text == '{"number":3}'  # type: ignore[union-attr]  # it waits
+
+
+def test_an_answer_that_came_before_the_wait_is_found_by_it(shop: Shop) -> None:
+    assert shop.client.answer(Buying, "payment/o1", {"amount": 5}) is AnswerVerdict.UNKNOWN
+    assert shop.answers(sqs_event("payments", {"order": {"id": "o1"}, "amount": 7})) == {"batchItemFailures": []}
+    shop.begin()
+    assert shop.run().wait.answers["paid"].text == '{"order":{"id":"o1"},"amount":7}'  # type: ignore[union-attr]
+
+
+def test_an_answer_that_was_kept_too_long_is_not_there_and_makes_room_for_the_next(shop: Shop) -> None:
+    shop.answers(sqs_event("payments", {"order": {"id": "o1"}, "amount": 1}))
+    shop.clock.advance(seconds=3_600)
+    shop.begin()
+    assert shop.run().wait.answered == frozenset()  # type: ignore[union-attr]  # it waits
+    shop.answers(sqs_event("payments", {"order": {"id": "o2"}, "amount": 1}))
+    shop.answers(sqs_event("payments", {"order": {"id": "o2"}, "amount": 2}))
+    shop.clock.advance(seconds=3_600)
+    shop.answers(sqs_event("payments", {"order": {"id": "o2"}, "amount": 3}))
+    shop.begin("o2")
+    assert json.loads(shop.run("o2").wait.answers["paid"].text)["amount"] == 3  # type: ignore[union-attr]  # it waits
+
+
+def test_an_id_that_nobody_waits_for_is_unknown_and_said_so(shop: Shop) -> None:
+    assert shop.answers(sqs_event("parcels", {"ref": "nobody"})) == {"batchItemFailures": []}
+    assert [event.facts["verdict"] for event in shop.told.events if event.type is EventType.ANSWERED] == ["UNKNOWN"]
+
+
+@pytest.mark.parametrize(
+    ("queue", "payload"),
+    [("parcels", {}), ("parcels", {"ref": ""}), ("parcels", {"ref": "x" * 2_000}), ("elsewhere", {"ref": "r"})],
+)
+def test_a_message_that_names_nothing_awaited_stays_in_its_queue(shop: Shop, queue: str, payload: Any) -> None:
+    event = sqs_event(queue, payload, message_id="m-1")
+    assert shop.answers(event) == {"batchItemFailures": [{"itemIdentifier": "m-1"}]}
+
+
+@pytest.mark.parametrize("text", ["\ud800", "\x00", "", "x" * 10_000, '"', "}{"])
+def test_hostile_texts_are_answers_like_others(shop: Shop, text: str) -> None:
+    _, ref = shop.begin()
+    try:
+        verdict = shop.client.answer(Buying, ref, {"text": text})
+    except TypeError:
+        assert text == "\ud800"
+    else:
+        assert verdict is AnswerVerdict.RECORDED
+    assert shop.client.fail(Buying, "payment/o1", text, kind=text) is AnswerVerdict.RESUMED
+    shop.settle()
+    assert shop.run().status == "FAILED"
+
+
+def test_a_forged_token_is_refused_without_a_call(shop: Shop) -> None:
+    token, _ = shop.begin()
+    forged = token[:-1] + ("A" if token[-1] != "A" else "B")
+    assert shop.post(forged, {"answer": "yes"})[0] == 403
+    with pytest.raises(TokenRefused):
+        shop.client.answer(Buying, forged, {"answer": "yes"})
+    shop.clock.advance(seconds=3 * 86_400)
+    assert shop.post(token, {"answer": "yes"})[1]["verdict"] == "EXPIRED"
+
+
+def test_a_topics_messages_are_known_by_their_topic() -> None:
+    class Told(Flow, name="told", object_id="order_id", callbacks=(Callback(topic(), id="ref"), Callback("other"))):
+        stages = (AskAll, GoOn, TooLate)
+
+    with empty("memory") as aws:
+        aws.create_table("flowguard")
+        told = Tally()
+        handler = callback_handler(Told).using(aws_services(Settings(), observer=told))
+        assert handler(sns_to_sqs_event("a-queue", {"ref": "r"}, topic=TOPIC)) == {"batchItemFailures": []}
+    assert [event.facts["id"] for event in told.events] == ["r"]
+
+
+def topic() -> Any:
+    from flowguard import Topic
+
+    return Topic(TOPIC)
+
+
+def test_a_client_without_a_table_says_what_is_missing(shop: Shop) -> None:
+    with pytest.raises(SettingsError, match="needs the run table"):
+        FlowClient(shop.services.sender).answer(Buying, "x", {})
+
+
+def test_asks_go_last() -> None:
+    assert Kind.ASK.is_last
+    assert not Kind.DEADLINE.is_last
