@@ -6,7 +6,7 @@ import json
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import AliasChoices, BaseModel
 from pydantic.fields import FieldInfo
 
 from flowguard.errors import RunFailed
@@ -45,7 +45,10 @@ def resumed_payload(stage: AnyStage, wait: Wait | None) -> Any:
 
 
 def _part(stage: AnyStage, wait: Wait, plan: WaitPlan, name: str) -> str | None:
-    """Return the JSON text for one name; None where it is left out."""
+    """Return the JSON text for one name; None where it is left out.
+
+    A failure is left out where its field has a default, unless too much has failed and this stage is to go on with it.
+    """
     answer = wait.answers.get(name)
     if answer is not None and not answer.failed:
         return answer.text
@@ -53,7 +56,8 @@ def _part(stage: AnyStage, wait: Wait, plan: WaitPlan, name: str) -> str | None:
         return None
     if admits_failed(stage, name):
         return _failure(wait, name).model_dump_json()
-    if (stage.name != plan.stage or answer is None) and not _is_required(stage, name):
+    has_failed = wait.end is WaitEnd.FAILED and stage.name == plan.stage
+    if not (has_failed or _is_required(stage, name)):
         return None
     raise RunFailed(_reason(wait, name))
 
@@ -83,7 +87,8 @@ def _is_required(stage: AnyStage, name: str) -> bool:
 def _key(name: str, field: FieldInfo) -> str:
     """Return the key under which the model reads the field."""
     alias = field.validation_alias or field.alias
-    return alias if isinstance(alias, str) else name
+    choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
+    return next((one for one in choices if isinstance(one, str)), name)
 
 
 def _has_failed(annotation: Any) -> bool:

@@ -1,0 +1,59 @@
+"""What a wait is after each answer, how it ends, and that its plan is stored whole."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from flowguard.protocol.waiting import Wait, WaitEnd, WaitPlan
+from flowguard.wire.attributes import Attribute
+
+PLAN = WaitPlan(
+    stage="confirm",
+    names={"search": "search#1", "paid": "payment/1", "filter": None},
+    asked=frozenset({"search", "filter"}),
+    early=frozenset({"paid"}),
+    on_timeout="late",
+    on_error="sorry",
+    reply_to="sqs:replies",
+    answer_to='{"flow":"parent"}',
+    carried={"tenant": Attribute.string("t1"), "raw": Attribute("Binary", "AAE=")},
+)
+NAMES = frozenset("abc")
+
+
+@pytest.mark.parametrize("plan", [PLAN, WaitPlan("confirm", {"a": None}), WaitPlan("confirm", {"é😀\x00": "\n"})])
+def test_a_plan_is_read_as_it_was_written(plan: WaitPlan) -> None:
+    assert WaitPlan.from_text(plan.to_text()) == plan
+
+
+@pytest.mark.parametrize(
+    ("end", "stage"),
+    [(WaitEnd.ANSWERED, "confirm"), (WaitEnd.TIMED_OUT, "late"), (WaitEnd.FAILED, "sorry")],
+)
+def test_each_end_has_its_stage(end: WaitEnd, stage: str) -> None:
+    assert PLAN.stage_at(end) == stage
+    assert PLAN._replace(on_timeout=None, on_error=None).stage_at(end) == "confirm"
+
+
+@pytest.mark.parametrize("needed", [1, 2, 3])
+def test_a_wait_ends_with_as_many_answers_as_it_needs_or_when_it_cannot_have_them(needed: int) -> None:
+    for counts in product((True, False), repeat=3):
+        wait = Wait(NAMES, 3 - needed, 0)
+        assert wait.end is None
+        for name, counted in zip("abc", counts, strict=True):
+            wait = wait.after(name, counts=counted)
+            assert name in wait.answered
+            assert name not in wait.waiting
+            if wait.end is not None:
+                break
+        given = sum(counts[: len(wait.answered)])
+        reached = given == needed
+        assert wait.end is (WaitEnd.ANSWERED if reached else WaitEnd.FAILED)
+
+
+def test_a_timeout_is_the_end_whatever_was_answered() -> None:
+    for waiting, spare in product((frozenset[str](), NAMES), (-1, 0, 3)):
+        assert Wait(waiting, spare, 0, timed_out=True).end is WaitEnd.TIMED_OUT
+    assert Wait(frozenset(), -1, 0).end is WaitEnd.FAILED

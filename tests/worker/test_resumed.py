@@ -1,0 +1,198 @@
+"""The payload of a resumed stage: the answers by name, and failures where its fields take them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Optional
+
+import pytest
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+
+from flowguard.errors import RunFailed
+from flowguard.failed import Failed
+from flowguard.outcome import Done, Outcome
+from flowguard.protocol.waiting import GivenAnswer, Wait, WaitPlan
+from flowguard.stage import Stage
+from flowguard.step import Step
+from flowguard.worker.resumed import admits_failed, fields_of, resumed_payload
+from flowguard.worker.settler import failure
+
+
+class Hits(BaseModel):
+    hits: int
+
+
+class Answers(BaseModel):
+    needed: Hits
+    either: Hits | Failed
+    maybe: Hits | None = None
+
+
+class Aliased(BaseModel):
+    first: int = Field(alias="firstName")
+    second: int = Field(validation_alias="secondName")
+    third: int = Field(validation_alias=AliasChoices("thirdName", "number3"))  # type: ignore[pydantic-alias]  # the plugin wants fixed names
+
+
+class Kinds(BaseModel):
+    plain: int
+    union: int | Failed
+    optional: Optional[Failed] = None  # noqa: UP045 - the older way to write it
+    annotated: Annotated[int | Failed, Field(description="…")]
+    nested: list[Failed] = []
+
+
+class Confirm(Stage[Answers], name="confirm"):
+    def handle(self, payload: Answers, step: Step) -> Outcome:
+        return Done()
+
+
+class Other(Stage[Answers], name="other"):
+    def handle(self, payload: Answers, step: Step) -> Outcome:
+        return Done()
+
+
+class ByAlias(Stage[Aliased], name="by-alias"):
+    def handle(self, payload: Aliased, step: Step) -> Outcome:
+        return Done()
+
+
+class OfKinds(Stage[Kinds], name="kinds"):
+    def handle(self, payload: Kinds, step: Step) -> Outcome:
+        return Done()
+
+
+class Anything(Stage[dict[str, Any]], name="anything"):
+    def handle(self, payload: dict[str, Any], step: Step) -> Outcome:
+        return Done()
+
+
+class Loose(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    text: str = ""
+
+
+class Taken(BaseModel):
+    loose: Annotated[Loose | Failed, Field(union_mode="left_to_right")]
+
+
+class Loosely(Stage[Taken], name="loosely"):
+    def handle(self, payload: Taken, step: Step) -> Outcome:
+        return Done()
+
+
+NAMES = ("needed", "either", "maybe")
+ONE = GivenAnswer('{"hits":1}')
+DOWN = failure("Down", "at noon")
+
+
+def wait(names: tuple[str, ...] = NAMES, *, spare: int = 0, timed_out: bool = False, **given: Any) -> Wait:
+    answers: dict[str, GivenAnswer] = given
+    plan = WaitPlan("confirm", dict.fromkeys(names))
+    left = frozenset(names) - answers.keys()
+    return Wait(left, spare, 0, timed_out, answered=frozenset(answers), answers=answers, plan=plan)
+
+
+def test_answers_become_fields() -> None:
+    payload = resumed_payload(Confirm, wait(needed=ONE, either=ONE, maybe=ONE))
+    assert payload == Answers(needed=Hits(hits=1), either=Hits(hits=1), maybe=Hits(hits=1))
+
+
+def test_what_has_no_answer_is_left_out() -> None:
+    payload = resumed_payload(Confirm, wait(needed=ONE, either=ONE, spare=1))
+    assert payload == Answers(needed=Hits(hits=1), either=Hits(hits=1))
+
+
+def test_a_failure_goes_where_its_field_takes_it() -> None:
+    payload = resumed_payload(Confirm, wait(needed=ONE, either=DOWN, maybe=ONE))
+    assert payload.either == Failed(type="Down", text="at noon")
+
+
+def test_a_failure_that_is_not_needed_is_left_out_of_a_wait_that_was_answered() -> None:
+    payload = resumed_payload(Confirm, wait(needed=ONE, either=ONE, maybe=DOWN, spare=0))
+    assert payload.maybe is None
+
+
+@pytest.mark.parametrize("stage", [Confirm, Other])
+def test_a_failure_that_a_field_needs_fails_the_run(stage: type[Confirm | Other]) -> None:
+    with pytest.raises(RunFailed, match="needed failed: Down: at noon"):
+        resumed_payload(stage, wait(needed=DOWN, either=ONE, spare=-1))
+
+
+def test_too_many_failures_fail_the_run_where_no_other_stage_takes_them() -> None:
+    failed = wait(needed=ONE, either=ONE, maybe=DOWN, spare=-1)
+    with pytest.raises(RunFailed, match="maybe failed: Down: at noon"):
+        resumed_payload(Confirm, failed)
+    assert resumed_payload(Other, failed) == Answers(needed=Hits(hits=1), either=Hits(hits=1))
+
+
+def test_a_timeout_is_a_failure_of_what_has_no_answer() -> None:
+    late = Failed(type="TimedOut", text="no answer came in time")
+    for stage in (Confirm, Other):
+        payload = resumed_payload(stage, wait(needed=ONE, timed_out=True))
+        assert payload == Answers(needed=Hits(hits=1), either=late)
+        with pytest.raises(RunFailed, match="needed failed: TimedOut: no answer came in time"):
+            resumed_payload(stage, wait(either=ONE, maybe=ONE, timed_out=True))
+
+
+def test_a_stage_that_takes_anything_gets_every_answer_and_failure() -> None:
+    odd: dict[str, Any] = {"odd name": ONE, "é": DOWN}
+    payload = resumed_payload(Anything, wait(("odd name", "é", "late"), timed_out=True, **odd))
+    assert payload == {
+        "odd name": {"hits": 1},
+        "é": {"failed": True, "type": "Down", "text": "at noon"},
+        "late": {"failed": True, "type": "TimedOut", "text": "no answer came in time"},
+    }
+
+
+def test_a_name_without_a_field_is_left_out_of_another_stage() -> None:
+    payload = resumed_payload(Other, wait((*NAMES, "more"), needed=ONE, either=ONE, more=ONE, maybe=ONE))
+    assert payload == Answers(needed=Hits(hits=1), either=Hits(hits=1), maybe=Hits(hits=1))
+
+
+def test_fields_are_read_under_their_aliases() -> None:
+    names = ("first", "second", "third")
+    answers: dict[str, Any] = {name: GivenAnswer(str(number)) for number, name in enumerate(names)}
+    payload = resumed_payload(ByAlias, wait(names, **answers))
+    assert [payload.first, payload.second, payload.third] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("text", ['{"hits":"many"}', "[]", "null", '"' + "x" * 10_000 + '"', '{"hits":1e999}'])
+def test_an_answer_that_is_no_such_thing_fails_the_run_and_is_not_quoted(text: str) -> None:
+    with pytest.raises(RunFailed, match="the answers for confirm is no Answers") as refused:
+        resumed_payload(Confirm, wait(needed=GivenAnswer(text), either=ONE, maybe=ONE))
+    assert "xxx" not in str(refused.value)
+    assert "many" not in str(refused.value)
+
+
+def test_a_failure_is_never_taken_for_an_answer() -> None:
+    """The first type of the field reads it, too."""
+    with pytest.raises(RunFailed, match="loose failed: Down: at noon"):
+        resumed_payload(Loosely, wait(("loose",), loose=DOWN))
+    with pytest.raises(RunFailed, match="loose failed: TimedOut"):
+        resumed_payload(Loosely, wait(("loose",), timed_out=True))
+    answered = resumed_payload(Loosely, wait(("loose",), loose=GivenAnswer('{"text":"x"}')))
+    assert answered == Taken(loose=Loose(text="x"))
+
+
+def test_a_run_without_a_wait_says_so() -> None:
+    for none in (None, wait(needed=ONE)._replace(plan=None)):
+        with pytest.raises(RunFailed, match="'confirm' was to go on after a wait, and the run item holds none"):
+            resumed_payload(Confirm, none)
+
+
+def test_which_fields_take_a_failure() -> None:
+    fields = fields_of(OfKinds)
+    assert fields is not None
+    assert {name for name in fields if admits_failed(OfKinds, name)} == {"union", "optional", "annotated"}
+    assert not admits_failed(OfKinds, "unknown")
+    assert admits_failed(Anything, "unknown")
+    assert fields_of(Anything) is None
+
+
+@pytest.mark.parametrize("text", ["", "x" * 100_000, "\ud800", "\x00\x07", '"}{"', "\ufffe"])
+def test_hostile_texts_of_an_error_come_through_or_are_cut(text: str) -> None:
+    given = failure(text, text)
+    assert len(given.text.encode()) < 20_000
+    found = resumed_payload(Anything, wait(("a",), a=given))["a"]
+    assert text.encode("utf-8", "backslashreplace").decode().startswith(found["text"][:50])

@@ -1,0 +1,131 @@
+"""Waits where messages are signed: an address that the asking function did not write is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from flowguard.events import EventType
+from flowguard.outcome import Outcome
+from flowguard.protocol.waiting import WaitEnd
+from flowguard.settings import Settings
+from flowguard.step import Step
+from flowguard.wire.answer_address import AnswerAddress
+from flowguard.wire.message import PLACE
+from tests.waits import (
+    DEADLINE,
+    SCRIPT,
+    WITHIN,
+    Admits,
+    Admitting,
+    Cart,
+    Progress,
+    Search,
+    WaitScene,
+    answered,
+    deadline,
+    wait_scene,
+)
+
+KEYS = "k1:" + "s" * 40
+
+
+@pytest.fixture
+def at() -> Iterator[WaitScene]:
+    with wait_scene(settings=Settings(signing_keys=SecretStr(KEYS))) as found:
+        yield found
+
+
+def for_searches(step: Step[Progress]) -> Outcome:
+    asked: dict[str, Any] = {name: step.ask(Search, Cart(cart_id=name * 3)) for name in "abc"}
+    return Admits.when_all(**asked, within=WITHIN)
+
+
+def place(one: dict[str, Any]) -> dict[str, Any]:
+    return dict(json.loads(one["messageAttributes"][PLACE]["stringValue"]))
+
+
+def replaced(one: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    attributes = {**one["messageAttributes"], PLACE: {"dataType": "String", "stringValue": json.dumps(found)}}
+    return {**one, "messageAttributes": attributes}
+
+
+def test_a_signed_run_waits_and_goes_on(at: WaitScene) -> None:
+    at.begin(for_searches)
+    for one in at.waiting("searches"):
+        assert at.deliver(one)
+    answers = at.waiting("answers")
+    assert all(at.deliver(one) for one in answers)
+    assert at.resume() == 1
+    assert SCRIPT.got == [("admits", Admitting(a=3, b=3, c=3))]
+
+
+def test_a_forged_answer_is_refused_and_changes_nothing(at: WaitScene) -> None:
+    at.begin(for_searches)
+    before = at.item()
+    given = AnswerAddress.parse(place(at.waiting("searches")[0])["answer_to"])
+    end = {"status": "COMPLETED", "result": 1}
+    forged = [
+        given._replace(signature=None),
+        given._replace(signature="k1.00"),
+        given._replace(signature="k2." + "0" * 64),
+        given._replace(name="b"),
+        given._replace(hop=2),
+        given._replace(admits=not given.admits),
+    ]
+    for one in forged:
+        assert not at.deliver(answered(one, end))
+    assert at.told(EventType.UNTRUSTED) == len(forged)
+    assert at.item() == before
+    assert at.deliver(answered(given, end))
+    assert at.wait.answered == {"a"}
+
+
+def test_a_forged_deadline_is_refused(at: WaitScene) -> None:
+    at.begin(for_searches)
+    (sent,) = at.waiting("answers")
+    given = AnswerAddress.parse(place(sent)["deadline"])
+    at.move_to(DEADLINE)
+    for one in (given._replace(signature=None), given._replace(hop=2)):
+        assert not at.deliver(deadline(one))
+    assert at.wait.end is None
+    assert at.deliver(sent)
+    assert at.wait.end is WaitEnd.TIMED_OUT
+
+
+def test_a_deadline_that_is_sent_again_is_still_signed(at: WaitScene) -> None:
+    at.begin(for_searches)
+    (sent,) = at.waiting("answers")
+    assert at.deliver(sent)
+    (again,) = at.waiting("answers")
+    at.move_to(DEADLINE)
+    assert at.deliver(again)
+    assert at.wait.end is WaitEnd.TIMED_OUT
+
+
+@pytest.mark.parametrize("change", [{"resumed": None}, {"resumed": 1}, {"sig": None}])
+def test_a_message_that_goes_on_is_signed_with_what_it_says_of_its_wait(change: dict[str, Any], at: WaitScene) -> None:
+    at.begin(for_searches)
+    at.move_to(DEADLINE)
+    at.deliver(at.waiting("answers")[0])
+    (onward,) = at.waiting("carts")
+    found = {name: value for name, value in {**place(onward), **change}.items() if value is not None}
+    assert not at.deliver(replaced(onward, found))
+    assert at.told(EventType.UNTRUSTED) == 1
+    assert at.deliver(onward)
+
+
+@pytest.mark.parametrize("change", [{"name": "b"}, None])
+def test_a_request_is_signed_with_the_address_of_its_answer(change: dict[str, Any] | None, at: WaitScene) -> None:
+    at.begin(for_searches)
+    request = at.waiting("searches")[0]
+    found = place(request)
+    answer_to = {} if change is None else {"answer_to": {**found["answer_to"], **change}}
+    forged = {**{name: value for name, value in found.items() if name != "answer_to"}, **answer_to}
+    assert not at.deliver(replaced(request, forged))
+    assert at.told(EventType.UNTRUSTED) == 1
+    assert at.deliver(request)

@@ -1,0 +1,617 @@
+"""A run that waits: answers in every order and number, failures, deadlines, and what comes too early or too late."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from itertools import permutations, product
+from typing import Any
+
+import pytest
+
+from flowguard.destinations import Queue
+from flowguard.errors import Reject
+from flowguard.events import EventType
+from flowguard.failed import Failed
+from flowguard.ids import RequestId
+from flowguard.outcome import Outcome
+from flowguard.protocol.run import Status
+from flowguard.protocol.waiting import GivenAnswer, WaitEnd
+from flowguard.step import Step
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import PLACE
+from flowguard.worker.plan import expires_at
+from tests.waits import (
+    DEADLINE,
+    NAMES,
+    SCRIPT,
+    START,
+    WITHIN,
+    Admits,
+    Admitting,
+    All,
+    AnyOf,
+    Cart,
+    Carts,
+    FirstWins,
+    Progress,
+    Search,
+    Some,
+    WaitScene,
+    Whole,
+    answered,
+    asks,
+    placed,
+    wait_scene,
+)
+
+Waits = Callable[[Step[Progress]], Outcome]
+
+
+@pytest.fixture
+def at() -> Iterator[WaitScene]:
+    with wait_scene() as found:
+        yield found
+
+
+def for_all(step: Step[Progress]) -> Outcome:
+    return All.when_all(**asks(step), within=WITHIN, on_timeout="late", on_error="sorry")
+
+
+def for_any(step: Step[Progress]) -> Outcome:
+    return AnyOf.when_any(**asks(step), within=WITHIN, on_timeout="late", on_error="sorry")
+
+
+def for_two(step: Step[Progress]) -> Outcome:
+    return AnyOf.when(quorum=2, **asks(step), within=WITHIN, on_timeout="late", on_error="sorry")
+
+
+def for_all_or_failed(step: Step[Progress]) -> Outcome:
+    return Admits.when_all(**asks(step), within=WITHIN)
+
+
+def without_other_stages(step: Step[Progress]) -> Outcome:
+    return All.when_all(**asks(step), within=WITHIN)
+
+
+def any_without_other_stages(step: Step[Progress]) -> Outcome:
+    return AnyOf.when_any(**asks(step), within=WITHIN)
+
+
+NEEDED = {"all": (for_all, 3), "any": (for_any, 1), "two of three": (for_two, 2)}
+
+
+def _expected(order: tuple[str, ...], needed: int) -> list[str]:
+    """The verdicts on answers in this order."""
+    told: list[str] = []
+    answered: set[str] = set()
+    for name in order:
+        if name in answered or len(answered) == needed:
+            told.append("DUPLICATE")
+            continue
+        answered.add(name)
+        told.append("RESUMED" if len(answered) == needed else "RECORDED")
+    return told
+
+
+@pytest.mark.parametrize("kind", NEEDED)
+def test_in_every_order_and_number_of_answers_the_run_goes_on_once(kind: str, at: WaitScene) -> None:
+    """The store is asked once in each state that there is; all orders are ways through these states."""
+    waits, needed = NEEDED[kind]
+    at.begin(waits)
+    table = at.aws.client("dynamodb")
+    ways: dict[tuple[str, str], tuple[str, str]] = {}
+    key = {"pk": {"S": "run#carts#c1"}, "sk": {"S": "run"}}
+    first: Any = table.get_item(TableName="flowguard", Key=key)["Item"]
+    states = {json.dumps(first, sort_keys=True, default=sorted): first}
+    open_states = list(states)
+    while open_states:
+        state = open_states.pop()
+        for name in NAMES:
+            table.put_item(TableName="flowguard", Item=states[state])
+            verdict, _ = at.waits.settle(at.address(name), GivenAnswer("1"))
+            after: Any = table.get_item(TableName="flowguard", Key=key)["Item"]
+            text = json.dumps(after, sort_keys=True, default=sorted)
+            ways[state, name] = (str(verdict), text)
+            if text not in states:
+                states[text] = after
+                open_states.append(text)
+    assert len(states) == {3: 8, 2: 7, 1: 4}[needed]
+    for copies in product((1, 2, 3), repeat=3):
+        for order in _orders(copies):
+            state, told = next(iter(states)), list[str]()
+            for name in order:
+                said, state = ways[state, name]
+                told.append(said)
+            assert told == _expected(order, needed)
+            assert told.count("RESUMED") == 1
+
+
+def _orders(left: tuple[int, ...]) -> Iterator[tuple[str, ...]]:
+    """All orders of so many copies of each name."""
+    if not any(left):
+        yield ()
+    for place, count in enumerate(left):
+        if count:
+            for rest in _orders((*left[:place], count - 1, *left[place + 1 :])):
+                yield (NAMES[place], *rest)
+
+
+@pytest.mark.parametrize("kind", NEEDED)
+@pytest.mark.parametrize("order", list(permutations(NAMES)), ids="".join)
+def test_the_resumed_stage_gets_the_answers_by_name(kind: str, order: tuple[str, ...], at: WaitScene) -> None:
+    waits, needed = NEEDED[kind]
+    at.begin(waits)
+    assert at.item().status is Status.WAITING
+    for place, name in enumerate(order, 1):
+        at.answer(name, place)
+    assert at.resume() == 1 + len(order) - needed, "a late answer sends it again: its message may have been lost"
+    given = {name: place for place, name in enumerate(order[:needed], 1)}
+    kinds: dict[str, Any] = {"all": ("all", Whole), "any": ("some", Some), "two of three": ("some", Some)}
+    stage, model = kinds[kind]
+    assert SCRIPT.got == [(stage, model(**given))]
+    assert at.item().status is Status.COMPLETED
+    assert at.item().wait is None
+    assert at.item().stages == {}
+
+
+def test_what_was_asked_goes_out_after_the_commit_with_an_id_to_answer_under(at: WaitScene) -> None:
+    assert at.begin(for_all)
+    asked = at.waiting("asked")
+    ids = [json.loads(one["body"])["id"] for one in asked]
+    assert ids == [one["messageAttributes"]["uniquerequestid"]["stringValue"] for one in asked]
+    assert [list(at.waits.waiting_for("carts", own)) for own in ids] == [[at.address(name)] for name in NAMES]
+    assert len(at.waiting("mails")) == 1
+    (deadline,) = at.waiting("answers")
+    assert json.loads(deadline["messageAttributes"][PLACE]["stringValue"])["deadline"]["name"] == "deadline"
+
+
+def test_a_stage_that_waits_costs_two_writes_and_its_rows_and_an_answer_one(at: WaitScene) -> None:
+    at.begin(for_all)
+    assert at.calls == ["UpdateItem", "BatchWriteItem", "UpdateItem"]
+    at.answer("a")
+    assert at.calls == ["UpdateItem"]
+    at.answer("a")
+    assert at.calls == ["UpdateItem"]
+    at.answer("b")
+    at.answer("c")
+    assert at.calls == ["UpdateItem"]
+    (onward,) = at.waiting("carts")
+    at.deliver(onward)
+    assert at.calls == ["UpdateItem", "UpdateItem"]
+
+
+def test_a_wait_for_other_flows_needs_no_rows(at: WaitScene) -> None:
+    at.begin(for_searches)
+    assert at.calls == ["UpdateItem", "UpdateItem"]
+
+
+def for_searches(step: Step[Progress]) -> Outcome:
+    children = {"a": "x", "b": "bad", "c": "xyz"}
+    asked: dict[str, Any] = {name: step.ask(Search, Cart(cart_id=own)) for name, own in children.items()}
+    return Admits.when_all(**asked, within=WITHIN)
+
+
+def test_the_ends_of_other_flows_are_answers_by_themselves(at: WaitScene) -> None:
+    at.begin(for_searches)
+    for one in at.waiting("searches"):
+        assert at.deliver(one)
+    answers = [one for one in at.waiting("answers") if '"answer"' in one["messageAttributes"][PLACE]["stringValue"]]
+    assert len(answers) == 3
+    assert at.deliver(*answers)
+    at.resume()
+    failed = Failed(type="Reject", text="no such shop")
+    assert SCRIPT.got == [("admits", Admitting(a=1, b=failed, c=3))]
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_failure_whose_field_takes_it_is_an_answer(at: WaitScene) -> None:
+    at.begin(for_all_or_failed)
+    at.answer("a", 1, admits=True)
+    at.fail("b", admits=True)
+    at.answer("c", 3, admits=True)
+    at.resume()
+    assert SCRIPT.got == [("admits", Admitting(a=1, b=Failed(type="OutOfStock", text="none left"), c=3))]
+
+
+def test_a_failure_that_the_stage_does_not_take_ends_the_wait_at_once(at: WaitScene) -> None:
+    at.begin(for_all)
+    at.answer("a", 1)
+    at.fail("b")
+    assert at.wait.end is WaitEnd.FAILED
+    at.answer("c", 3)
+    assert at.verdicts() == ["RECORDED", "RESUMED", "DUPLICATE"]
+    at.resume()
+    assert SCRIPT.got == [("sorry", {"a": 1, "b": {"failed": True, "type": "OutOfStock", "text": "none left"}})]
+
+
+def test_where_no_stage_takes_errors_the_run_fails_with_that_error(at: WaitScene) -> None:
+    at.begin(without_other_stages)
+    at.fail("b")
+    at.resume()
+    assert at.item().status is Status.FAILED
+    assert at.item().error == "RunFailed: b failed: OutOfStock: none left"
+    assert [letter[:2] for letter in at.letters()] == [["RunFailed", "b failed: OutOfStock: none left"]]
+
+
+@pytest.mark.parametrize(("waits", "can_fail"), [(for_any, 2), (for_two, 1)])
+def test_failures_count_until_the_quorum_cannot_be_reached(waits: Waits, can_fail: int, at: WaitScene) -> None:
+    at.begin(waits)
+    for name in NAMES[:can_fail]:
+        at.fail(name)
+        assert at.wait.end is None
+    at.fail(NAMES[can_fail])
+    assert at.wait.end is WaitEnd.FAILED
+    at.resume()
+    ((stage, payload),) = SCRIPT.got
+    assert (stage, sorted(payload)) == ("sorry", list(NAMES[: can_fail + 1]))
+
+
+@pytest.mark.parametrize(("waits", "failing"), [(for_any, "ab"), (for_two, "a"), (any_without_other_stages, "a")])
+def test_a_quorum_that_is_reached_in_spite_of_failures_goes_on_without_them(
+    waits: Waits, failing: str, at: WaitScene
+) -> None:
+    at.begin(waits)
+    for name in failing:
+        at.fail(name)
+    left = [name for name in NAMES if name not in failing]
+    for name in left:
+        at.answer(name, 7)
+    at.resume()
+    kept = left if waits is for_two else left[:1]
+    assert SCRIPT.got == [("some", Some(**dict.fromkeys(kept, 7)))]
+    assert at.item().status is Status.COMPLETED
+
+
+def test_all_of_any_have_failed_and_there_is_no_stage_for_that(at: WaitScene) -> None:
+    at.begin(any_without_other_stages)
+    for name in NAMES:
+        at.fail(name)
+    at.resume()
+    assert at.item().status is Status.FAILED
+    assert "failed: OutOfStock: none left" in str(at.item().error)
+
+
+# -- the deadline ------------------------------------------------------------------------------------------------------
+
+
+def test_after_its_deadline_a_wait_goes_on_at_the_stage_for_that(at: WaitScene) -> None:
+    at.begin(for_all)
+    at.answer("b", 2)
+    assert at.time_out()
+    assert at.told(EventType.TIMED_OUT) == 1
+    assert at.item().status is Status.WAITING
+    at.answer("a", 1)
+    at.resume()
+    at.answer("c", 3)
+    missing = {"failed": True, "type": "TimedOut", "text": "no answer came in time"}
+    assert SCRIPT.got == [("late", {"a": missing, "b": 2, "c": missing})]
+    assert at.verdicts() == ["RECORDED", "EXPIRED", "EXPIRED"]
+
+
+def test_where_no_stage_takes_a_timeout_the_run_fails(at: WaitScene) -> None:
+    at.begin(without_other_stages)
+    at.answer("b", 2)
+    at.time_out()
+    at.resume()
+    assert at.item().status is Status.FAILED
+    assert at.item().error == "RunFailed: a failed: TimedOut: no answer came in time"
+
+
+def test_where_no_stage_takes_a_timeout_what_there_is_is_enough_where_it_is_taken(at: WaitScene) -> None:
+    at.begin(lambda step: AnyOf.when(quorum=2, **asks(step), within=WITHIN))
+    at.fail("a")
+    at.answer("b", 2)
+    at.time_out()
+    at.resume()
+    assert SCRIPT.got == [("some", Some(b=2))]
+
+
+def test_a_deadline_that_comes_too_early_is_sent_again_for_what_is_left(at: WaitScene) -> None:
+    at.begin(for_all)
+    (again,) = at.waiting("answers")
+    for early in (1, 599_999):
+        assert at.time_out(DEADLINE - early)
+        assert at.wait.end is None
+        (again,) = at.waiting("answers")
+        assert json.loads(again["messageAttributes"][PLACE]["stringValue"])["deadline"]["name"] == "deadline"
+        at.move_to(START)
+    at.move_to(DEADLINE)
+    assert at.deliver(again)
+    assert at.wait.end is WaitEnd.TIMED_OUT
+
+
+def test_an_answer_with_the_last_millisecond_is_kept_or_expired_and_never_both(at: WaitScene) -> None:
+    at.begin(lambda step: AnyOf.when_any(**asks(step, "a"), within=WITHIN, on_timeout="late"))
+    at.move_to(DEADLINE)
+    at.answer("a", 1)
+    at.time_out()
+    assert at.verdicts() == ["RESUMED"]
+    assert at.told(EventType.TIMED_OUT) == 0
+    at.resume()
+    assert SCRIPT.got == [("some", Some(a=1))]
+
+
+def test_a_deadline_sends_the_message_that_the_last_answer_could_not(at: WaitScene) -> None:
+    at.begin(lambda step: AnyOf.when_any(**asks(step, "a"), within=WITHIN, on_timeout="late"))
+    at.answer("a", 1)
+    assert len(at.waiting("carts")) == 1, "and it is lost"
+    at.time_out()
+    assert at.resume() == 1
+    assert SCRIPT.got == [("some", Some(a=1))]
+
+
+def test_a_repeated_answer_and_a_repeated_deadline_send_the_lost_message_again(at: WaitScene) -> None:
+    at.begin(for_any)
+    at.answer("a", 1)
+    (lost,) = at.waiting("carts")
+    at.answer("a", 1)
+    at.answer("b", 2)
+    first, second = at.waiting("carts")
+    assert first["messageAttributes"] == second["messageAttributes"] == lost["messageAttributes"]
+    at.deliver(first)
+    at.deliver(second)
+    assert len(SCRIPT.got) == 1
+
+
+def test_a_timeout_whose_message_was_lost_is_repaired_by_a_late_answer(at: WaitScene) -> None:
+    at.begin(for_all)
+    at.time_out()
+    assert len(at.waiting("carts")) == 1, "and it is lost"
+    at.answer("a", 1)
+    assert at.resume() == 1
+    assert [stage for stage, _ in SCRIPT.got] == ["late"]
+
+
+def test_the_waiting_hops_own_message_sends_what_was_lost_when_it_comes_again(at: WaitScene) -> None:
+    at.begin(for_any)
+    for queue in ("asked", "answers", "mails"):
+        at.waiting(queue)
+    at.begin()
+    assert [len(at.waiting(queue)) for queue in ("asked", "answers", "mails")] == [3, 1, 1]
+    at.answer("a", 1)
+    at.waiting("carts")
+    at.begin()
+    assert at.resume() == 1
+    assert SCRIPT.got == [("some", Some(a=1))]
+
+
+# -- the hop that goes on ----------------------------------------------------------------------------------------------
+
+
+def test_a_message_that_goes_on_too_early_is_not_acked(at: WaitScene) -> None:
+    at.begin(for_any)
+    table, key = at.aws.client("dynamodb"), {"pk": {"S": "run#carts#c1"}, "sk": {"S": "run"}}
+    before: Any = table.get_item(TableName="flowguard", Key=key)["Item"]
+    at.answer("a", 1)
+    (onward,) = at.waiting("carts")
+    table.put_item(TableName="flowguard", Item=before)
+    assert not at.deliver(onward)
+    assert SCRIPT.got == []
+    at.answer("b", 2)
+    assert at.deliver(onward)
+    assert SCRIPT.got == [("some", Some(b=2))]
+
+
+def test_a_retried_attempt_has_the_answers_and_the_state_again(at: WaitScene) -> None:
+    at.begin(for_any)
+    at.answer("a", 1)
+    tries: list[int] = []
+
+    def fails_once(step: Step[Progress]) -> None:
+        tries.append(step.attempt)
+        if len(tries) == 1:
+            raise RuntimeError("down")
+
+    SCRIPT.resumed = fails_once
+    at.resume()
+    assert tries == [1, 2]
+    assert SCRIPT.got == [("some", Some(a=1))]
+    assert at.item().result == '{"seen":1}'
+
+
+def test_a_redriven_stage_that_failed_has_the_answers_again(at: WaitScene) -> None:
+    at.begin(for_any)
+    at.answer("a", 1)
+
+    def rejects(step: Step[Progress]) -> None:
+        raise Reject("not today")
+
+    SCRIPT.resumed = rejects
+    at.resume()
+    assert at.item().status is Status.FAILED
+    at.answer("b", 2)
+    assert at.verdicts() == ["RESUMED", "EXPIRED"]
+    (letter,) = at.waiting("carts-dead-letters")
+    SCRIPT.resumed = lambda step: None
+    at.waiting("mails")
+    assert at.deliver({**letter, "eventSourceARN": letter["eventSourceARN"].replace("carts-dead-letters", "carts")})
+    assert SCRIPT.got == [("some", Some(a=1))]
+    assert at.item().status is Status.COMPLETED
+    assert at.waiting("mails") == [], "they had gone before"
+
+
+def test_the_resumed_hop_sends_what_the_waiting_one_could_not(at: WaitScene) -> None:
+    """An event from outside may come before anything was sent; an answer to an ask proves that it was."""
+    at.begin(lambda step: AnyOf.when_any(a=step.event("paid"), b=step.ask("asked", {}), within=WITHIN))
+    for queue in ("asked", "answers", "mails"):
+        at.waiting(queue)
+    at.answer("a", 1)
+    at.resume()
+    assert [len(at.waiting(queue)) for queue in ("mails", "asked", "answers")] == [1, 0, 0]
+    assert at.told(EventType.FLUSHED) == 1
+
+
+def test_what_an_answer_proves_to_be_sent_is_not_sent_again(at: WaitScene) -> None:
+    at.begin(lambda step: AnyOf.when_any(a=step.event("paid"), b=step.ask("asked", {}), within=WITHIN))
+    at.waiting("mails")
+    at.answer("b", 1)
+    at.resume()
+    assert at.waiting("mails") == []
+    assert at.told(EventType.FLUSHED) == 0
+
+
+def test_who_asked_for_the_run_is_told_after_the_wait_too(at: WaitScene) -> None:
+    at.begin(for_any, reply_to=str(Queue("mails")), answer_to=json.dumps(at.address("x", request="parent").as_json()))
+    at.waiting("mails")
+    at.answer("a", 1)
+    at.resume()
+    (told,) = at.waiting("mails")
+    place = json.loads(told["messageAttributes"][PLACE]["stringValue"])
+    assert place == {"answer": at.address("x", request="parent").as_json()}
+    (completed,) = at.waiting("completed")
+    assert PLACE not in completed["messageAttributes"]
+
+
+def test_what_the_flow_carries_goes_on_after_a_wait(at: WaitScene) -> None:
+    at.begin(for_any, carried={"tenant": Attribute.string("t1")})
+    asked = [one for queue in ("asked",) for one in at.waiting(queue)]
+    at.answer("a", 1)
+    assert all(one["messageAttributes"]["tenant"]["stringValue"] == "t1" for one in [*asked, *at.waiting("carts")])
+
+
+# -- other runs --------------------------------------------------------------------------------------------------------
+
+
+def newer(at: WaitScene, **changes: Any) -> bool:
+    return at.begin(request_id=RequestId("run-2"), requested_at=at.clock.now() + 1, **changes)
+
+
+def test_a_newer_run_takes_over_and_old_answers_change_nothing(at: WaitScene) -> None:
+    at.begin(for_all)
+    at.answer("a", 1)
+    for queue in ("asked", "answers", "mails"):
+        at.waiting(queue)
+    assert newer(at)
+    own = [len(at.waiting(queue)) for queue in ("asked", "answers", "mails")]
+    assert own == [3, 1, 2], "its own, and the side message of the run before"
+    before = at.item()
+    at.answer("b", 1)
+    at.fail("c")
+    at.time_out()
+    assert at.verdicts() == ["RECORDED", "SUPERSEDED", "SUPERSEDED"]
+    assert at.item() == before
+    assert at.waiting("carts") == []
+    assert len(list(at.waits.waiting_for("carts", _own_id(at, "a")))) == 1, "each run has rows of its own"
+
+
+def _own_id(at: WaitScene, name: str) -> str:
+    return f"{name}#{at.first().hop_id}"
+
+
+def test_a_newer_run_starts_without_the_wait_of_the_old_one(at: WaitScene) -> None:
+    at.begin(for_all)
+    assert newer(at, waits=lambda step: AnyOf.message(Some()))
+    assert at.item().wait is None
+    at.resume()
+    assert SCRIPT.got == [("some", Some())]
+
+
+@pytest.mark.parametrize(("over", "taken"), [(-1, False), (300_000, False), (300_001, True)])
+def test_a_run_that_waits_keeps_its_object_until_its_deadline_is_long_over(over: int, taken: bool) -> None:
+    with wait_scene(FirstWins) as at:
+        at.begin(for_all)
+        at.move_to(DEADLINE + over)
+        assert newer(at)
+        assert (at.item().request_id == "run-2") is taken
+
+
+def test_an_answer_that_comes_before_the_commit_stays_in_its_queue(at: WaitScene) -> None:
+    at.begin(lambda step: AnyOf.message(Some()))
+    assert not at.answer("a", 1, hop=2)
+    assert not at.answer("a", 1, hop=3)
+    assert at.verdicts() == ["EARLY", "EARLY"]
+
+
+def test_answers_for_what_nobody_waits_for_are_acked(at: WaitScene) -> None:
+    assert at.answer("a", 1)
+    at.begin(for_any)
+    assert at.answer("x", 1)
+    assert at.verdicts() == ["EXPIRED", "UNKNOWN"]
+
+
+def test_the_item_and_its_rows_outlive_the_deadline(at: WaitScene) -> None:
+    at.begin(for_all)
+    lives = expires_at(Carts, DEADLINE) // 1000
+    assert at.item().ttl == lives
+    rows = at.aws.client("dynamodb").scan(TableName="flowguard")["Items"]
+    assert {int(row["ttl"]["N"]) for row in rows} == {lives}
+    assert len(rows) == 1 + 3
+
+
+# -- events, and answers that come before the wait ---------------------------------------------------------------------
+
+
+def for_early(step: Step[Progress]) -> Outcome:
+    return AnyOf.when(
+        quorum=2,
+        a=step.event("paid", keep_early=True),
+        b=step.event("sent", keep_early=True),
+        c=step.event("seen"),
+        within=WITHIN,
+    )
+
+
+def test_an_answer_that_was_kept_before_the_wait_is_found_after_the_commit(at: WaitScene) -> None:
+    for own in ("paid", "sent", "seen"):
+        at.waits.keep_early("carts", own, GivenAnswer("5"), DEADLINE)
+    assert at.begin(for_early)
+    assert at.verdicts() == ["RECORDED", "RESUMED"]
+    assert at.resume() == 1
+    assert SCRIPT.got == [("some", Some(a=5, b=5))]
+
+
+def test_an_answer_that_is_kept_after_the_commit_finds_the_row(at: WaitScene) -> None:
+    at.begin(for_early)
+    at.waits.keep_early("carts", "paid", GivenAnswer("5"), DEADLINE)
+    (address,) = at.waits.waiting_for("carts", "paid")
+    assert at.waits.settle(address, GivenAnswer("5")).verdict == "RECORDED"
+
+
+def test_a_worker_that_died_before_it_looked_is_made_up_for(at: WaitScene) -> None:
+    """Its message comes again, and finds its hop committed: that worker looks too."""
+    at.begin(for_early)
+    at.waits.keep_early("carts", "paid", GivenAnswer("5"), DEADLINE)
+    at.waits.keep_early("carts", "sent", GivenAnswer('{"failed":true,"type":"T","text":"x"}', failed=True), DEADLINE)
+    at.begin()
+    assert at.wait.answered == {"a", "b"}
+    assert at.wait.spare == 0
+    assert at.verdicts() == ["RECORDED", "RECORDED"]
+    at.answer("c", 1)
+    at.resume()
+    assert SCRIPT.got == [("some", Some(a=5, c=1))]
+
+
+def test_the_first_answer_that_was_kept_stays(at: WaitScene) -> None:
+    for text in ("5", "6"):
+        at.waits.keep_early("carts", "paid", GivenAnswer(text), DEADLINE)
+    assert at.waits.early("carts", "paid") == GivenAnswer("5")
+    assert at.waits.early("carts", "sent") is None
+    assert list(at.waits.waiting_for("carts", "paid")) == []
+
+
+def test_many_runs_wait_for_one_event(at: WaitScene) -> None:
+    at.begin(lambda step: AnyOf.when_any(a=step.event("paid"), b=step.event("paid"), within=WITHIN))
+    newer(at)
+    found = sorted(at.waits.waiting_for("carts", "paid"))
+    wanted = [at.address(name, request=run) for run in ("run-1", "run-2") for name in "ab"]
+    assert found == wanted
+
+
+def test_a_deadline_is_at_most_a_quarter_of_an_hour_away(at: WaitScene) -> None:
+    at.begin(lambda step: All.when_all(**asks(step), within=timedelta(days=30)))
+    assert at.item().status is Status.WAITING
+
+
+def test_what_is_no_answer_stays_in_its_queue_and_says_why(at: WaitScene) -> None:
+    address = at.address("a").as_json()
+    for place in ({"answer": 1}, {"answer": {**address, "hop": 0}}, {"deadline": {**address, "flow": ""}}):
+        assert not at.deliver(placed(place, "{}"))
+    for body in ("{}", "not json", "[1]", '{"status":"RUNNING"}', '{"status":"FAILED","error":1}'):
+        assert not at.deliver(placed({"answer": address}, body))
+    assert at.told(EventType.UNREADABLE) == 8
+    assert not at.deliver(answered(at.address("a")._replace(flow="unknown"), {"status": "COMPLETED"}))
+    assert at.told(EventType.UNROUTABLE) == 1
