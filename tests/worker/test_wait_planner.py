@@ -24,7 +24,7 @@ from flowguard.step import Step
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, Message, Place
-from flowguard.wire.signing import Keys, KeySigner
+from flowguard.wire.signing import Keyring, Keys, KeySigner
 from flowguard.worker.wait_planner import MOST_AWAITED, WaitPlanner, deadline_message
 
 MOMENT = 1_800_000_000_000
@@ -180,8 +180,8 @@ def test_a_wait_has_a_deadline_an_ask_for_each_question_and_a_row_for_each_answe
     }
     expires_at = MOMENT + 3_600_000 + KEEP
     assert wait.rows == (
-        AwaitingRow(f"search#{MESSAGE.hop_id}", address("search", admits=True), expires_at),
-        AwaitingRow("f-1", address("filter", admits=True), expires_at),
+        AwaitingRow(f"search#{MESSAGE.hop_id}", address("search", admits=True), "anything", expires_at),
+        AwaitingRow("f-1", address("filter", admits=True), "anything", expires_at),
     )
     assert (wait.spare, wait.deadline) == (0, MOMENT + 3_600_000)
     assert wait.plan == WaitPlan(
@@ -241,7 +241,7 @@ def test_a_flow_in_fifo_queues_waits_through_a_queue_for_answers() -> None:
 
 
 def test_what_is_signed_can_be_checked_by_whoever_gets_it() -> None:
-    signer = KeySigner(lambda: Keys.parse("k1:" + "s" * 32), ManualClock(MOMENT))
+    signer = KeySigner(Keyring(lambda: Keys.parse("k1:" + "s" * 32), ManualClock(MOMENT)))
     awaited = {"search": STEP.ask(Search, Cart(cart_id="c-2"))}
     sends, _ = WaitPlanner(Carts, MESSAGE, MOMENT, KEEP, signer).planned(waits("loose", awaited), 0)
     for found in (place(sends[0])["deadline"], place(sends[1])["answer_to"]):
@@ -298,7 +298,7 @@ REFUSED: dict[str, tuple[WaitFor, str]] = {
     "a long name": (waits("anything", {"x" * 65: ASK}), "is no name"),
     "something else": (
         waits("anything", {"a": "searches"}),
-        r"'a' is str; write a=step.ask\(…\) or step.event\(…\)",
+        r"'a' is str; write a=step.ask\(…\), step.token\(…\) or step.event\(…\)",
     ),
     "an empty id": (waits("anything", {"a": AwaitedEvent("")}), "the id of a is no text"),
     "no id": (waits("anything", {"a": AwaitedEvent(7)}), "the id of a is no text"),  # type: ignore[arg-type]  # what is refused

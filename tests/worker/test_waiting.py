@@ -161,7 +161,9 @@ def test_what_was_asked_goes_out_after_the_commit_with_an_id_to_answer_under(at:
     asked = at.waiting("asked")
     ids = [json.loads(one["body"])["id"] for one in asked]
     assert ids == [one["messageAttributes"]["uniquerequestid"]["stringValue"] for one in asked]
-    assert [list(at.waits.waiting_for("carts", own)) for own in ids] == [[at.address(name)] for name in NAMES]
+    assert [[row.address for row in at.waits.waiting_for("carts", own)] for own in ids] == [
+        [at.address(name)] for name in NAMES
+    ]
     assert len(at.waiting("mails")) == 1
     (deadline,) = at.waiting("answers")
     assert json.loads(deadline["messageAttributes"][PLACE]["stringValue"])["deadline"]["name"] == "deadline"
@@ -557,7 +559,7 @@ def for_early(step: Step[Progress]) -> Outcome:
 
 def test_an_answer_that_was_kept_before_the_wait_is_found_after_the_commit(at: WaitScene) -> None:
     for own in ("paid", "sent", "seen"):
-        at.waits.keep_early("carts", own, GivenAnswer("5"), DEADLINE)
+        at.waits.keep_early("carts", own, GivenAnswer("5"), now=START, expires_at=DEADLINE)
     assert at.begin(for_early)
     assert at.verdicts() == ["RECORDED", "RESUMED"]
     assert at.resume() == 1
@@ -566,16 +568,22 @@ def test_an_answer_that_was_kept_before_the_wait_is_found_after_the_commit(at: W
 
 def test_an_answer_that_is_kept_after_the_commit_finds_the_row(at: WaitScene) -> None:
     at.begin(for_early)
-    at.waits.keep_early("carts", "paid", GivenAnswer("5"), DEADLINE)
-    (address,) = at.waits.waiting_for("carts", "paid")
-    assert at.waits.settle(address, GivenAnswer("5")).verdict == "RECORDED"
+    at.waits.keep_early("carts", "paid", GivenAnswer("5"), now=START, expires_at=DEADLINE)
+    (row,) = at.waits.waiting_for("carts", "paid")
+    assert at.waits.settle(row.address, GivenAnswer("5")).verdict == "RECORDED"
 
 
 def test_a_worker_that_died_before_it_looked_is_made_up_for(at: WaitScene) -> None:
     """Its message comes again, and finds its hop committed: that worker looks too."""
     at.begin(for_early)
-    at.waits.keep_early("carts", "paid", GivenAnswer("5"), DEADLINE)
-    at.waits.keep_early("carts", "sent", GivenAnswer('{"failed":true,"type":"T","text":"x"}', failed=True), DEADLINE)
+    at.waits.keep_early("carts", "paid", GivenAnswer("5"), now=START, expires_at=DEADLINE)
+    at.waits.keep_early(
+        "carts",
+        "sent",
+        GivenAnswer('{"failed":true,"type":"T","text":"x"}', failed=True),
+        now=START,
+        expires_at=DEADLINE,
+    )
     at.begin()
     assert at.wait.answered == {"a", "b"}
     assert at.wait.spare == 0
@@ -587,16 +595,16 @@ def test_a_worker_that_died_before_it_looked_is_made_up_for(at: WaitScene) -> No
 
 def test_the_first_answer_that_was_kept_stays(at: WaitScene) -> None:
     for text in ("5", "6"):
-        at.waits.keep_early("carts", "paid", GivenAnswer(text), DEADLINE)
-    assert at.waits.early("carts", "paid") == GivenAnswer("5")
-    assert at.waits.early("carts", "sent") is None
+        at.waits.keep_early("carts", "paid", GivenAnswer(text), now=START, expires_at=DEADLINE)
+    assert at.waits.early("carts", "paid", START) == GivenAnswer("5")
+    assert at.waits.early("carts", "sent", START) is None
     assert list(at.waits.waiting_for("carts", "paid")) == []
 
 
 def test_many_runs_wait_for_one_event(at: WaitScene) -> None:
     at.begin(lambda step: AnyOf.when_any(a=step.event("paid"), b=step.event("paid"), within=WITHIN))
     newer(at)
-    found = sorted(at.waits.waiting_for("carts", "paid"))
+    found = sorted(row.address for row in at.waits.waiting_for("carts", "paid"))
     wanted = [at.address(name, request=run) for run in ("run-1", "run-2") for name in "ab"]
     assert found == wanted
 

@@ -47,7 +47,7 @@ from flowguard.testing.explorer.run.plain import PlainFunction
 from flowguard.testing.explorer.run.quiet_asyncio import quiet_asyncio
 from flowguard.testing.explorer.run.seeded_random import SeededRandom, repeatable
 from flowguard.testing.explorer.run.stubs import GivenStubs, Stubs
-from flowguard.testing.explorer.run.waiting import virtual_waits
+from flowguard.testing.explorer.run.virtual_waits import virtual_waits
 from flowguard.testing.explorer.run.worker import Threads
 from flowguard.worker.ports import Services
 

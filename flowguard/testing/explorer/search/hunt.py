@@ -14,9 +14,9 @@ from flowguard.testing.explorer.checks.equivalence import End, Free, differences
 from flowguard.testing.explorer.checks.failures import failed_by_right
 from flowguard.testing.explorer.checks.free import check_free, check_same
 from flowguard.testing.explorer.checks.invariants import Invariant, broken
+from flowguard.testing.explorer.checks.leaked_state import order_problem, state_problem
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, Problem
 from flowguard.testing.explorer.checks.standing import Standing
-from flowguard.testing.explorer.checks.state import order_problem, state_problem
 from flowguard.testing.explorer.checks.undisturbed import lacking, undisturbed_ends, unexpected
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import RAISED, FaultKind, Schedule

@@ -7,6 +7,7 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
 from typing import Any
@@ -49,7 +50,12 @@ def waited(wait: Any) -> int:
     found: list[int] = []
 
     def handler(event: Any, context: Any) -> None:
-        clocks = (time.time, time.monotonic, time.perf_counter, lambda: datetime.now(UTC).timestamp())
+        clocks: tuple[Callable[[], float], ...] = (
+            time.time,
+            time.monotonic,
+            time.perf_counter,
+            lambda: datetime.now(UTC).timestamp(),
+        )
         began = [clock() for clock in clocks]
         wait()
         found.extend(round((clock() - start) * 1000) for clock, start in zip(clocks, began, strict=True))

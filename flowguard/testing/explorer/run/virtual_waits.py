@@ -1,4 +1,4 @@
-"""Waits of user code, which cost no time by the clock on the wall: the virtual time moves instead.
+"""CurrentInvocation of user code, which cost no time by the clock on the wall: the virtual time moves instead.
 
 ::
 
@@ -33,7 +33,7 @@ class WaitsForEver(RuntimeError):
     """User code waits without end for what nobody can bring: every thread that it started has ended."""
 
 
-class Waits(Protocol):
+class CurrentInvocation(Protocol):
     """The invocation that runs in the calling thread."""
 
     def is_inside(self) -> bool:
@@ -54,7 +54,7 @@ class Waits(Protocol):
 
 
 @contextmanager
-def virtual_waits(waits: Waits) -> Iterator[None]:
+def virtual_waits(waits: CurrentInvocation) -> Iterator[None]:
     """Let waits and threads of invocations be virtual while the block runs. Those of other threads are real."""
     with ExitStack() as changed:
         for place, name, new in _changes(waits):
@@ -71,7 +71,7 @@ def virtual_waits(waits: Waits) -> Iterator[None]:
 _Change = tuple[Any, str, Callable[[Any], Any]]
 
 
-def _changes(waits: Waits) -> Iterator[_Change]:
+def _changes(waits: CurrentInvocation) -> Iterator[_Change]:
     yield time, "sleep", lambda real: _sleep(waits, real)
     for place, name in ((time, "monotonic"), (time, "perf_counter"), (queue, "time"), (threading, "_time")):
         yield place, name, lambda real: _clock(waits, real)
@@ -100,7 +100,7 @@ def _taken_over(changed: ExitStack) -> list[tuple[ModuleType, str, Any]]:
     ]
 
 
-def _sleep(waits: Waits, real: Callable[[float], None]) -> Callable[[float], None]:
+def _sleep(waits: CurrentInvocation, real: Callable[[float], None]) -> Callable[[float], None]:
     def sleep(seconds: float) -> None:
         if not waits.is_inside() or seconds < 0:
             real(seconds)
@@ -110,21 +110,21 @@ def _sleep(waits: Waits, real: Callable[[float], None]) -> Callable[[float], Non
     return sleep
 
 
-def _clock(waits: Waits, real: Callable[[], float]) -> Callable[[], float]:
+def _clock(waits: CurrentInvocation, real: Callable[[], float]) -> Callable[[], float]:
     def clock() -> float:
         return waits.elapsed() / 1000 if waits.is_inside() else real()
 
     return clock
 
 
-def _clock_ns(waits: Waits, real: Callable[[], int]) -> Callable[[], int]:
+def _clock_ns(waits: CurrentInvocation, real: Callable[[], int]) -> Callable[[], int]:
     def clock() -> int:
         return waits.elapsed() * 1_000_000 if waits.is_inside() else real()
 
     return clock
 
 
-def _wait(waits: Waits, real: Callable[..., bool]) -> Callable[..., bool]:
+def _wait(waits: CurrentInvocation, real: Callable[..., bool]) -> Callable[..., bool]:
     def wait(self: threading.Condition, timeout: float | None = None) -> bool:
         if not waits.is_inside() or _is_ours():
             return real(self, timeout)
@@ -136,7 +136,7 @@ def _wait(waits: Waits, real: Callable[..., bool]) -> Callable[..., bool]:
     return wait
 
 
-def _start(waits: Waits, real: Callable[..., None]) -> Callable[..., None]:
+def _start(waits: CurrentInvocation, real: Callable[..., None]) -> Callable[..., None]:
     def start(self: threading.Thread) -> None:
         if not waits.is_inside() or _is_ours():
             real(self)
@@ -156,7 +156,7 @@ def _start(waits: Waits, real: Callable[..., None]) -> Callable[..., None]:
     return start
 
 
-def _join(waits: Waits, real: Callable[..., None]) -> Callable[..., None]:
+def _join(waits: CurrentInvocation, real: Callable[..., None]) -> Callable[..., None]:
     def join(self: threading.Thread, timeout: float | None = None) -> None:
         if not (waits.is_inside() and getattr(self, "_is_stopped", False)):
             real(self, timeout)
@@ -164,7 +164,7 @@ def _join(waits: Waits, real: Callable[..., None]) -> Callable[..., None]:
     return join
 
 
-def _submit(waits: Waits, real: Callable[..., Any]) -> Callable[..., Any]:
+def _submit(waits: CurrentInvocation, real: Callable[..., Any]) -> Callable[..., Any]:
     def submit(
         self: concurrent.futures.ThreadPoolExecutor, work: Callable[..., Any], /, *given: Any, **named: Any
     ) -> concurrent.futures.Future[Any]:
@@ -181,7 +181,7 @@ def _submit(waits: Waits, real: Callable[..., Any]) -> Callable[..., Any]:
     return submit
 
 
-def _select(waits: Waits, real: Callable[..., Any]) -> Callable[..., Any]:
+def _select(waits: CurrentInvocation, real: Callable[..., Any]) -> Callable[..., Any]:
     def select(self: selectors.BaseSelector, timeout: float | None = None) -> Any:
         if not waits.is_inside():
             return real(self, timeout)
@@ -196,7 +196,7 @@ def _select(waits: Waits, real: Callable[..., Any]) -> Callable[..., Any]:
     return select
 
 
-def _stuck(waits: Waits, what: str) -> WaitsForEver:
+def _stuck(waits: CurrentInvocation, what: str) -> WaitsForEver:
     waits.stuck(calling_site(until="_work"), what)
     return WaitsForEver(what)
 
