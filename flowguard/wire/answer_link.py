@@ -22,7 +22,7 @@ def answer_link(
     that it could not be done. Raises ValueError for a base with a query, and for choices that no page would show.
     """
     parts = urlsplit(base)
-    if not parts.scheme or not parts.netloc or parts.query or parts.fragment or "?" in base or "#" in base:
+    if not parts.scheme or not parts.netloc or "?" in base or "#" in base:
         raise ValueError("the base of a link is a URL without query and fragment, such as https://example.com/answers")
     if isinstance(choices, str):
         raise ValueError(f"choices={choices!r} is one text; write choices=({choices!r},)")

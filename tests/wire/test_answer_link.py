@@ -35,7 +35,17 @@ def test_whatever_is_offered_is_read_from_the_link(choices: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "base",
-    ["", "example.com/answers", "/answers", f"{BASE}?a=1", f"{BASE}?", f"{BASE}#a", f"{BASE}#", "https:///answers"],
+    [
+        "",
+        "example.com/answers",
+        "/answers",
+        f"{BASE}?a=1",
+        f"{BASE}?",
+        f"{BASE}#a",
+        f"{BASE}#",
+        "https:///answers",
+        "//example.com/answers",
+    ],
 )
 def test_a_base_that_is_no_plain_url_is_refused(base: str) -> None:
     with pytest.raises(ValueError, match="the base of a link is a URL without query and fragment"):

@@ -72,6 +72,8 @@ CHANGES: dict[str, Any] = {
     "redrive": 1,
     "reply_to": "sqs:mine",
     "body": "{}",
+    "resumed": True,
+    "answer_to": "sqs:answers",
 }
 
 
@@ -81,6 +83,21 @@ def test_whatever_is_changed_the_signature_is_of_another_message(field: str) -> 
     assert signer(f"new:{NEW}").problem(said(changed), signature(MESSAGE)) == (
         "its signature is of another message or another secret"
     )
+
+
+def test_a_plain_message_is_signed_as_it_always_was() -> None:
+    body = "f6046644345696ab9c27d29a9a196e3e093b9f6a62c5562f763283678c7f8d15"
+    assert said(MESSAGE) == (f'["flowguard-1","price-cart","price",1,"c-1","r-1",1000,1,0,0,"sqs:replies","{body}"]'), (
+        "a function of an older version signs and checks the same"
+    )
+
+
+def test_the_address_of_an_answer_is_signed_as_what_it_is() -> None:
+    one, other = (said(MESSAGE._replace(answer_to=to)) for to in ("sqs:a", "sqs:b"))
+    resumed, named_so = said(MESSAGE._replace(resumed=True)), said(MESSAGE._replace(answer_to="resumed"))
+    assert len({one, other, resumed, named_so, said(MESSAGE)}) == 5
+    assert resumed == said(MESSAGE)[:-1] + ',"resumed"]'
+    assert one == said(MESSAGE)[:-1] + ',"answer_to","sqs:a"]'
 
 
 def test_a_version_that_is_left_out_is_another_than_one_that_is_said() -> None:

@@ -16,7 +16,7 @@ from flowguard.clock import ManualClock
 from flowguard.errors import SettingsError, TokenProblem, TokenRefused
 from flowguard.wire import tokens as module
 from flowguard.wire.signing import LOADED_AGAIN_AFTER, Keyring, Keys
-from flowguard.wire.tokens import LONGEST_TOKEN, TokenClaim, Tokens, token_row_id
+from flowguard.wire.tokens import LONGEST_TOKEN, NO_TOKENS, TokenClaim, Tokens, is_token, token_row_id
 
 OLD, NEW = "old-secret-" + "o" * 32, "new-secret-" + "n" * 32
 ROW = token_row_id("approvals", "order-17", "request-4711", 2, "approval")
@@ -51,6 +51,8 @@ def test_a_token_stands_in_a_url_as_it_is_and_is_short() -> None:
     assert len(TOKEN) == len("k1.") + 84
     longest = made_with(f"{'k' * 32}:{NEW}").make("approvals", ROW, EXPIRY)
     assert len(longest) == LONGEST_TOKEN
+    assert made_with(f"{'k' * 32}:{NEW}").read(longest, FLOWS, 0).row_id == ROW
+    assert is_token(longest)
 
 
 def test_the_same_attempt_makes_the_same_token() -> None:
@@ -187,6 +189,12 @@ def test_what_has_the_form_of_a_token_is_a_forgery_all_the_same(text: str) -> No
 )
 def test_what_is_no_token_is_malformed(text: object) -> None:
     assert refused(text) is TokenProblem.MALFORMED
+    assert not (isinstance(text, str) and is_token(text))
+
+
+def test_what_has_the_form_of_a_token_may_be_forged() -> None:
+    assert is_token(TOKEN)
+    assert is_token(f"k9.{'A' * 84}")
 
 
 def test_a_long_text_is_refused_before_any_work() -> None:
@@ -197,6 +205,7 @@ def test_a_long_text_is_refused_before_any_work() -> None:
             return LONGEST_TOKEN + 1
 
     assert refused(Long(TOKEN)) is TokenProblem.MALFORMED
+    assert not is_token(Long(TOKEN))
 
 
 def test_another_spelling_of_the_same_bytes_is_refused() -> None:
@@ -273,9 +282,9 @@ def test_what_is_malformed_loads_no_keys() -> None:
 
 
 @pytest.mark.parametrize("call", [lambda t: t.make("approvals", ROW, EXPIRY), lambda t: t.read(TOKEN, FLOWS, 0)])
-def test_without_keys_the_setting_is_named(call: Any) -> None:
+def test_where_no_keys_are_set_the_setting_is_named(call: Any) -> None:
     with pytest.raises(SettingsError, match="FLOWGUARD_TOKEN_KEYS: is not set, and tokens need a key; write id:secret"):
-        call(Tokens(None))
+        call(NO_TOKENS)
 
 
 @pytest.mark.parametrize("row", ["", ROW[:-1], ROW + "0", ROW.upper(), "g" * 32, ROW + "\n", "x" * 100_000])

@@ -457,7 +457,7 @@ def test_a_payload_that_is_not_what_is_awaited_says_which_fields_are_wrong() -> 
     assert len(response.body) < 1_000
 
 
-def test_without_keys_everything_is_unavailable() -> None:
+def test_where_no_keys_are_set_everything_is_unavailable() -> None:
     for event in (posted(), request("GET"), request("GET", accept="text/html")):
         response = Core().respond(event, tokens=Tokens(None))
         assert response.status == 503
