@@ -64,7 +64,9 @@ class Callbacks:
         http = HttpCallbacks(self._services.tokens, list(self._flows), self._answered)
         response = http.respond_to(event, self._services.clock.now())
         if response.cause is not None:
-            self._emitter.emit(EventType.UNREADABLE, None, record="HTTP", why=type(response.cause).__name__)
+            event_type = EventType.BROKEN if response.status == 503 else EventType.UNREADABLE
+            why = f"{type(response.cause).__name__}: {response.cause}"
+            self._emitter.emit(event_type, None, record="HTTP", why=why)
         return lambda_response(response, event)
 
     def _answered(self, claim: TokenClaim, payload: str, failed: bool) -> AnswerVerdict:

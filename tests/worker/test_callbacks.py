@@ -34,6 +34,7 @@ from flowguard.ids import ObjectId
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem
 from flowguard.testing import sns_to_sqs_event, sqs_event
+from flowguard.wire.tokens import NO_TOKENS
 from flowguard.worker.ports import Refusal, Services
 from tests.aws.engines import empty
 
@@ -224,6 +225,20 @@ def test_an_answer_whose_copy_is_not_taken_is_not_settled(shop: Shop) -> None:
     with pytest.raises(SendFailed, match="the queue is full"):
         FlowClient.of(services).answer(Buying, ref, {})
     assert shop.run().wait.answered == frozenset()  # type: ignore[union-attr]  # it waits
+
+
+def test_the_log_has_the_reason_that_the_sender_of_a_request_is_not_given(shop: Shop) -> None:
+    token, _ = shop.begin()
+    status, said = shop.post(f"k9{token[2:]}", {"answer": "yes"})
+    assert (status, said["error"]) == (403, "TOKEN_UNKNOWN_KEY")
+    keyless = shop.answers.using(replace(shop.services, tokens=NO_TOKENS))
+    assert keyless(url_event(token, {"answer": "yes"}))["statusCode"] == 503
+    refused, broken = shop.told.events[-2:]
+    assert refused.type is EventType.UNREADABLE
+    assert refused.facts["why"].startswith("TokenRefused: the token is refused: it names a key that is not known here")
+    assert broken.type is EventType.BROKEN
+    assert broken.facts["why"].startswith("SettingsError: FLOWGUARD_TOKEN_KEYS: is not set")
+    assert token[3:] not in f"{refused} {broken}"
 
 
 def test_what_the_awaiting_field_cannot_read_is_refused_before_anything_is_kept(shop: Shop) -> None:
