@@ -22,7 +22,7 @@ from flowguard.protocol.waiting import GivenAnswer
 from flowguard.settings import Settings
 from flowguard.wire.attributes import Attribute, attributes_of
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
-from flowguard.wire.tokens import NO_TOKENS, Tokens, is_token
+from flowguard.wire.tokens import NO_TOKENS, Tokens, is_token, token_awaited_id
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.outside import FoundAnswer
 from flowguard.worker.ports import Sender, Services, Store
@@ -156,7 +156,8 @@ class FlowClient:
         if self._store is None:
             raise SettingsError("FlowClient", "an answer needs the run table; use FlowClient.from_environment()")
         if is_token(awaited):
-            awaited = self._tokens.read(awaited, [flow.name], self._clock.now()).row_id
+            claim = self._tokens.read(awaited, [flow.name], self._clock.now())
+            awaited = token_awaited_id(claim.row_id)
         services = Services(
             store=self._store(), sender=self._sender, clock=self._clock, signer=self._signer, tokens=self._tokens
         )

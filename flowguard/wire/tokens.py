@@ -32,6 +32,9 @@ SETTING: Final = "FLOWGUARD_TOKEN_KEYS"
 LONGEST_TOKEN: Final = 32 + 1 + 84
 """In characters, with the longest id that a key may have."""
 
+SEALED_IDS: Final = "#token#"
+"""What the awaited ids of tokens begin with. The id of an ask begins with a name, which has no such character."""
+
 _FORM: Final = re.compile("([A-Za-z0-9_-]{1,32})[.]([A-Za-z0-9_-]{84})")
 _ROW_ID: Final = re.compile("[0-9a-f]{32}")
 _TAG, _ROW, _EXPIRY, _FLOW = 32, 16, 6, 9
@@ -112,6 +115,11 @@ def token_row_id(flow: str, object_id: str, request_id: str, hop: int, name: str
     """Return the id of the row that awaits a token. It is the same for every attempt of the hop."""
     said = json.dumps(("flowguard-token-row-1", flow, object_id, request_id, hop, name))
     return hashlib.sha256(said.encode()).hexdigest()[: 2 * _ROW]
+
+
+def token_awaited_id(row_id: str) -> str:
+    """Return the id under which a run awaits a token. No declared callback brings an answer to such an id."""
+    return f"{SEALED_IDS}{row_id}"
 
 
 def _judged(claim: bytes, flows: Iterable[str], now: int) -> TokenClaim:

@@ -11,7 +11,7 @@ from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.http_response import lambda_response
-from flowguard.wire.tokens import TokenClaim
+from flowguard.wire.tokens import TokenClaim, token_awaited_id
 from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
@@ -71,7 +71,7 @@ class Callbacks:
 
     def _answered(self, claim: TokenClaim, payload: str, failed: bool) -> AnswerVerdict:
         answer = failure("Failed", payload) if failed else GivenAnswer(payload)
-        return self.answer(FoundAnswer(self._flows[claim.flow], claim.row_id, answer))
+        return self.answer(FoundAnswer(self._flows[claim.flow], token_awaited_id(claim.row_id), answer))
 
     def answer(self, found: FoundAnswer) -> AnswerVerdict:
         """Settle an answer that nobody sends again. A copy in the answer queue repairs what dies here."""

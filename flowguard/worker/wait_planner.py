@@ -20,6 +20,7 @@ from flowguard.wire.answer_address import LONGEST_AWAITED_NAME, AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, Message
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
+from flowguard.wire.tokens import token_awaited_id
 from flowguard.worker.resumed import admits_failed, fields_of
 
 MOST_AWAITED = 100
@@ -91,7 +92,7 @@ class WaitPlanner(NamedTuple):
             case AwaitedEvent(own):
                 return own
             case AwaitedToken():
-                return awaited.row_id
+                return token_awaited_id(awaited.row_id)
             case Ask():
                 return f"{name}#{self.message.hop_id}"
             case _:

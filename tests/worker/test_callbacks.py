@@ -34,7 +34,7 @@ from flowguard.ids import ObjectId
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem
 from flowguard.testing import sns_to_sqs_event, sqs_event
-from flowguard.wire.tokens import NO_TOKENS
+from flowguard.wire.tokens import NO_TOKENS, token_awaited_id, token_row_id
 from flowguard.worker.ports import Refusal, Services
 from tests.aws.engines import empty
 
@@ -225,6 +225,18 @@ def test_an_answer_whose_copy_is_not_taken_is_not_settled(shop: Shop) -> None:
     with pytest.raises(SendFailed, match="the queue is full"):
         FlowClient.of(services).answer(Buying, ref, {})
     assert shop.run().wait.answered == frozenset()  # type: ignore[union-attr]  # it waits
+
+
+def test_what_a_token_answers_is_answered_through_no_declared_callback(shop: Shop) -> None:
+    shop.begin()
+    row_id = token_row_id("buying", "o1", str(shop.run().request_id), 1, "decision")
+    for ref in (row_id, token_awaited_id(row_id)):
+        event = sqs_event("parcels", {"ref": ref, "parcel": {"answer": "yes"}})
+        shop.answers(event)
+    assert shop.run().wait.answered == frozenset()  # type: ignore[union-attr]  # it waits
+    refused = shop.told.events[-1]
+    assert refused.type is EventType.UNREADABLE
+    assert "names the row of a token, which only the token answers" in refused.facts["why"]
 
 
 def test_the_log_has_the_reason_that_the_sender_of_a_request_is_not_given(shop: Shop) -> None:
