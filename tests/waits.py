@@ -274,6 +274,15 @@ class WaitScene:
         return found
 
     @property
+    def key(self) -> dict[str, Any]:
+        return {"pk": {"S": f"run#{self.flow.name}#c1"}, "sk": {"S": "run"}}
+
+    def raw(self) -> dict[str, Any]:
+        """The run item as DynamoDB holds it."""
+        found: Any = self.aws.client("dynamodb").get_item(TableName="flowguard", Key=self.key)
+        return dict(found["Item"])
+
+    @property
     def wait(self) -> Wait:
         found = self.item().wait
         assert found is not None

@@ -291,7 +291,8 @@ class DynamoDBStore:
     def _pack(self, claim: Claim, commit: Commit, name: str, text: str) -> Packed:
         """Pack one long text of the commit.
 
-        An error always stays in the item. Beside an outbox stands what decides whether to send it.
+        An error always stays in the item, and so does a wait's plan: without it nobody could go on. Beside an outbox
+        stands what decides whether to send it.
         """
         if name == "outbox":
             beside: dict[str, Any] = {
@@ -299,7 +300,7 @@ class DynamoDBStore:
                 "committed_at": number(commit.committed_at),
             }
             return self._packing.pack(text, self._key(claim, name), beside)
-        return self._packing.pack(text, None if name == "error" else self._key(claim, name))
+        return self._packing.pack(text, None if name in ("error", PLAN) else self._key(claim, name))
 
     def _key(self, claim: Claim, name: str) -> str:
         """Return a text's S3 key, another for each attempt so that none overwrites another's."""
@@ -345,19 +346,19 @@ class DynamoDBStore:
     # -- long texts, unpacked only where they are needed
 
     def with_wait(self, item: RunItem, found: Item) -> RunItem:
-        """Return the item with its wait's plan and answers, or with the reason why one of them is lost."""
+        """Return the item with its wait's plan and answers, or with the reason why an answer is lost."""
         if item.wait is None:
             return item
         stored = found["wait"]["M"]
+        wait = item.wait._replace(plan=WaitPlan.from_text(self._packing.unpack(stored[PLAN])))
         try:
-            plan = WaitPlan.from_text(self._packing.unpack(stored[PLAN]))
             answers = {
                 name: GivenAnswer(self._packing.unpack(one["M"]["text"]), "failed" in one["M"])
                 for name, one in stored["answers"]["M"].items()
             }
         except TextGone as gone:
-            return item._replace(lost=gone)
-        return item._replace(wait=item.wait._replace(plan=plan, answers=answers))
+            return item._replace(lost=gone, wait=wait)
+        return item._replace(wait=wait._replace(answers=answers))
 
     @property
     def waits(self) -> DynamoDBWaits:

@@ -20,9 +20,18 @@ from botocore.exceptions import ClientError
 
 from flowguard.aws import expressions
 from flowguard.aws.faults import error_code, patiently
-from flowguard.aws.items import Item, awaiting_key, number, read_item, run_key, size_of_value
+from flowguard.aws.items import (
+    KEPT_FREE,
+    LARGEST_ITEM,
+    Item,
+    awaiting_key,
+    number,
+    read_item,
+    run_key,
+    size_of_value,
+)
 from flowguard.aws.packing import Packing
-from flowguard.errors import FlowguardError, TooLarge
+from flowguard.errors import FlowguardError, TooLarge, shown
 from flowguard.protocol.answers import judge
 from flowguard.protocol.run import AwaitingRow, RunItem, Settled, Status, TimedOut
 from flowguard.protocol.verdicts import AnswerVerdict
@@ -37,6 +46,9 @@ ROWS_A_CALL = 25
 
 MOST_TRIES = 5
 """How often rows that DynamoDB left unprocessed are written again."""
+
+LARGEST_EARLY = LARGEST_ITEM - KEPT_FREE
+"""Bytes of an answer that is kept before its wait, beside which its keys have to fit."""
 
 EARLY = "early"
 """The sort key of an answer that came before its wait. Rows have a digest there."""
@@ -65,7 +77,7 @@ class DynamoDBWaits(NamedTuple):
         counts = address.admits or not answer.failed
         settled = self._settle(address, answer, counts, None)
         if settled is None:
-            settled = self._settle(address, answer, counts, self._key(address))
+            settled = self._settle(address, answer, counts, self._key(address.flow, address.statement, answer.text))
         if settled is None:
             size = self.packing.size_of(answer.text)
             raise TooLarge(f"the answer {address.name!r}", {"answer": size}, self._room(address))
@@ -130,9 +142,10 @@ class DynamoDBWaits(NamedTuple):
         wait = read_item(found).wait if found else None
         return wait.room if wait is not None else 0
 
-    def _key(self, address: AnswerAddress) -> str:
-        digest = hashlib.sha256(address.statement.encode()).hexdigest()
-        return f"{self.prefix}{quote(address.flow, safe='')}/answers/{digest}"
+    def _key(self, flow: str, *parts: str) -> str:
+        """Return a text's S3 key. Two texts for one name have two: the one that is kept must not be overwritten."""
+        digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        return f"{self.prefix}{quote(flow, safe='')}/answers/{digest}"
 
     # -- the deadline
 
@@ -206,8 +219,12 @@ class DynamoDBWaits(NamedTuple):
         """Keep an answer that nothing may wait for yet, until ``expires_at``. The first one stays. Times are in ms.
 
         DynamoDB may remove an expired item days later, so one that is still there does not count.
+
+        Raises :class:`TooLarge` for one that no item can hold, where there is no bucket; then nothing was kept.
         """
-        packed = self.packing.pack(answer.text, None)
+        packed = self.packing.pack(answer.text, self._key(flow, awaited_id, answer.text))
+        if packed.size > LARGEST_EARLY:
+            raise TooLarge(f"the answer for {shown(awaited_id)}", {"answer": packed.size}, LARGEST_EARLY)
         item = {
             **awaiting_key(flow, awaited_id),
             "sk": {"S": EARLY},

@@ -99,6 +99,8 @@ def _waits() -> Iterator[Meeting]:
         stored = item(1, "waiting", (0, 0), lease, "other", wait(deadline=NOW - over))
         asked = request(OTHERS["newer"], policy=OnConflict.IGNORE)
         yield Meeting(f"a newer request, deadline over by {over} ms, lease {lease}", stored, asked)
+        resumed = {**item(2, "running", (0, 0), lease, "other"), **wait(deadline=NOW - over)}
+        yield Meeting(f"a newer request, the hop after a wait over by {over} ms, lease {lease}", resumed, asked)
 
 
 def item(

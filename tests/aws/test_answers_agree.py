@@ -61,7 +61,9 @@ def meets() -> Iterator[Meets]:
         yield Meets(f"{kind} to {name} of {request}; the wait is {says}", stored, named, _given(failed))
     for (says, about), state in product(WAITS.items(), ("running", "done", "completed")):
         stored = {**states.item(2, state, (0, 0), "over", "other"), **states.wait(**about)}
-        yield Meets(f"hop 2 is {state} after a wait that is {says}", stored, address(), _given(False))
+        for hop in (1, 2):
+            told = f"an answer for hop {hop}; hop 2 is {state} after a wait that is {says}"
+            yield Meets(told, stored, address(hop=hop), _given(False))
 
 
 def _given(failed: bool) -> GivenAnswer:

@@ -130,3 +130,16 @@ def test_a_text_is_gone_only_where_that_is_for_good(clients: Clients, status: in
 def test_a_form_that_this_version_does_not_know_is_named(clients: Clients) -> None:
     with pytest.raises(SettingsError, match="a text in a form unknown here"):
         packing(clients).unpack({"Z": "x"})
+
+
+def test_a_text_that_has_no_room_goes_to_s3_whatever_its_length(clients: Clients) -> None:
+    aside = packing(clients).pack_aside("x", "key")
+    assert aside.value == {"M": {"bucket": {"S": "long-texts"}, "key": {"S": "key"}}}
+    assert packing(clients).unpack(aside.value) == "x"
+
+
+def test_a_text_that_has_no_room_stays_in_the_item_where_there_is_no_bucket_or_it_refuses(clients: Clients) -> None:
+    with intercept(Recorder()) as calls:
+        assert packing(clients, None).pack_aside("x", "key").value == {"S": "x"}
+    assert calls.calls == []
+    assert packing(clients, "no-such-bucket").pack_aside("x", "key").value == {"S": "x"}

@@ -105,12 +105,45 @@ def test_a_place_comes_back_as_it_was(one: Message) -> None:
     assert (found.reply_to, found.first_error) == (one.reply_to, one.first_error)
 
 
+ADDRESS = '{"flow":"carts","object":"c-1"}'
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+@pytest.mark.parametrize("answer_to", [ADDRESS, None])
+def test_a_place_says_what_a_run_waited_for_and_whose_answer_it_is(resumed: bool, answer_to: str | None) -> None:
+    text = message(resumed=resumed, answer_to=answer_to).own_attributes()[PLACE].value
+    found = Place.parse(text)
+    assert (found.resumed, found.answer_to) == (resumed, answer_to)
+    assert [key for key in json.loads(text) if key in ("resumed", "answer_to")] == [
+        key for key, said in (("resumed", resumed), ("answer_to", answer_to)) if said
+    ]
+
+
+@pytest.mark.parametrize("value", ["1", "null", "false", '"true"', "[true]"])
+def test_only_true_says_that_a_hop_resumes_a_wait(value: str) -> None:
+    assert not Place.parse(f'{{"resumed":{value}}}').resumed
+
+
+@pytest.mark.parametrize("value", ["1", '"text"', "[]", "true", "false", json.dumps({"flow": "x" * 16_374})])
+def test_an_address_is_an_object_that_is_not_too_long(value: str) -> None:
+    with pytest.raises(ValueError, match=r"an 'answer_to' that is not a JSON object of at most 16,384 characters"):
+        Place.parse(f'{{"answer_to":{value}}}')
+
+
+def test_the_longest_address_is_read() -> None:
+    longest = json.dumps({"flow": "x" * 16_373}, separators=(",", ":"))
+    assert len(longest) == 16_384
+    assert Place.parse(f'{{"answer_to":{longest}}}').answer_to == longest
+
+
 # -- the messages that come of one ------------------------------------------------------------------------------------
 
 
 def test_the_next_hop_begins_anew() -> None:
-    late = message(hop=2, retry=3, redrive=1, first_error=BOOM, reply_to="sqs:replies", is_event=True)
+    late = message(hop=2, retry=3, redrive=1, first_error=BOOM, reply_to="sqs:replies", is_event=True, resumed=True)
+    late = late._replace(answer_to="{}")
     onward = late.next("confirm-cart", "[]")
+    assert (onward.resumed, onward.answer_to) == (False, "{}")
     assert not onward.is_event
     assert (onward.stage, onward.body, onward.hop, onward.attempt) == ("confirm-cart", "[]", 3, (0, 0))
     assert onward.first_error is None

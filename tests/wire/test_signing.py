@@ -257,3 +257,9 @@ def test_a_secret_is_counted_in_bytes_and_may_have_colons() -> None:
 def test_keys_show_nothing_of_themselves() -> None:
     keys = Keys.parse(f"new:{NEW}")
     assert NEW not in f"{keys!r} {keys} {signer(f'new:{NEW}')!r}"
+
+
+def test_a_signature_covers_what_a_message_says_of_waits_and_of_others_it_is_what_it_was() -> None:
+    waits = [MESSAGE, MESSAGE._replace(resumed=True), MESSAGE._replace(answer_to="resumed")]
+    assert len({said(one) for one in [*waits, MESSAGE._replace(resumed=True, answer_to="{}")]}) == 4
+    assert len(json.loads(said(MESSAGE))) == 12

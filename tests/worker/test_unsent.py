@@ -47,6 +47,8 @@ SIDES = [
     Send(Kind.SIDE, Queue("emails.fifo"), "text", "r-1.2.0", TEN, group="o1"),
     Send(Kind.COMPLETE, Topic("arn:aws:sns:eu-west-1:1:t"), "{}", "r-1.2.1"),
     Send(Kind.SIDE, Bus("default", "shop", "priced"), "{}", "r-1.2.2", {"b": Attribute.binary(b"\0")}),
+    Send(Kind.ASK, Queue("searches"), "{}", "r-1.2.3"),
+    Send(Kind.DEADLINE, Queue("answers"), "{}", "r-1.2.deadline"),
 ]
 
 
@@ -82,6 +84,13 @@ def test_a_parked_next_hop_keeps_its_version() -> None:
     onward = MESSAGE._replace(version=3).next("work", '{"id":"o1"}')
     send = Send(Kind.NEXT, Queue("works"), onward.body, onward.hop_id, onward.attributes(), group="o1")
     assert Place.parse(park(Works, MESSAGE, send, ERROR).attributes[PLACE].value).version == 3
+
+
+def test_a_parked_next_hop_says_what_it_waited_for_and_whose_answer_its_run_is() -> None:
+    onward = MESSAGE.next("work", "{}")._replace(resumed=True, answer_to='{"flow":"parent"}')
+    send = Send(Kind.NEXT, Queue("works"), onward.body, onward.hop_id, onward.attributes(), group="o1")
+    place = Place.parse(park(Works, MESSAGE, send, ERROR).attributes[PLACE].value)
+    assert (place.resumed, place.answer_to) == (True, '{"flow":"parent"}')
 
 
 @pytest.mark.parametrize(("said", "to"), [("{}", None), ('{"to":"sqs:works"}', Queue("works"))])

@@ -9,6 +9,7 @@ from itertools import permutations, product
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from flowguard.destinations import Queue
 from flowguard.errors import Reject
@@ -18,7 +19,10 @@ from flowguard.ids import RequestId
 from flowguard.outcome import Outcome
 from flowguard.protocol.run import Status
 from flowguard.protocol.waiting import GivenAnswer, WaitEnd
+from flowguard.settings import Settings
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
+from flowguard.testing.hostile import noise
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE
 from flowguard.worker.plan import expires_at
@@ -35,6 +39,7 @@ from tests.waits import (
     Cart,
     Carts,
     FirstWins,
+    Late,
     Progress,
     Search,
     Some,
@@ -154,6 +159,7 @@ def test_the_resumed_stage_gets_the_answers_by_name(kind: str, order: tuple[str,
     assert at.item().status is Status.COMPLETED
     assert at.item().wait is None
     assert at.item().stages == {}
+    assert not at.raw().keys() & {"wait", "waiting", "error"}
 
 
 def test_what_was_asked_goes_out_after_the_commit_with_an_id_to_answer_under(at: WaitScene) -> None:
@@ -415,6 +421,48 @@ def test_a_retried_attempt_has_the_answers_and_the_state_again(at: WaitScene) ->
     assert at.item().result == '{"seen":1}'
 
 
+def test_a_claim_after_a_wait_writes_where_the_run_stands_and_leaves_what_is_unsent(at: WaitScene) -> None:
+    at.begin(for_any)
+    at.answer("a", 1)
+    seen: list[dict[str, Any]] = []
+
+    def looks(step: Step[Progress]) -> None:
+        seen.append(at.raw())
+        if step.attempt == 1:
+            raise RuntimeError("down")
+
+    SCRIPT.resumed = looks
+    at.move_to(START + 60_000)
+    at.resume()
+    first, second = seen
+    assert [first[name]["S"] for name in ("status", "stage", "request_id")] == ["RUNNING", "some", "run-1"]
+    assert [one["retry"]["N"] for one in seen] == ["0", "1"]
+    assert int(first["lease_until"]["N"]) > START + 60_000
+    assert int(first["ttl"]["N"]) == expires_at(Carts, START + 60_000) // 1000
+    assert first["stages"]["M"].keys() == {"begin", "some"}
+    assert "outbox" in first
+    assert "outbox" in second
+
+
+def test_a_claim_after_another_hop_clears_what_was_sent(at: WaitScene) -> None:
+    at.begin(lambda step: AnyOf.message(Some()))
+    seen: list[dict[str, Any]] = []
+    SCRIPT.resumed = lambda step: seen.append(at.raw())
+    at.resume()
+    assert "outbox" not in seen[0]
+
+
+def test_a_message_that_only_says_that_there_was_a_wait_fails_and_sends_nothing_again(at: WaitScene) -> None:
+    at.begin(lambda step: AnyOf.message(Some()))
+    at.waiting("mails")
+    (onward,) = at.waiting("carts")
+    said = json.loads(onward["messageAttributes"][PLACE]["stringValue"])
+    forged = {"dataType": "String", "stringValue": json.dumps({**said, "resumed": True})}
+    assert at.deliver({**onward, "messageAttributes": {**onward["messageAttributes"], PLACE: forged}})
+    assert at.item().error == "RunFailed: 'some' was to go on after a wait, and the run item holds none"
+    assert at.waiting("mails") == []
+
+
 def test_a_redriven_stage_that_failed_has_the_answers_again(at: WaitScene) -> None:
     at.begin(for_any)
     at.answer("a", 1)
@@ -428,12 +476,14 @@ def test_a_redriven_stage_that_failed_has_the_answers_again(at: WaitScene) -> No
     at.answer("b", 2)
     assert at.verdicts() == ["RESUMED", "EXPIRED"]
     (letter,) = at.waiting("carts-dead-letters")
-    SCRIPT.resumed = lambda step: None
+    seen: list[dict[str, Any]] = []
+    SCRIPT.resumed = lambda step: seen.append(at.raw())
     at.waiting("mails")
     assert at.deliver({**letter, "eventSourceARN": letter["eventSourceARN"].replace("carts-dead-letters", "carts")})
     assert SCRIPT.got == [("some", Some(a=1))]
     assert at.item().status is Status.COMPLETED
     assert at.waiting("mails") == [], "they had gone before"
+    assert (seen[0]["redrive"]["N"], "error" in seen[0]) == ("1", False)
 
 
 def test_the_resumed_hop_sends_what_the_waiting_one_could_not(at: WaitScene) -> None:
@@ -466,6 +516,13 @@ def test_who_asked_for_the_run_is_told_after_the_wait_too(at: WaitScene) -> None
     assert place == {"answer": at.address("x", request="parent").as_json()}
     (completed,) = at.waiting("completed")
     assert PLACE not in completed["messageAttributes"]
+
+
+def test_who_asked_without_waiting_is_told_of_no_answer(at: WaitScene) -> None:
+    at.begin(lambda step: AnyOf.message(Some()), reply_to=str(Queue("answers")))
+    at.resume()
+    (told,) = at.waiting("answers")
+    assert PLACE not in told["messageAttributes"]
 
 
 def test_what_the_flow_carries_goes_on_after_a_wait(at: WaitScene) -> None:
@@ -508,6 +565,7 @@ def test_a_newer_run_starts_without_the_wait_of_the_old_one(at: WaitScene) -> No
     at.begin(for_all)
     assert newer(at, waits=lambda step: AnyOf.message(Some()))
     assert at.item().wait is None
+    assert not at.raw().keys() & {"wait", "waiting"}
     at.resume()
     assert SCRIPT.got == [("some", Some())]
 
@@ -623,3 +681,66 @@ def test_what_is_no_answer_stays_in_its_queue_and_says_why(at: WaitScene) -> Non
     assert at.told(EventType.UNREADABLE) == 8
     assert not at.deliver(answered(at.address("a")._replace(flow="unknown"), {"status": "COMPLETED"}))
     assert at.told(EventType.UNROUTABLE) == 1
+
+
+# -- texts in S3 -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def with_bucket() -> Iterator[WaitScene]:
+    with wait_scene(settings=Settings(bucket="texts", offload_above=1_024)) as found:
+        yield found
+
+
+def stored_aside(at: WaitScene) -> str:
+    """Answer with what the item has no room for. The key in S3."""
+    at.aws.client("dynamodb").update_item(
+        TableName="flowguard",
+        Key=at.key,
+        UpdateExpression="SET #wait.room = :room",
+        ExpressionAttributeNames={"#wait": "wait"},
+        ExpressionAttributeValues={":room": {"N": "260"}},
+    )
+    with intercept(Recorder()) as calls:
+        at.answer("a", noise(2_000))
+    (key,) = (call.params["Key"] for call in calls.calls if call.operation == "PutObject")
+    return str(key)
+
+
+def test_what_a_run_waits_for_stays_in_its_item(with_bucket: WaitScene) -> None:
+    at = with_bucket
+    with intercept(Recorder()) as calls:
+        at.begin(lambda step: Late.when_all(a=step.event(noise(1_000)), b=step.event(noise(1_001)), within=WITHIN))
+    assert at.item().status is Status.WAITING
+    assert len(at.raw()["wait"]["M"]["plan"]["B"]) > 1_024
+    assert calls.count("s3") == 0
+
+
+def test_an_answer_that_is_gone_from_s3_ends_the_run_and_says_so(with_bucket: WaitScene) -> None:
+    at = with_bucket
+    at.begin(for_two)
+    at.aws.client("s3").delete_object(Bucket="texts", Key=stored_aside(at))
+    at.answer("b", 2)
+    assert at.resume()
+    assert at.item().status is Status.FAILED
+    assert str(at.item().error).startswith("TextGone: ")
+    assert SCRIPT.got == []
+
+
+def test_an_s3_that_is_down_is_waited_for(with_bucket: WaitScene) -> None:
+    at = with_bucket
+    at.begin(lambda step: Late.when_all(**asks(step, "ab"), within=WITHIN))
+    stored_aside(at)
+
+    def down(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "GetObject":
+            response: Any = {"Error": {"Code": "SlowDown"}, "ResponseMetadata": {"HTTPStatusCode": 503}}
+            raise ClientError(response, call.operation)
+        return proceed()
+
+    with intercept(down):
+        assert not at.answer("b", 2)
+        assert at.resume() == 0
+    assert at.answer("b", 2)
+    at.resume()
+    assert [stage for stage, _ in SCRIPT.got] == ["late"]

@@ -21,18 +21,33 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
-        r"^protocol\.claims\.(decide|_another_run|_same_hop|is_abandoned)",
+        r"^expressions\.(ANSWER|KEEP_\w+|TIME_OUT|END_WAIT)",
+        ("tests/aws/test_answers_agree.py", "tests/aws/test_waits.py", "tests/worker/test_waiting.py"),
+        "an answer, or a deadline, that meets a run in each state that there is",
+    ),
+    Elsewhere(
+        r"^expressions\.(LATER_HOP|FIRST_HOP\[IGNORE\])",
+        ("tests/aws/test_claims_agree.py::test_the_database_and_the_decision_agree",),
+        "a message that comes in a state of its run in which nobody sends it",
+    ),
+    Elsewhere(
+        r"^expressions\.CLAIM_(RESUMED|FIRST)_HOP",
+        ("tests/worker/test_waiting.py",),
+        "a wait that was there before",
+    ),
+    Elsewhere(
+        r"^protocol\.claims\.(decide|is_waiting|_another_run|_same_hop|is_abandoned)",
         ("tests/aws/test_claims_agree.py::test_the_database_and_the_decision_agree",),
         "what the database has granted is not decided again: only `flowguard dlq` asks for this half of the decision",
     ),
     Elsewhere(
         r"^(expressions\.COMMIT|protocol\.claims\.(refused_commit|taken))",
-        ("tests/aws/store/",),
+        ("tests/aws/store/", "tests/protocol/test_taken.py", "tests/worker/test_waiting.py"),
         "the item has expired, and maybe begun anew, while a worker held it",
     ),
     Elsewhere(
         r"^worker\.batch\.Batch\.(run|_ending|_has_time|_returned)",
-        ("tests/worker/test_batch.py",),
+        ("tests/worker/test_batch.py", "tests/worker/test_waiting.py"),
         "the explorer's batches have one record, and all the time there is",
     ),
     Elsewhere(
@@ -58,12 +73,12 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^wire\.message\.",
-        ("tests/wire/test_message.py", "tests/worker/test_trust.py"),
+        ("tests/wire/test_message.py", "tests/worker/test_trust.py", "tests/worker/test_waiting.py"),
         "an attribute that flowguard has not written",
     ),
     Elsewhere(
         r"^worker\.routing\.",
-        ("tests/worker/test_routing.py",),
+        ("tests/worker/test_routing.py", "tests/worker/test_waiting.py"),
         "a message that flowguard has not written, or a function set up wrongly",
     ),
     Elsewhere(
@@ -77,7 +92,7 @@ TESTED: Final = (
     Elsewhere(r"^wire\.home\.", ("tests/wire/test_home.py",), "destinations that no explored flow has"),
     Elsewhere(
         r"^wire\.signing\.",
-        ("tests/wire/test_signing.py", "tests/worker/test_trust.py"),
+        ("tests/wire/test_signing.py", "tests/worker/test_trust.py", "tests/worker/test_signed_waits.py"),
         "the explorer's messages are not signed",
     ),
     Elsewhere(r"^wire\.tokens\.", ("tests/wire/test_tokens.py",), "no explored flow hands out a token"),
@@ -93,7 +108,12 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(protocol\.outbox\.|wire\.bodies\.)",
-        ("tests/protocol/test_outbox.py", "tests/wire/test_bodies.py", "tests/aws/test_sender.py"),
+        (
+            "tests/protocol/test_outbox.py",
+            "tests/wire/test_bodies.py",
+            "tests/aws/test_sender.py",
+            "tests/worker/test_waiting.py",
+        ),
         "messages as large as can be, and texts that no service takes",
     ),
     Elsewhere(
@@ -103,6 +123,7 @@ TESTED: Final = (
             "tests/worker/test_unsent.py",
             "tests/worker/runtime/test_refused_for_good.py",
             "tests/worker/test_trust.py",
+            "tests/worker/test_waiting.py",
         ),
         "a parked message of every form, and one that nobody parked",
     ),
@@ -129,6 +150,8 @@ TESTED: Final = (
         (
             "tests/aws/test_refused_commits.py",
             "tests/aws/store/",
+            "tests/worker/test_waiting.py",
+            "tests/aws/test_waits.py",
         ),
         "sizes and refusals that no explored flow has",
     ),
@@ -148,8 +171,14 @@ TESTED: Final = (
         "the explorer's messages come from queues",
     ),
     Elsewhere(
+        r"^worker\.runtime\.Runtime\.(_left|_early)",
+        ("tests/worker/test_waiting.py", "tests/worker/runtime/test_takeover.py"),
+        "an answer that comes before anything was sent, or before the wait",
+    ),
+    Elsewhere(
         r"^worker\.runtime\.Runtime\.",
         (
+            "tests/worker/test_waiting.py",
             "tests/worker/runtime/test_gone_texts.py",
             "tests/worker/runtime/test_failures.py::test_a_message_that_no_run_item",
             "tests/worker/runtime/test_failures.py::test_a_run_whose_item_has_no_room",
@@ -165,6 +194,7 @@ TESTED: Final = (
         (
             "tests/aws/store/test_long_texts.py::test_an_s3_that_is_down",
             "tests/aws/test_packing.py",
+            "tests/aws/test_waits.py",
         ),
         "texts of every size and form, and an S3 that refuses",
     ),
@@ -172,6 +202,7 @@ TESTED: Final = (
         r"^worker\.plan\.",
         (
             "tests/worker/test_plan.py",
+            "tests/worker/test_waiting.py",
             "tests/worker/test_dead_letters.py::test_a_letter",
             "tests/worker/runtime/test_refused_for_good.py",
             "tests/worker/runtime/test_once_per_key.py",

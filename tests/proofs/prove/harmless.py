@@ -19,9 +19,13 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "expressions.CLAIM_LATER_HOP: SET request_id = :request_id → left out",
         "expressions.CLAIM_LATER_HOP: SET requested_at = :requested_at → left out",
         "expressions.CLAIM_LATER_HOP: SET version = :version → left out",
+        "expressions.CLAIM_RESUMED_HOP: SET request_id = :request_id → left out",
+        "expressions.CLAIM_RESUMED_HOP: SET requested_at = :requested_at → left out",
+        "expressions.CLAIM_RESUMED_HOP: SET version = :version → left out",
     ),
     "a hop that another one follows has no result, and a failed run none either: nothing is there": (
         "expressions.CLAIM_LATER_HOP: REMOVE #result → left out",
+        "expressions.CLAIM_RESUMED_HOP: REMOVE #result → left out",
     ),
     "what carried the run on came last, so these are copies: clearing them saves their bytes": (
         "expressions.CLAIM_LATER_HOP: REMOVE outbox → left out",
@@ -42,6 +46,30 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "without an item only a first hop is claimed, and that is asked too: this is for the type checker": (
         "protocol.claims.taken: item is None → forced false",
+    ),
+    "an absent set is smaller than any number: it is asked for because moto refuses to tell its size": (
+        "expressions.ANSWER: attribute_exists(waiting) → true",
+        "expressions.TIME_OUT: attribute_exists(waiting) → true",
+    ),
+    "an item that waits has its wait with its plan, and a commit of one packs it: this is for the type checker": (
+        "protocol.claims.is_waiting: item.wait is None → forced false",
+        "protocol.claims.is_abandoned: item.wait is not None → forced true",
+        "worker.runtime.Runtime._left: wait.plan is not None → forced true",
+        "aws.store._new_wait: plan is not None → forced true",
+    ),
+    "only the outbox of a hop that waited has a deadline, and a resumed hop finds none but that of its own run": (
+        "worker.runtime.Runtime._left: message.resumed → forced true",
+        "worker.runtime.Runtime._left: outbox.request_id == message.request_id → forced true",
+    ),
+    "with nothing to save no call is made, and where nothing may be early nothing is looked for": (
+        "worker.runtime.Runtime._commit: commit.wait.rows → forced true",
+        "worker.runtime.Runtime._early: not commit.wait.plan.early → forced false",
+    ),
+    "a claim that no wait came before puts no outbox into what it answers, whatever was read": (
+        "aws.store.DynamoDBStore._claimed_item: request.message.resumed → forced true",
+    ),
+    "to remove what is not there changes nothing": (
+        "aws.store.DynamoDBStore._commit_call: item.wait is not None → forced true",
     ),
     "the process is being stopped, which no schedule does: killing it is all that is left to see": (
         "worker.runtime.Runtime.work: except KeyboardInterrupt → catches nothing",

@@ -1,0 +1,96 @@
+"""How much of an item a wait takes: what is counted when it begins, and when its stage fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowguard.aws.items import LARGEST_ITEM, size_of_value
+from flowguard.aws.store import DynamoDBStore
+from flowguard.errors import TooLarge
+from flowguard.ids import RequestId
+from flowguard.protocol.run import Claim, Commit, Committed, NewWait, Status
+from flowguard.protocol.waiting import GivenAnswer, WaitPlan
+from flowguard.testing.hostile import noise
+from flowguard.wire.answer_address import AnswerAddress
+from flowguard.wire.message import ErrorNote
+from tests.aws.states import NOW, STORED, request
+from tests.aws.store.run import claimed, commit, stored
+
+NAMES = ("a", "name", "x" * 64)
+
+
+def waiting(**about: Any) -> Commit:
+    plan = WaitPlan("stage-2", dict.fromkeys(NAMES))
+    return commit(status=Status.WAITING, wait=NewWait(plan, 1, NOW + 60_000), outbox=None, **about)
+
+
+def resumed(store: DynamoDBStore) -> Claim:
+    asked = request(STORED, hop=2)
+    found = store.claim(asked._replace(message=asked.message._replace(resumed=True)))
+    assert isinstance(found, Claim)
+    return found
+
+
+def answer(store: DynamoDBStore, name: str, text: str) -> None:
+    store.waits.settle(AnswerAddress("flow", stored_object(), RequestId(STORED[1]), 1, name), GivenAnswer(text))
+
+
+def stored_object() -> Any:
+    return "object"
+
+
+def test_a_wait_begins_as_it_was_planned(store: DynamoDBStore) -> None:
+    assert store.commit(claimed(store), waiting(state="{}")) == Committed()
+    wait = stored(store).wait
+    assert wait is not None
+    assert (wait.waiting, wait.spare, wait.deadline, wait.timed_out) == (frozenset(NAMES), 1, NOW + 60_000, False)
+    assert (wait.answers, wait.plan) == ({}, WaitPlan("stage-2", dict.fromkeys(NAMES)))
+
+
+def test_a_wait_leaves_room_for_the_smallest_answer_to_each_name(store: DynamoDBStore) -> None:
+    with pytest.raises(TooLarge) as refused:
+        store.commit(claimed(store), waiting(state=noise(600_000)))
+    sizes = refused.value.sizes
+    assert sizes["the wait"] == 128 + sum(2 * len(name) + 256 for name in NAMES)
+    left = LARGEST_ITEM - sum(size for name, size in sizes.items() if name != "state")
+    assert store.commit(claimed(store, owner="mine"), waiting(state="{}")) == Committed()
+    wait = stored(store).wait
+    assert wait is not None
+    assert wait.room == left - 2 + 3 * 256
+
+
+def test_the_answers_of_a_stage_that_fails_stay_and_are_counted(store: DynamoDBStore) -> None:
+    store.commit(claimed(store), waiting(state="{}"))
+    for name in NAMES[:2]:
+        answer(store, name, f'"{noise(150_000)}"')
+    claim = resumed(store)
+    assert claim.item.wait is not None
+    failed = commit(status=Status.FAILED, state=None, body=noise(300_000), error=ErrorNote("Reject", "no", NOW))
+    with pytest.raises(TooLarge) as refused:
+        store.commit(claim, failed)
+    assert refused.value.sizes["the answers"] > 180_000
+    assert "the wait" not in refused.value.sizes
+    assert store.commit(claim, failed._replace(outbox=None)) == Committed()
+    assert stored(store).wait == claim.item.wait
+
+
+def test_what_ends_well_does_not_count_the_answers_that_it_removes(store: DynamoDBStore) -> None:
+    store.commit(claimed(store), waiting(state="{}"))
+    for name in NAMES[:2]:
+        answer(store, name, f'"{noise(150_000)}"')
+    assert store.commit(resumed(store), commit(body=noise(300_000), state="{}")) == Committed()
+    assert stored(store).wait is None
+
+
+def test_a_hop_that_saw_no_wait_fails_without_counting_one(store: DynamoDBStore) -> None:
+    error = ErrorNote("Reject", "no", NOW)
+    with pytest.raises(TooLarge) as refused:
+        store.commit(claimed(store), commit(status=Status.FAILED, state=None, body=noise(900_000), error=error))
+    assert not refused.value.sizes.keys() & {"the wait", "the answers"}
+
+
+def test_sizes_are_those_of_dynamodb_or_a_few_bytes_more() -> None:
+    value = {"M": {"é": {"S": "é😀"}, "b": {"B": b"xx"}, "n": {"N": "1"}, "s": {"SS": ["a", "é"]}, "t": {"BOOL": True}}}
+    assert size_of_value(value) == 3 + (1 + 2 + 6) + (1 + 1 + 2) + (1 + 1 + 21) + (1 + 1 + 3 + 2 + 3) + (1 + 1 + 21)
