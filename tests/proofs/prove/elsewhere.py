@@ -36,6 +36,36 @@ TESTED: Final = (
         "a wait that was there before",
     ),
     Elsewhere(
+        r"^protocol\.(answers|waiting)\.",
+        ("tests/aws/test_answers_agree.py", "tests/protocol/test_waiting.py", "tests/worker/test_waiting.py"),
+        "an answer that meets a run in each state that there is, and a plan of every form",
+    ),
+    Elsewhere(
+        r"^wire\.answer_address\.",
+        ("tests/wire/test_answer_address.py", "tests/worker/test_signed_waits.py"),
+        "an address that flowguard has not written",
+    ),
+    Elsewhere(
+        r"^worker\.wait_planner\.",
+        ("tests/worker/test_wait_planner.py", "tests/worker/test_waiting.py"),
+        "waits that cannot work, and those at the limits",
+    ),
+    Elsewhere(
+        r"^worker\.resumed\.",
+        ("tests/worker/test_resumed.py", "tests/worker/test_waiting.py"),
+        "payloads of every form, with failures and without answers",
+    ),
+    Elsewhere(
+        r"^worker\.settler\.",
+        ("tests/worker/test_waiting.py", "tests/worker/test_signed_waits.py", "tests/worker/test_callbacks.py"),
+        "answers and deadlines of every kind, forged ones too, in every order",
+    ),
+    Elsewhere(
+        r"^aws\.waits\.",
+        ("tests/aws/test_waits.py", "tests/aws/test_answers_agree.py", "tests/worker/test_waiting.py"),
+        "texts that no item has room for, rows that are left, and answers in every state",
+    ),
+    Elsewhere(
         r"^protocol\.claims\.(decide|is_waiting|_another_run|_same_hop|is_abandoned)",
         ("tests/aws/test_claims_agree.py::test_the_database_and_the_decision_agree",),
         "what the database has granted is not decided again: only `flowguard dlq` asks for this half of the decision",
