@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gc
 import os
 import resource
 import time
@@ -19,9 +18,7 @@ from tests.engines.dynamodb_local import dynamodb_local
 from tests.engines.elasticmq import elasticmq
 from tests.engines.ministack import ministack
 from tests.engines.process import EngineMissing
-
-GENERATIONS: Final = (20_000, 20, 20)
-"""How much is made before the garbage collector looks at it; Python's own 700 suit a small process."""
+from tests.garbage import spare_what_is_there
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -33,10 +30,8 @@ def service_models() -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector what lives as long as the session: it would pass over all of it again and again."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GENERATIONS)
+    """Spare the garbage collector all that was imported and collected: it lives as long as the session."""
+    spare_what_is_there()
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Final, Never, TypeVar
 
+from tests.garbage import spare_what_is_there
+
 CPU_SECONDS: Final = 15
 WALL_SECONDS: Final = 150
 """Of one mutant in one round: it may run in circles, or wait for ever."""
@@ -20,7 +22,8 @@ T = TypeVar("T")
 
 
 def pool(jobs: int) -> ProcessPoolExecutor:
-    """Processes that have everything which this one has now."""
+    """Processes that have everything which this one has now, and whose garbage collectors pass over it."""
+    spare_what_is_there()
     return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork"))
 
 
