@@ -72,10 +72,20 @@ def explore(*arguments: str) -> Result:
     return result
 
 
-@pytest.mark.parametrize("more", [0, pytest.param(5, marks=pytest.mark.proof("explores a flow of three stages"))])
-def test_a_flow_that_holds_ends_with_0(more: int) -> None:
-    bounds = ("--bound", str(more), "--walks", str(more))
-    result = explore("flows.validate_cart.flow:ValidateCart", "--messages", CART, *bounds)
+def test_a_flow_that_holds_ends_with_0(buggy: str, tmp_path: Path) -> None:
+    call, done = SOURCE.index("        boto3.client"), SOURCE.index("        return Done")
+    recorded = 'step.update("totals", {"day": "monday"}, "ADD orders :one", values={":one": 1})'
+    (tmp_path / "mended_totals.py").write_text(f"{SOURCE[:call]}        {recorded}\n{SOURCE[done:]}")
+    holds("mended_totals:CountOrders", "--messages", buggy, "--bound", "0", "--walks", "0")
+
+
+@pytest.mark.proof("explores a flow of three stages")
+def test_so_does_a_flow_of_three_stages_under_pairs_of_faults() -> None:
+    holds("flows.validate_cart.flow:ValidateCart", "--messages", CART, "--bound", "5", "--walks", "5")
+
+
+def holds(*arguments: str) -> None:
+    result = explore(*arguments)
     assert result.exit_code == 0
     assert all(line.startswith("exploring: ") for line in result.stderr.splitlines()), "progress, on a slow machine"
     assert "0 violations" in result.stdout.splitlines()[-1]
