@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from flowguard.sim.engines import in_memory
 from flowguard.testing.explorer import Report, Schedule, Violation, explore
@@ -43,7 +43,8 @@ class Row:
 
 def row(way: Way, *, bound: int = 0, walks: int = 0) -> Row:
     dynamodb, sqs = undisturbed(way)
-    return Row(way.name, explore(**way.arguments, bound=bound, walks=walks, most=100, for_good=False), dynamodb, sqs)
+    budget: Any = {"bound": bound, "walks": walks, "most": 100, "for_good": False}
+    return Row(way.name, explore(**way.arguments, **budget, any_order=True), dynamodb, sqs)
 
 
 def undisturbed(way: Way) -> tuple[int, int]:

@@ -44,7 +44,7 @@ class RecordsTheTime(Flow, name="records-the-time", object_id="order_id"):
 
 class Refuse(Stage[Paid], name="refuse", inbox="paid"):
     def handle(self, paid: Paid, step: Step) -> Outcome:
-        raise Reject("no such shop")
+        raise Reject("no such shop")  # here
 
 
 class NeverWorks(Flow, name="never-works", object_id="order_id"):

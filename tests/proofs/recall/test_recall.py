@@ -1,0 +1,62 @@
+"""The recall judges as it says: a bug that is missed and an alarm in sound code fail it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.proofs.recall import __main__ as recall
+from tests.proofs.recall import cases, sound, writes
+from tests.proofs.recall.case import Case
+
+PAGE = Path(__file__).parents[3] / "docs" / "proof.md"
+FEW: Any = {"bound": 0, "walks": 0, "most": 1}
+
+
+def test_each_kind_is_there_once_and_on_the_page() -> None:
+    kinds = [case.kind for case in (*cases.BUGS, *cases.SOUND)]
+    assert [kind for kind, times in Counter(kinds).items() if times > 1] == []
+    page = " ".join(PAGE.read_text().split())
+    assert [kind for kind in kinds if kind not in page] == []
+    assert set(cases.MISSED) <= set(kinds)
+
+
+@pytest.mark.parametrize("case", cases.BUGS, ids=lambda case: case.kind)
+def test_each_bug_has_a_line_to_change(case: Case) -> None:
+    assert case.lines()
+
+
+def _case(handler: Any, *, is_sound: bool) -> Case:
+    return Case("a case", cases._of(handler), (cases.ORDER,), sound=is_sound)
+
+
+@pytest.mark.parametrize(
+    ("handler", "is_sound", "is_good"),
+    [(writes.adds, False, True), (writes.adds, True, False), (sound.puts, True, True), (sound.puts, False, False)],
+)
+def test_a_case_is_good_where_its_bug_is_found_or_it_is_clean(handler: Any, is_sound: bool, is_good: bool) -> None:
+    result = _case(handler, is_sound=is_sound).run(FEW)
+    assert result.is_good is is_good
+    assert recall.is_expected(result) is is_good
+
+
+def test_what_the_explorer_itself_ends_with_is_no_success() -> None:
+    result = Case("a case", cases._of(sound.puts), ("no message",), sound=True).run(FEW)
+    assert result.error
+    assert not result.is_good
+
+
+def test_the_command_prints_each_case_and_fails_where_one_is_not_as_expected(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recall, "SHORT", FEW)
+    assert recall.main(["--only", "adds without a condition"]) == 0
+    assert "right line" in capsys.readouterr().out
+    monkeypatch.setattr(recall, "MISSED", {"adds without a condition": "it is found"})
+    assert recall.main(["--only", "adds without a condition", "--json"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert (said["holds"], said["checks"][0]["line"] is not None) == (False, True)
