@@ -162,7 +162,8 @@ class History:
     ``senders`` maps a record to the call that sent it, ``copies`` a record to the one that it is a copy of.
     ``refusals`` are those that never end. Where there are any, ``after`` is what a next request for each object led to
     while they lasted; ``asked`` are its ids by the objects' keys. ``lacks`` is what handlers needed and there was not,
-    ``hung`` an invocation that did not end. ``kept`` names what modules kept from one record to the next.
+    ``hung`` an invocation that did not end. ``kept`` names what modules kept from one record to the next,
+    ``recorded`` the last line of user code that recorded something for a table or destination with its step.
     """
 
     schedule: Schedule
@@ -185,6 +186,7 @@ class History:
     lacks: list[Lack] = field(default_factory=list)
     hung: DeliveryRecord | None = None
     kept: tuple[str, ...] = ()
+    recorded: dict[str, Site] = field(default_factory=dict)
 
     def latest(self) -> dict[str, RunItem]:
         """Return the run items at the end by key."""

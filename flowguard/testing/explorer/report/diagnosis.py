@@ -81,7 +81,7 @@ def diagnose(history: History, undisturbed: Iterable[Effects], problem: Problem)
         check = _check_before(history, made.site, made.target)
         return _checked(made.site, made.operation, check, is_conditional=made.conditional, is_plain=is_plain)
     if problem.rule == EQUIVALENCE:
-        return Diagnosis(None, _of_differing(problem, about, is_plain=is_plain))
+        return Diagnosis(history.recorded.get(about), _of_differing(problem, about, is_plain=is_plain))
     return Diagnosis(None, _in_general(problem.rule, ours=ours))
 
 
@@ -188,7 +188,7 @@ _OF_RULES: Final[Mapping[str, Callable[[History, Problem], Diagnosis]]] = {
 def _failed_at(history: History, why: str) -> Site | None:
     """Return the line at which an undisturbed run failed: that of its error, or of the call that was refused so."""
     for one in reversed(history.deliveries):
-        if one.raised_at is not None and one.why is not None and one.why in why:
+        if one.raised_at is not None and (one.why is None or one.why in why):
             return one.raised_at
     refused = [made.site for made in history.calls if made.error and made.error in why and made.site.is_users]
     return refused[-1] if refused else None

@@ -48,6 +48,7 @@ from flowguard.testing.explorer.run.quiet_asyncio import quiet_asyncio
 from flowguard.testing.explorer.run.seeded_random import SeededRandom, repeatable
 from flowguard.testing.explorer.run.stubs import GivenStubs, Stubs
 from flowguard.testing.explorer.run.virtual_waits import virtual_waits
+from flowguard.testing.explorer.run.watched_steps import watched_steps
 from flowguard.testing.explorer.run.worker import Threads
 from flowguard.worker.ports import Services
 
@@ -133,6 +134,7 @@ class Sandbox:
             opened.enter_context(no_network(self.invocation, self._needs.network))
             opened.enter_context(self._same.kept())
             opened.enter_context(quiet_asyncio())
+            opened.enter_context(watched_steps(self.flows, self.invocation))
             self._set_up()
             self._exit = opened.pop_all()
         return self

@@ -8,7 +8,7 @@ import boto3
 import pytest
 from pydantic import BaseModel
 
-from flowguard import Done, Flow, Outcome, Stage, Step
+from flowguard import Done, Flow, Outcome, Reject, Stage, Step
 from flowguard.sim.memory.dynamodb import DynamoDB
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer import PlainFunction, Report, Violation, explore, on_moto, replay
@@ -174,3 +174,45 @@ def test_a_plain_function_is_not_told_of_steps(handler: Any) -> None:
 def test_that_a_number_may_differ_is_never_offered() -> None:
     report = explored(careless.gathers, ONE, OTHER)
     assert all("free=" not in one.cure for one in report.violations)
+
+
+# -- lines of stages ---------------------------------------------------------------------------------------------------
+
+
+class Timed(Stage[Gathered], name="timed", inbox="gathered"):
+    def handle(self, order: Gathered, step: Step) -> Outcome:
+        step.put(table="orders", item={"order_id": order.order_id, "at": step.now().isoformat()})
+        return Done()
+
+
+class TimeOrders(Flow, name="time-orders", object_id="order_id"):
+    stages = (Timed,)
+
+
+class Refused(Stage[Gathered], name="refused", inbox="gathered"):
+    def handle(self, order: Gathered, step: Step) -> Outcome:
+        raise Reject("there is no such shop")
+
+
+class RefuseOrders(Flow, name="refuse-orders", object_id="order_id"):
+    stages = (Refused,)
+
+
+@pytest.mark.parametrize(
+    ("flow", "line"), [(TimeOrders, "step.put("), (RefuseOrders, 'raise Reject("there is no such shop")')]
+)
+def test_what_a_stage_records_or_raises_is_named_with_its_line(flow: Any, line: str) -> None:
+    handle = flow.stages[0].handle
+    report = explore(flow, [Gathered(order_id="o1")], tables=careless.TABLES, bound=0, walks=0)
+    (violation,) = report.violations
+    assert violation.site is not None
+    assert violation.site.text.startswith(line)
+    assert flow.stages[0].handle is handle, "the stage is as it was"
+
+
+def test_a_search_stops_after_its_seconds() -> None:
+    report = explored(careless.adds, seconds=0.000_001)
+    assert report.stopped_after == 0.000_001
+    assert "stopped after 1e-06 s" in str(report)
+    assert not report.as_json()["complete"]
+    assert explored(careless.adds, seconds=600).as_json()["complete"]

@@ -1,0 +1,72 @@
+"""Where stages record their effects and raise their errors, which flowguard's own calls do not show."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final, Protocol
+
+from flowguard.flow import AnyFlow
+from flowguard.step import Step
+from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.site import calling_site, raising_site
+from flowguard.testing.explorer.run.worker import Worker
+
+_RECORDING: Final = ("put", "update", "delete", "send")
+
+
+class Watching(Protocol):
+    """The invocation that has the turn."""
+
+    @property
+    def worker(self) -> Worker | None: ...
+
+    @property
+    def history(self) -> History: ...
+
+
+@contextmanager
+def watched_steps(flows: Iterable[AnyFlow], watching: Watching) -> Iterator[None]:
+    """Note for the block the lines of user code that record with a step and those that raise."""
+    with ExitStack() as changed:
+        for name in _RECORDING:
+            real = getattr(Step, name)
+            setattr(Step, name, _noted(real, watching))
+            changed.callback(setattr, Step, name, real)
+        for stage in dict.fromkeys(stage for flow in flows for stage in flow.stages):
+            own, handle = vars(stage).get("handle"), stage.handle
+            changed.callback(_put_back, stage, own)
+            stage.handle = _telling(handle, watching)  # type: ignore[method-assign]  # for the block
+        yield
+
+
+def _put_back(stage: Any, own: Any) -> None:
+    if own is None:
+        del stage.handle
+    else:
+        stage.handle = own
+
+
+def _noted(real: Callable[..., Any], watching: Watching) -> Callable[..., Any]:
+    @functools.wraps(real)
+    def record(self: Any, *given: Any, **named: Any) -> Any:
+        to = given[0] if given else named.get("table", named.get("to"))
+        if watching.worker is not None:
+            watching.history.recorded[str(to).rpartition(":")[2]] = calling_site(until="_work")
+        return real(self, *given, **named)
+
+    return record
+
+
+def _telling(real: Callable[..., Any], watching: Watching) -> Callable[..., Any]:
+    @functools.wraps(real)
+    def handle(self: Any, *given: Any, **named: Any) -> Any:
+        try:
+            return real(self, *given, **named)
+        except Exception as error:
+            if (worker := watching.worker) is not None:
+                worker.entry.raised_at = raising_site(error)
+            raise
+
+    return handle
