@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from flowguard.testing.explorer.checks.leaked_state import order_problem, state_problem
 from flowguard.testing.explorer.checks.equivalence import End, Free, differences, end_of, nearest
 from flowguard.testing.explorer.checks.failures import failed_by_right
 from flowguard.testing.explorer.checks.free import check_free, check_same
