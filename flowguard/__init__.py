@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     # define a flow
     # start one, serve one
     from flowguard.callback import Callback as Callback
+    from flowguard.callback_function import callback_handler as callback_handler
     from flowguard.client import FlowClient as FlowClient
     from flowguard.client import Started as Started
     from flowguard.destinations import Bus as Bus
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from flowguard.flow import SUPERSEDE as SUPERSEDE
     from flowguard.flow import Flow as Flow
     from flowguard.handler import LambdaHandler as LambdaHandler
-    from flowguard.handler import callback_handler as callback_handler
     from flowguard.handler import dlq_handler as dlq_handler
     from flowguard.handler import lambda_handler as lambda_handler
     from flowguard.outcome import Done as Done
@@ -83,7 +83,7 @@ _HOME = {
     "LambdaHandler": "handler",
     "lambda_handler": "handler",
     "dlq_handler": "handler",
-    "callback_handler": "handler",
+    "callback_handler": "callback_function",
     "Settings": "settings",
     # see what happened
     "Event": "events",

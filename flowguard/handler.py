@@ -16,9 +16,7 @@ from flowguard.printable import bounded, printable
 from flowguard.settings import Settings
 from flowguard.stage import AnyStage
 from flowguard.wire.envelope import BadRecord, Envelope, normalize
-from flowguard.wire.http_source import http_source
 from flowguard.worker.batch import Batch
-from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Budget, Services, Unlimited
 from flowguard.worker.routing import Routes
@@ -80,7 +78,7 @@ class LambdaHandler:
             function_arn=function_arn,
             weak_flows=self._weak_flows,
         )
-        return _answer(batch.run(good), bad)
+        return lambda_answer(batch.run(good), bad)
 
 
 def tell_unreadable(services: Services, bad: BadRecord) -> None:
@@ -109,53 +107,8 @@ def dlq_handler(*flows: AnyFlow) -> LambdaHandler:
     return LambdaHandler(Routes(flows), from_dlq=True)
 
 
-class CallbackHandler:
-    """The function that takes answers from outside, made by :func:`callback_handler`."""
-
-    def __init__(self, flows: tuple[AnyFlow, ...], services: Services | None = None) -> None:
-        self.flows = flows
-        self._given = services
-
-    def using(self, services: Services) -> CallbackHandler:
-        """Return the same handler on other services, such as an embedded engine or a clock that can be set."""
-        return CallbackHandler(self.flows, services)
-
-    @cached_property
-    def _services(self) -> Services:
-        if self._given is not None:
-            return self._given
-        return aws_services(Settings.from_environment(os.environ))
-
-    def __call__(self, event: Any, context: Any = None) -> Any:
-        """Settle the answers of one event.
-
-        An HTTP request gets a response, with the verdict in it. A queue gets ``batchItemFailures``, a direct invocation
-        the verdicts. Raises :class:`NotProcessed` as :class:`LambdaHandler` does.
-        """
-        invocation = getattr(context, "aws_request_id", None)
-        callbacks = Callbacks(self.flows, self._services)
-        if http_source(event) is not None:
-            return callbacks.respond(event)
-        function_arn = getattr(context, "invoked_function_arn", None)
-        records = normalize(event, invocation_id=invocation, function_arn=function_arn)
-        bad = [record for record in records if isinstance(record, BadRecord)]
-        for record in bad:
-            tell_unreadable(self._services, record)
-        return _answer([callbacks.take(record) for record in records if isinstance(record, Envelope)], bad)
-
-
-def callback_handler(*flows: AnyFlow) -> CallbackHandler:
-    """Build the handler for answers from outside: over HTTP, or through the queues, topics and buses of ``callbacks``.
-
-    An HTTP request names what it answers by a token at the end of its path; see ``step.token``. Answers of other flows,
-    and deadlines, come to :func:`lambda_handler`; this handler takes them too. Settings are read from the environment
-    with the first event.
-    """
-    Routes(flows)  # refuses what is no flow
-    return CallbackHandler(flows)
-
-
-def _answer(endings: Sequence[Ending], bad: Sequence[BadRecord]) -> Any:
+def lambda_answer(endings: Sequence[Ending], bad: Sequence[BadRecord]) -> Any:
+    """Return what the invoker of a function understands. Raises :class:`NotProcessed` where that is nothing."""
     left = {ending.envelope.message_id: ending.why for ending in endings if not ending.ack}
     unnamed = {f"[{record.index}]": str(record.error) for record in bad if record.record_id is None}
     left.update({record.record_id: str(record.error) for record in bad if record.record_id is not None})

@@ -40,6 +40,7 @@ PAGES: Final = {
     "destinations": "Where messages go.",
     "client": "Start a flow.",
     "handler": "Make a Lambda function of flows.",
+    "callback_function": "Make a Lambda function of answers.",
     "settings": "What differs from one deployment to the next.",
     "events": "What an observer gets.",
     "protocol.verdicts": "The results of a claim.",

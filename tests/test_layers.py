@@ -76,6 +76,7 @@ LAYERS = (
     {"worker.batch"},
     {"aws"},
     {"handler", "client"},
+    {"callback_function"},
     {"sim"},
     {"testing", "cli"},
     {"__main__"},

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from flowguard.callback_function import callback_handler
 from flowguard.destinations import Queue, Topic
 from flowguard.errors import RunFailed, SettingsError
 from flowguard.flow import AnyFlow
-from flowguard.handler import callback_handler, dlq_handler, lambda_handler
+from flowguard.handler import dlq_handler, lambda_handler
 from flowguard.payloads import decode
 from flowguard.stage import AnyStage
 from flowguard.wire.envelope import Envelope

@@ -26,10 +26,11 @@ from flowguard import (
     lambda_handler,
 )
 from flowguard.aws.services import aws_services
+from flowguard.callback_function import CallbackHandler
 from flowguard.clock import ManualClock
 from flowguard.errors import RunFailed, SendFailed, SettingsError, TokenRefused
 from flowguard.events import EventType, Tally
-from flowguard.handler import CallbackHandler, LambdaHandler
+from flowguard.handler import LambdaHandler
 from flowguard.ids import ObjectId
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem

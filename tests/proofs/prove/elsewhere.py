@@ -92,7 +92,7 @@ TESTED: Final = (
         "a function whose source is a dead-letter queue, and messages without an id, of which an observer is told",
     ),
     Elsewhere(
-        r"^handler\._answer",
+        r"^handler\.lambda_answer",
         ("tests/test_handler.py",),
         "the explorer's batches have one record, and each can be read",
     ),

@@ -51,7 +51,7 @@ FUNCTIONS: Final = {
     r"^worker\.routing\.Routes\.serves$": "for tools that list functions",
     r"^aws\.store\._message$": "a text for people",
     r"^handler\.(_result|tell_unreadable)$": "what a person or an observer is told",
-    r"^handler\.(LambdaHandler|CallbackHandler)\._services$": "chooses the services that a function is made with",
+    r"^handler\.LambdaHandler\._services$": "chooses the services that a function is made with",
     r"^aws\.store\.DynamoDBStore\.(read|whole)$": "for people and tests: not on a message's way",
     r"^worker\.batch\.(_event_of|_field|Batch\._warning)$": "chooses what an observer is told, and decides nothing",
     r"^worker\.plan\.Planner\._no_outcome$": "a text for people",

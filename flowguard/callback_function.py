@@ -1,0 +1,63 @@
+"""The function that takes answers from outside. It is apart from the other handlers: they start quicker without it."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import Any
+
+from flowguard.aws.services import aws_services
+from flowguard.flow import AnyFlow
+from flowguard.handler import lambda_answer, tell_unreadable
+from flowguard.settings import Settings
+from flowguard.wire.envelope import BadRecord, Envelope, normalize
+from flowguard.wire.http_source import http_source
+from flowguard.worker.callbacks import Callbacks
+from flowguard.worker.ports import Services
+from flowguard.worker.routing import Routes
+
+
+class CallbackHandler:
+    """The function that takes answers from outside, made by :func:`callback_handler`."""
+
+    def __init__(self, flows: tuple[AnyFlow, ...], services: Services | None = None) -> None:
+        self.flows = flows
+        self._given = services
+
+    def using(self, services: Services) -> CallbackHandler:
+        """Return the same handler on other services, such as an embedded engine or a clock that can be set."""
+        return CallbackHandler(self.flows, services)
+
+    @cached_property
+    def _services(self) -> Services:
+        if self._given is not None:
+            return self._given
+        return aws_services(Settings.from_environment(os.environ))
+
+    def __call__(self, event: Any, context: Any = None) -> Any:
+        """Settle the answers of one event.
+
+        An HTTP request gets a response, with the verdict in it. A queue gets ``batchItemFailures``, a direct invocation
+        the verdicts. Raises :class:`NotProcessed` as :class:`LambdaHandler` does.
+        """
+        invocation = getattr(context, "aws_request_id", None)
+        callbacks = Callbacks(self.flows, self._services)
+        if http_source(event) is not None:
+            return callbacks.respond(event)
+        function_arn = getattr(context, "invoked_function_arn", None)
+        records = normalize(event, invocation_id=invocation, function_arn=function_arn)
+        bad = [record for record in records if isinstance(record, BadRecord)]
+        for record in bad:
+            tell_unreadable(self._services, record)
+        return lambda_answer([callbacks.take(record) for record in records if isinstance(record, Envelope)], bad)
+
+
+def callback_handler(*flows: AnyFlow) -> CallbackHandler:
+    """Build the handler for answers from outside: over HTTP, or through the queues, topics and buses of ``callbacks``.
+
+    An HTTP request names what it answers by a token at the end of its path; see ``step.token``. Answers of other flows,
+    and deadlines, come to :func:`lambda_handler`; this handler takes them too. Settings are read from the environment
+    with the first event.
+    """
+    Routes(flows)  # refuses what is no flow
+    return CallbackHandler(flows)
