@@ -44,6 +44,7 @@ LONG = {
     "docs/comparison.md": pytest.mark.proof("the same business in several forms under every fault"),
     "docs/prove-your-flow.md": pytest.mark.proof("every command explores a flow"),
     "docs/replay.md": pytest.mark.proof(WITH_MOTO),
+    "docs/prove-any-handler.md": pytest.mark.slow("explores a handler, before and after its cure"),
     "docs/dead-letters.md": pytest.mark.proof(WITH_MOTO),
     "docs/quick-start.md": pytest.mark.slow(WITH_MOTO),
     "docs/when-a-stage-fails.md": pytest.mark.proof(WITH_MOTO),

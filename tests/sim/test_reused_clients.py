@@ -26,6 +26,13 @@ def test_a_client_of_a_block_is_that_of_the_next() -> None:
     assert client("sqs") is not first
 
 
-def test_what_cannot_be_compared_is_made_anew() -> None:
+def test_equal_configs_share_a_client() -> None:
     with SameClients().kept():
-        assert client("sqs", config=Config()) is not client("sqs", config=Config())
+        assert client("sqs", config=Config()) is client("sqs", config=Config())
+        assert client("sqs", config=Config(read_timeout=1)) is not client("sqs", config=Config(read_timeout=2))
+
+
+def test_what_cannot_be_compared_is_made_anew() -> None:
+    anything = object()
+    with SameClients().kept():
+        assert client("sqs", use_ssl=anything) is not client("sqs", use_ssl=anything)
