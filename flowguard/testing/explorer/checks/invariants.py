@@ -39,7 +39,7 @@ PROMISES: Final[tuple[Promise, ...]] = (
     redrives_are_judged_right,
     success_stays,
 )
-"""I1 to I7 and I10 to I14. I8 and I9 are about waiting, which there is not yet."""
+"""I1 to I7 and I10 to I15. I8 and I9 are held by the tests of waiting."""
 
 
 def invariant(function: Invariant) -> Invariant:

@@ -1,4 +1,4 @@
-"""Checks that what was accepted ends and what was committed is sent (I6 and I7 and I14)."""
+"""Checks that what was accepted ends and what was committed is sent (I6 and I7, I14 and I15)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PASSED_BY: Final = (EventType.STALE, EventType.SUPERSEDED, EventType.IGNORED, E
 
 
 def requests_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """Check I6: at rest each accepted request is settled.
+    """Check I6 and I15: at rest each accepted request is settled, and no run waits.
 
     It is COMPLETED, FAILED with one dead letter, or has been passed by.
     """
@@ -38,6 +38,8 @@ def requests_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator
     for key, item in history.latest().items():
         if item.status is Status.RUNNING and not standing.waits(history, key, item):
             yield Problem("I6", key, f"nothing is under way any more, and the run stands at hop {item.hop}")
+        if item.status is Status.WAITING and not _may_wait(history, standing, key, item):
+            yield Problem("I15", key, f"nothing is under way any more, and the run waits for ever at hop {item.hop}")
         if standing.dead_letters:
             continue
         if item.status is Status.FAILED and len(dead := _dead(history, key, item)) != 1:
@@ -45,6 +47,13 @@ def requests_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator
     for key, request in dict.fromkeys(history.requests):
         if (key, request) not in seen and (key, request) not in passed and not standing.run_table:
             yield Problem("I6", key, f"the request {request} was accepted and left no trace", request)
+
+
+def _may_wait(history: History, standing: Standing, key: str, item: RunItem) -> bool:
+    """Answer whether a run that waits stands where it may: its deadline is parked, or the message after its wait."""
+    kept = [parked(one) for one in history.posted if one.run == key]
+    has_deadline = any(one is not None and one.id.endswith(f".{SendKind.DEADLINE}") for one in kept)
+    return has_deadline or standing.waits(history, key, item)
 
 
 def _dead(history: History, key: str, item: RunItem) -> set[tuple[str, int, int]]:
@@ -98,8 +107,9 @@ def _sent(key: str, sends: Sequence[Send], sent: Mapping[_Own, int], *, supersed
         if _own(send) not in sent:
             yield Problem("I7", f"{key} → {send.to}", f"{send.kind} was committed and never sent", send.id)
     latest = max((sent[_own(send)] for send in sides if _own(send) in sent), default=-1)
-    if any(sent.get(_own(then), latest) < latest for then in last):
-        yield Problem("I7", key, "the next hop's message went before another of the same commit")
+    asks = [send for send in sends if send.kind is SendKind.ASK]
+    if any(sent.get(_own(then), latest) < latest for then in [*last, *asks]):
+        yield Problem("I7", key, "the next hop's message, or an ask, went before another of the same commit")
 
 
 def _own(send: Send) -> _Own:

@@ -100,6 +100,10 @@ def left_running(found: History) -> None:
     changed(found, len(found.versions) - 1, status=Status.RUNNING)
 
 
+def left_waiting(found: History) -> None:
+    changed(found, len(found.versions) - 1, status=Status.WAITING)
+
+
 def failed_without_a_letter(found: History) -> None:
     changed(found, len(found.versions) - 1, status=Status.FAILED)
 
@@ -169,6 +173,7 @@ def told(found: History, event: EventType, facts: dict[str, Any]) -> None:
         (of_an_earlier_life, "I4"),
         (an_older_request, "I5"),
         (left_running, "I6"),
+        (left_waiting, "I15"),
         (failed_without_a_letter, "I6"),
         (without_a_trace, "I6"),
         (never_sent, "I7"),
