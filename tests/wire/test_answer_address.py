@@ -75,3 +75,4 @@ def test_a_signature_covers_every_part_but_itself() -> None:
     assert len({one.statement for one in (ADDRESS, *others)}) == 7
     assert ADDRESS._replace(signature="x").statement == ADDRESS.statement
     assert ADDRESS._replace(object_id=ObjectId("é")).statement.isascii()
+    assert json.loads(ADDRESS.statement)[0] == "flowguard-answer-1", "it is no statement about anything else"

@@ -68,6 +68,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "a claim that no wait came before puts no outbox into what it answers, whatever was read": (
         "aws.store.DynamoDBStore._claimed_item: request.message.resumed → forced true",
     ),
+    "pydantic reads a field's alias as its validation alias, and only a field has a name that is asked for": (
+        "worker.resumed._key: field.alias → forced false",
+        "worker.resumed._is_required: fields is not None → forced true",
+    ),
     "to remove what is not there changes nothing": (
         "aws.store.DynamoDBStore._commit_call: item.wait is not None → forced true",
     ),
