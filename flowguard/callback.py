@@ -19,6 +19,8 @@ class Callback:
                     or the :class:`flowguard.Bus` with the source and detail type of its events
     ``id``          the field of its JSON that names what is awaited (dots reach inside: ``"order.search_id"``);
                     without one it is the message's ``uniquerequestid``
+    ``names``       the names that it may answer, such as ``("parcel",)``; without them whatever the flow awaits under
+                    the id. Say them where parties do not trust each other: ids may be guessed
     ``prefix``      is put before that id: ``"payment/"`` where the flow awaits ``payment/<order id>``
     ``answer``      the field that holds the answer; without one it is the whole message
     ``failed``      the field that says that it failed, by being there and neither false, null, 0 nor empty. Its text is
@@ -28,6 +30,7 @@ class Callback:
 
     arrives: Destination | str
     id: str | None = None
+    names: tuple[str, ...] = ()
     prefix: str = ""
     answer: str | None = None
     failed: str | None = None
@@ -50,6 +53,9 @@ class Callback:
             value = getattr(self, name)
             if value is not None and not (isinstance(value, str) and all(value.split("."))):
                 yield f"a callback's {name} is {shown(value)}; write the name of a field: {name}='search_id'"
+        names: Any = self.names
+        if not (isinstance(names, tuple) and all(isinstance(one, str) and one for one in names)):
+            yield f"a callback's names is {shown(names)}; write a tuple: names=('parcel',)"
         prefix: Any = self.prefix
         if not isinstance(prefix, str):
             yield f"a callback's prefix is {shown(prefix)}; write a text"

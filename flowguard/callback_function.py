@@ -7,12 +7,16 @@ from functools import cached_property
 from typing import Any
 
 from flowguard.aws.services import aws_services
+from flowguard.errors import FlowguardError
+from flowguard.events import Event, EventType, log
 from flowguard.flow import AnyFlow
 from flowguard.handler import lambda_answer, tell_unreadable
 from flowguard.settings import Settings
 from flowguard.wire.envelope import BadRecord, Envelope, normalize
+from flowguard.wire.http_response import lambda_response
 from flowguard.wire.http_source import http_source
 from flowguard.worker.callbacks import Callbacks
+from flowguard.worker.http_callbacks import unavailable
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Routes
 
@@ -41,15 +45,24 @@ class CallbackHandler:
         the verdicts. Raises :class:`NotProcessed` as :class:`LambdaHandler` does.
         """
         invocation = getattr(context, "aws_request_id", None)
-        callbacks = Callbacks(self.flows, self._services)
         if http_source(event) is not None:
-            return callbacks.respond(event)
+            return self._respond(event)
+        callbacks = Callbacks(self.flows, self._services)
         function_arn = getattr(context, "invoked_function_arn", None)
         records = normalize(event, invocation_id=invocation, function_arn=function_arn)
         bad = [record for record in records if isinstance(record, BadRecord)]
         for record in bad:
             tell_unreadable(self._services, record)
         return lambda_answer([callbacks.take(record) for record in records if isinstance(record, Envelope)], bad)
+
+    def _respond(self, event: Any) -> Any:
+        """Answer an HTTP request. A setting that is missing is logged, and its sender gets a status like any other."""
+        try:
+            services = self._services
+        except FlowguardError as error:
+            log(Event(EventType.BROKEN, None, {"record": "HTTP", "why": f"{type(error).__name__}: {error}"}))
+            return lambda_response(unavailable(error, in_page=False), event)
+        return Callbacks(self.flows, services).respond(event)
 
 
 def callback_handler(*flows: AnyFlow) -> CallbackHandler:

@@ -29,7 +29,15 @@ def define(callbacks: Any, **options: Any) -> type[Flow]:
 
 GOOD = (
     Callback("answers"),
-    Callback(Queue("answers.fifo"), id="a.b", prefix="p/", answer="c", failed="d", keep_early=timedelta(hours=1)),
+    Callback(
+        Queue("answers.fifo"),
+        id="a.b",
+        names=("c",),
+        prefix="p/",
+        answer="c",
+        failed="d",
+        keep_early=timedelta(hours=1),
+    ),
     Callback(Topic("arn:aws:sns:eu-west-1:123456789012:told"), id="a"),
     Callback(Bus("default", "shop", "Paid"), id="a"),
 )
@@ -48,6 +56,8 @@ def test_what_is_well_declared_is_there() -> None:
         (Callback(Function("f")), "answers come from a queue, a topic or a bus"),
         (Callback("q", id=""), "a callback's id is ''"),
         (Callback("q", id="a..b"), "a callback's id is 'a..b'"),
+        (Callback("q", names="parcel"), "a callback's names is 'parcel'"),  # type: ignore[arg-type]  # on purpose
+        (Callback("q", names=("",)), "a callback's names is ('',)"),
         (Callback("q", answer=""), "a callback's answer is ''"),
         (Callback("q", failed=3), "a callback's failed is 3"),  # type: ignore[arg-type]  # on purpose
         (Callback("q", prefix=None), "a callback's prefix is None"),  # type: ignore[arg-type]  # on purpose

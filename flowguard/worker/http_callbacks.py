@@ -119,7 +119,7 @@ class HttpCallbacks(NamedTuple):
         except Reject as error:
             return _rejected(error, in_page=in_page)
         except Exception as error:  # the sender must know that the answer may not have arrived
-            return _unavailable(error, in_page=in_page)
+            return unavailable(error, in_page=in_page)
         return _judged(verdict, request, in_page=in_page)
 
 
@@ -249,7 +249,7 @@ def _problem(error: Exception, *, in_page: bool) -> HttpResponse:
         case EnvelopeError():
             return _refused(400, "MALFORMED", _sentence(error), error, in_page=in_page)
         case _:
-            return _unavailable(error, in_page=in_page)
+            return unavailable(error, in_page=in_page)
 
 
 def _rejected(error: Reject, *, in_page: bool) -> HttpResponse:
@@ -258,7 +258,8 @@ def _rejected(error: Reject, *, in_page: bool) -> HttpResponse:
     return _refused(422, "NOT_TAKEN", f"The answer is not of the form that is awaited.{why}", error, in_page=in_page)
 
 
-def _unavailable(error: Exception, *, in_page: bool) -> HttpResponse:
+def unavailable(error: Exception, *, in_page: bool) -> HttpResponse:
+    """Return the response where it is not known whether the answer arrived."""
     detail = "It is not known whether the answer arrived. Send the same again later: an answer counts once."
     found = _refused(503, "UNAVAILABLE", detail, error, in_page=in_page)
     return found._replace(headers={**found.headers, "Retry-After": str(AGAIN_AFTER)})

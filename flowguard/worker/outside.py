@@ -7,11 +7,9 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
-
 from flowguard.callback import Callback
 from flowguard.destinations import Bus, Queue, Topic
-from flowguard.errors import EnvelopeError, RunFailed, SendFailed
+from flowguard.errors import EnvelopeError, SendFailed
 from flowguard.flow import AnyFlow
 from flowguard.ids import id_problem
 from flowguard.payload_names import text_at
@@ -28,7 +26,7 @@ from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Services
-from flowguard.worker.resumed import fields_of
+from flowguard.worker.resumed import check_answer
 from flowguard.worker.settler import Settler, failure
 from flowguard.worker.wait_planner import ANSWER
 
@@ -53,6 +51,12 @@ class FoundAnswer(NamedTuple):
     awaited_id: str
     answer: GivenAnswer
     keep_early: timedelta | None = None
+    names: tuple[str, ...] = ()
+    """The names that it may be the answer to; none stand for all."""
+
+    def is_for(self, row: AwaitingRow) -> bool:
+        """Answer whether its sender may answer what the row awaits."""
+        return not self.names or row.address.name in self.names
 
 
 class OutsideAnswers:
@@ -75,9 +79,9 @@ class OutsideAnswers:
         if found.keep_early is not None:
             expires_at = now + found.keep_early // _MILLISECOND
             waits.keep_early(flow.name, found.awaited_id, found.answer, now=now, expires_at=expires_at)
-        rows = list(waits.waiting_for(flow.name, found.awaited_id))
+        rows = [row for row in waits.waiting_for(flow.name, found.awaited_id) if found.is_for(row)]
         for row in rows:
-            check_answer(flow, row, found.answer)
+            check_answer(flow.stage(row.stage), row.address.name, found.answer)
         if not queued:
             self._put_into_queue(found, rows, now)
         verdicts, endings = [], []
@@ -125,22 +129,6 @@ def _body(answer: GivenAnswer) -> str:
     return encode_json({"status": "FAILED", "error": f"{error['type']}: {error['text']}"})
 
 
-def check_answer(flow: AnyFlow, row: AwaitingRow, answer: GivenAnswer) -> None:
-    """Check that the stage that waits can read the answer. Raises :class:`RunFailed`, which quotes no value."""
-    stage = next((stage for stage in flow.stages if stage.name == row.stage), None)
-    fields = fields_of(stage) if stage is not None else None
-    if answer.failed or fields is None or row.address.name not in fields:
-        return
-    field = fields[row.address.name]
-    kind: Any = field.annotation
-    try:
-        TypeAdapter(kind).validate_json(answer.text)
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise RunFailed(f"{row.address.name}{where and '.' + where}: {first['msg']}") from None
-
-
 # -- reading one -------------------------------------------------------------------------------------------------------
 
 
@@ -160,7 +148,7 @@ def read_outside(flows: Iterable[AnyFlow], envelope: Envelope) -> FoundAnswer | 
         answer = _answer(callback, payload)
     except TypeError as error:
         raise EnvelopeError(envelope.message_id, "body", str(error)) from None
-    return FoundAnswer(flow, awaited_id, answer, callback.keep_early)
+    return FoundAnswer(flow, awaited_id, answer, callback.keep_early, callback.names)
 
 
 def _answer(callback: Callback, payload: Any) -> GivenAnswer:

@@ -6,13 +6,13 @@ import json
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import AliasChoices, BaseModel
+from pydantic import AliasChoices, BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from flowguard.errors import RunFailed
 from flowguard.failed import Failed
 from flowguard.payloads import decode
-from flowguard.protocol.waiting import Wait, WaitEnd, WaitPlan
+from flowguard.protocol.waiting import GivenAnswer, Wait, WaitEnd, WaitPlan
 from flowguard.stage import AnyStage
 
 TIMED_OUT = "TimedOut"
@@ -28,6 +28,23 @@ def admits_failed(stage: AnyStage, name: str) -> bool:
     """Answer whether the stage takes a failure in place of this answer."""
     fields = fields_of(stage)
     return fields is None or (name in fields and _has_failed(fields[name].annotation))
+
+
+def check_answer(stage: AnyStage, name: str, answer: GivenAnswer) -> None:
+    """Check that the stage can read the answer.
+
+    Raises :class:`RunFailed`, which names the field and quotes no value.
+    """
+    fields = fields_of(stage)
+    if answer.failed or fields is None or name not in fields:
+        return
+    kind: Any = fields[name].annotation
+    try:
+        TypeAdapter(kind).validate_json(answer.text)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise RunFailed(f"{name}{where and '.' + where}: {first['msg']}") from None
 
 
 def resumed_payload(stage: AnyStage, wait: Wait | None) -> Any:

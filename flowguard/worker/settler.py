@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from flowguard.errors import EnvelopeError, Untrusted
+from flowguard.errors import EnvelopeError, RunFailed, Untrusted
 from flowguard.events import Event, EventType
 from flowguard.failed import Failed
 from flowguard.flow import AnyFlow
@@ -21,6 +21,7 @@ from flowguard.wire.message import PLACE, ErrorNote, Message
 from flowguard.wire.signing import signed_attributes
 from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Services
+from flowguard.worker.resumed import check_answer
 from flowguard.worker.routing import Arrival
 from flowguard.worker.wait_planner import ANSWER, DEADLINE, deadline_message
 
@@ -132,11 +133,20 @@ class Settler:
         for name in sorted(wait.plan.early & wait.waiting) if onward is None else ():
             awaited_id = wait.plan.names[name] or ""
             kept = self._services.store.waits.early(flow.name, awaited_id, self._services.clock.now())
-            if kept is not None:
+            if kept is not None and self._can_be_read(flow, message, wait.plan.stage, name, kept):
                 _, found = self.settle(flow, envelope, address._replace(name=name), kept)
                 onward = onward or found
         if onward is not None:
             yield onward[1]
+
+    def _can_be_read(self, flow: AnyFlow, message: Message, stage: str, name: str, kept: GivenAnswer) -> bool:
+        """Answer whether the awaiting stage can read what was kept before it was known."""
+        try:
+            check_answer(flow.stage(stage), name, kept)
+        except RunFailed as error:
+            self._services.observer(Event(EventType.BROKEN, message, {"name": name, "why": str(error)}))
+            return False
+        return True
 
     def _time_out(self, flow: AnyFlow, envelope: Envelope, deadline: ArrivedDeadline) -> tuple[Arrival, Send] | None:
         """End the wait, or send its deadline again where that lies ahead. A wait that is over may need its message."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple, assert_never
 
@@ -18,7 +18,7 @@ from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage
 from flowguard.wire.answer_address import LONGEST_AWAITED_NAME, AnswerAddress
 from flowguard.wire.attributes import Attribute
-from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, Message
+from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
 from flowguard.wire.tokens import token_awaited_id
 from flowguard.worker.resumed import admits_failed, fields_of
@@ -61,6 +61,7 @@ class WaitPlanner(NamedTuple):
         for name, one in outcome.awaited.items():
             if isinstance(one, Ask | AskFlow):
                 sends.append(self._ask(name, one, addresses[name], first + len(sends)))
+        self._check_children(sends)
         expires_at = deadline + self.keep_for
         plan = WaitPlan(
             stage=outcome.stage,
@@ -82,6 +83,19 @@ class WaitPlanner(NamedTuple):
         )
         spare = 0 if outcome.quorum is None else len(names) - outcome.quorum
         return sends, NewWait(plan, spare, deadline, rows)
+
+    def _check_children(self, sends: Sequence[Send]) -> None:
+        """Check that the runs that are asked do not take each other's object, nor this run's."""
+        runs = [(self.message.flow, str(self.message.object_id))]
+        for send in sends:
+            flow = send.attributes.get(FLOW_STAGE)
+            if send.kind is Kind.ASK and flow is not None:
+                run = (flow.value.partition("/")[0], str(send.group))
+                if run in runs:
+                    whose = "this very run" if run == runs[0] else "another ask of it"
+                    problem = f"an ask of {run[0]} for {shown(run[1])} would take the object from {whose}"
+                    raise RunFailed(f"{self.message.stage!r} cannot wait: {problem}. Nothing was written")
+                runs.append(run)
 
     # -- the parts
 

@@ -89,7 +89,7 @@ class Buying(
     object_id="order_id",
     callbacks=(
         Callback("payments", id="order.id", prefix="payment/", keep_early=timedelta(hours=1)),
-        Callback("parcels", id="ref", answer="parcel", failed="error"),
+        Callback("parcels", id="ref", names=("parcel",), answer="parcel", failed="error"),
     ),
 ):
     stages = (AskAll, GoOn, TooLate)
@@ -311,6 +311,37 @@ def test_an_answer_that_was_kept_too_long_is_not_there_and_makes_room_for_the_ne
     shop.answers(sqs_event("payments", {"order": {"id": "o2"}, "amount": 3}))
     shop.begin("o2")
     assert json.loads(shop.run("o2").wait.answers["paid"].text)["amount"] == 3  # type: ignore[union-attr]  # it waits
+
+
+def test_what_was_kept_and_cannot_be_read_is_no_answer(shop: Shop) -> None:
+    shop.answers(sqs_event("payments", {"order": {"id": "o1"}, "amount": "a lot"}))
+    shop.begin()
+    assert shop.run().wait.answered == frozenset()  # type: ignore[union-attr]  # it waits
+    [broken] = [event for event in shop.told.events if event.type is EventType.BROKEN]
+    assert broken.facts["name"] == "paid"
+    assert "a lot" not in str(broken.fields())
+
+
+def test_a_callback_answers_only_what_it_may(shop: Shop) -> None:
+    shop.begin()
+    assert shop.answers(sqs_event("parcels", {"ref": "payment/o1", "parcel": {"amount": 1}})) == {
+        "batchItemFailures": []
+    }
+    assert shop.run().wait.answered == frozenset()  # type: ignore[union-attr]  # it waits
+    [answered] = [event for event in shop.told.events if event.type is EventType.ANSWERED]
+    assert answered.facts["verdict"] == "UNKNOWN"
+
+
+def test_a_missing_setting_is_a_status_and_no_bare_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    monkeypatch.setenv("FLOWGUARD_TOKEN_KEYS", "too short")
+    found = callback_handler(Buying)(url_event("token", {}))
+    assert found["statusCode"] == 503
+    assert "FLOWGUARD_TOKEN_KEYS" not in found["body"]
+    assert "FLOWGUARD_TOKEN_KEYS" in caplog.text
+    assert "too short" not in caplog.text
 
 
 def test_an_id_that_nobody_waits_for_is_unknown_and_said_so(shop: Shop) -> None:

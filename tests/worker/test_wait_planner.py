@@ -235,6 +235,13 @@ def test_a_deadline_comes_when_it_is_over_and_not_before_or_after_a_quarter_of_a
     assert place(sent) == {"deadline": address("deadline").as_json()}
 
 
+@pytest.mark.parametrize("flow", [Search, Carts])
+def test_asks_that_would_take_an_object_from_each_other_are_refused(flow: type[Flow]) -> None:
+    twice = {name: STEP.ask(flow, Cart(cart_id="c-1"), object_id=None) for name in ("a", "b")}
+    with pytest.raises(RunFailed, match=r"an ask of \w+ for 'c-1' would take the object from \w+.*Nothing was written"):
+        planned(waits("anything", twice))
+
+
 def test_a_flow_in_fifo_queues_waits_through_a_queue_for_answers() -> None:
     sends, _ = planned(waits(), flow=Answered)
     assert sends[0].to == Queue("answers")
