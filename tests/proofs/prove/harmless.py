@@ -42,7 +42,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "the store reads the outbox for a first hop alone, and the state for a later one alone: nothing is there": (
         "protocol.claims.taken: first or m.resumed → forced true",
-        "protocol.claims.taken: first → forced false",
+        "protocol.claims.taken: first → forced false (2)",
     ),
     "without an item only a first hop is claimed, and that is asked too: this is for the type checker": (
         "protocol.claims.taken: item is None → forced false",
