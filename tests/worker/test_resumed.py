@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any, Optional
 
 import pytest
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 
 from flowguard.errors import RunFailed
 from flowguard.failed import Failed
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.waiting import GivenAnswer, Wait, WaitPlan
-from flowguard.stage import Stage
+from flowguard.stage import AnyStage, Stage
 from flowguard.step import Step
-from flowguard.worker.resumed import admits_failed, fields_of, resumed_payload
+from flowguard.worker.resumed import admits_failed, check_answer, fields_of, resumed_payload
 from flowguard.worker.settler import failure
 
 
@@ -194,3 +194,52 @@ def test_hostile_texts_of_an_error_come_through_or_are_cut(text: str) -> None:
     assert len(given.text.encode()) < 20_000
     found = resumed_payload(Anything, wait(("a",), a=given))["a"]
     assert text.encode("utf-8", "backslashreplace").decode().startswith(found["text"][:50])
+
+
+# -- an answer is checked before it is kept ----------------------------------------------------------------------------
+
+
+class Picky(BaseModel):
+    number: int
+
+    @field_validator("number")
+    @classmethod
+    def broken(cls, value: int) -> int:
+        if value == 13:
+            raise RuntimeError("a validator with a bug")
+        return value
+
+
+class Picked(BaseModel):
+    picky: Picky
+
+
+class Picks(Stage[Picked], name="picks"):
+    def handle(self, picked: Picked, step: Step) -> Outcome:
+        return Done()
+
+
+def test_an_answer_that_its_field_cannot_read_is_named_without_its_value() -> None:
+    with pytest.raises(RunFailed, match=r"^picky\.number: Input should be a valid integer") as refused:
+        check_answer(Picks, "picky", GivenAnswer('{"number":"secret"}'))
+    assert "secret" not in str(refused.value)
+    with pytest.raises(RunFailed, match=r"^picky: Input should be"):
+        check_answer(Picks, "picky", GivenAnswer("7"))
+
+
+@pytest.mark.parametrize(
+    ("stage", "name", "answer"),
+    [
+        (Picks, "picky", GivenAnswer('{"number":7}')),
+        (Picks, "picky", GivenAnswer('{"failed":true}', failed=True)),
+        (Picks, "unknown", GivenAnswer('"x"')),
+        (Anything, "picky", GivenAnswer('"x"')),
+    ],
+)
+def test_what_can_be_read_or_is_read_later_passes(stage: AnyStage, name: str, answer: GivenAnswer) -> None:
+    check_answer(stage, name, answer)
+
+
+def test_an_error_of_a_validators_own_is_not_taken_for_a_bad_answer() -> None:
+    with pytest.raises(RuntimeError, match="a validator with a bug"):
+        check_answer(Picks, "picky", GivenAnswer('{"number":13}'))
