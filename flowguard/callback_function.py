@@ -1,17 +1,15 @@
-"""The function that takes answers from outside. It is apart from the other handlers: they start quicker without it."""
+"""The Lambda function for answers from outside. The other handlers start quicker without this module."""
 
 from __future__ import annotations
 
-import os
 from functools import cached_property
 from typing import Any
 
-from flowguard.aws.services import aws_services
+from flowguard.aws.services import services_of_environment
 from flowguard.errors import FlowguardError
 from flowguard.events import Event, EventType, log
 from flowguard.flow import AnyFlow
 from flowguard.handler import lambda_answer, tell_unreadable
-from flowguard.settings import Settings
 from flowguard.wire.envelope import BadRecord, Envelope, normalize
 from flowguard.wire.http_response import lambda_response
 from flowguard.wire.http_source import http_source
@@ -22,7 +20,7 @@ from flowguard.worker.routing import Routes
 
 
 class CallbackHandler:
-    """The function that takes answers from outside, made by :func:`callback_handler`."""
+    """A Lambda function for answers from outside flowguard, made by :func:`callback_handler`."""
 
     def __init__(self, flows: tuple[AnyFlow, ...], services: Services | None = None) -> None:
         self.flows = flows
@@ -34,9 +32,7 @@ class CallbackHandler:
 
     @cached_property
     def _services(self) -> Services:
-        if self._given is not None:
-            return self._given
-        return aws_services(Settings.from_environment(os.environ))
+        return self._given if self._given is not None else services_of_environment()
 
     def __call__(self, event: Any, context: Any = None) -> Any:
         """Settle the answers of one event.
@@ -66,11 +62,12 @@ class CallbackHandler:
 
 
 def callback_handler(*flows: AnyFlow) -> CallbackHandler:
-    """Build the handler for answers from outside: over HTTP, or through the queues, topics and buses of ``callbacks``.
+    """Build the handler for answers from outside flowguard.
 
-    An HTTP request names what it answers by a token at the end of its path; see ``step.token``. Answers of other flows,
-    and deadlines, come to :func:`lambda_handler`; this handler takes them too. Settings are read from the environment
-    with the first event.
+    They come over HTTP, or through the queues, topics and buses that the flows' ``callbacks`` declare. An HTTP request
+    names what it answers by a token at the end of its path; see ``step.token``. Answers of other flows, and deadlines,
+    are taken from the flow's own ``answers`` queue only: elsewhere an address in a message is not believed. Settings
+    are read from the environment with the first event.
     """
     Routes(flows)  # refuses what is no flow
     return CallbackHandler(flows)

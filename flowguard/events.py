@@ -35,7 +35,7 @@ class EventType(StrEnum):
     WAITING = "waiting"
     """The hop is committed, and its run waits for answers."""
     ANSWERED = "answered"
-    """An answer arrived. ``verdict`` says what became of it."""
+    """An answer arrived. The fact ``verdict`` is its result, such as RESUMED."""
     TIMED_OUT = "timed_out"
     """The deadline of a wait passed before it had its answers."""
     COMPLETED = "completed"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from flowguard.aws.services import aws_services
+from flowguard.aws.services import services_of_environment
 from flowguard.errors import NotProcessed
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.printable import bounded, printable
-from flowguard.settings import Settings
 from flowguard.stage import AnyStage
 from flowguard.wire.envelope import BadRecord, Envelope, normalize
 from flowguard.worker.batch import Batch
@@ -50,9 +48,7 @@ class LambdaHandler:
 
     @cached_property
     def _services(self) -> Services:
-        if self._given is not None:
-            return self._given
-        return aws_services(Settings.from_environment(os.environ))
+        return self._given if self._given is not None else services_of_environment()
 
     def __call__(self, event: Any, context: Any = None) -> Any:
         """Answer ``batchItemFailures`` to a queue. A direct invocation gets the verdict and the result of its run.

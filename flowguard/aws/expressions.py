@@ -54,7 +54,7 @@ _SAME_HOP: Final = f"(request_id = :request_id AND hop = :hop AND ((done = :no A
 # where a sender repeats its request id with another time, the latest time counts, whichever copy comes first
 _SAME_REQUEST: Final = f"({_SAME_HOP} AND requested_at <= :requested_at)"
 
-# the wait is over: timed out, failed, or answered. DynamoDB removes a set with its last member
+# the wait is over: it timed out, it failed, or enough names are answered. The set is gone with its last name
 _OVER: Final = (
     "(attribute_exists(#wait.timed_out) OR #wait.spare < :zero OR "
     "attribute_not_exists(waiting) OR size(waiting) <= #wait.spare)"

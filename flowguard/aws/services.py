@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 
 from flowguard.aws.clients import Clients
@@ -48,3 +49,8 @@ def aws_services(
         signer=aws_signer(settings, clients, clock),
         tokens=aws_tokens(settings, clients, clock),
     )
+
+
+def services_of_environment() -> Services:
+    """Build the services with the settings of the process: what runs in production."""
+    return aws_services(Settings.from_environment(os.environ))

@@ -1,10 +1,10 @@
-"""Answers in DynamoDB: what runs wait for, the rows by which an answer finds them, and answers that came too soon.
+"""The store of waits: it settles answers, and keeps the rows by which they find their runs.
 
 ::
 
-    run  # <flow>#<object>   run           waiting {names}, wait {answers, deadline, …}: settled by one UpdateItem
-    wait  # <flow>#<id>      <digest>      flow, object, request, hop, name: a row for each run that waits for the id
-    wait  # <flow>#<id>      early         an answer that came before anything waited for it
+    pk run#<flow>#<object>   sk run        the run item: the names without an answer, and the answers
+    pk wait#<flow>#<id>      sk <digest>   a row for each run that waits for the id: flow, object, request, hop, name
+    pk wait#<flow>#<id>      sk early      an answer that came before anything waited for it
 """
 
 from __future__ import annotations

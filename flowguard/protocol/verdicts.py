@@ -33,7 +33,7 @@ class Verdict(StrEnum):
     """A later hop whose run item has expired: to the dead letters, with that reason."""
 
     EARLY = "EARLY"
-    """A hop whose predecessor is not committed. Cannot happen while DynamoDB keeps its promises: not acked."""
+    """A hop whose predecessor is not committed, or still waits for answers. Nothing sends one so early: not acked."""
 
 
 class AnswerVerdict(StrEnum):

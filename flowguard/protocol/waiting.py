@@ -9,9 +9,6 @@ from typing import NamedTuple
 
 from flowguard.wire.attributes import Attribute
 
-LONGEST_AWAITED_ID = 1_024
-"""Bytes of the id of something awaited: it is in a key."""
-
 
 class WaitEnd(StrEnum):
     """How a wait ended."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flowguard.destinations import Queue
 from flowguard.errors import EnvelopeError, FlowguardError
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
@@ -46,11 +47,19 @@ class Callbacks:
             return Ending(envelope, ack=False, why=why)
 
     def _taken(self, envelope: Envelope) -> Ending:
-        arrived = find_arrived(envelope)
-        if arrived is not None and arrived.address.flow in self._flows:
-            ending = self._settler.ending(envelope, self._flows[arrived.address.flow], arrived)
-            [ending] = dispatch(self._services, self._emitter, [ending])
-            return ending
+        return self._addressed(envelope) or self._from_outside(envelope)
+
+    def _addressed(self, envelope: Envelope) -> Ending | None:
+        """Settle what another flow answers. Its address is believed only in the flow's own queue of answers."""
+        own = {flow.name: flow for flow in self._flows.values() if _is_own_queue(envelope, flow)}
+        arrived = find_arrived(envelope) if own else None
+        if arrived is None or arrived.address.flow not in own:
+            return None
+        ending = self._settler.ending(envelope, own[arrived.address.flow], arrived)
+        [ending] = dispatch(self._services, self._emitter, [ending])
+        return ending
+
+    def _from_outside(self, envelope: Envelope) -> Ending:
         found = read_outside(self._flows.values(), envelope)
         if found is None:
             raise NoCallback(f"no callback of {', '.join(self._flows)} is declared for where this message came from")
@@ -85,3 +94,8 @@ class Callbacks:
     def _report_unknown(self, found: FoundAnswer) -> None:
         facts = {"flow": found.flow.name, "id": found.awaited_id, "verdict": AnswerVerdict.UNKNOWN.value}
         self._services.observer(Event(EventType.ANSWERED, None, facts))
+
+
+def _is_own_queue(envelope: Envelope, flow: AnyFlow) -> bool:
+    """Answer whether the record came through the flow's queue of answers. No callback may be declared for that."""
+    return isinstance(flow.answers, Queue) and envelope.queue == flow.answers.short_name

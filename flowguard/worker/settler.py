@@ -1,4 +1,4 @@
-"""What becomes of an answer or a deadline that arrives: the wait is settled, and the run goes on where it is over."""
+"""The settling of answers and deadlines: each changes its run's wait, and the run goes on when that is over."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from flowguard.worker.wait_planner import ANSWER, DEADLINE, deadline_message
 
 
 class ArrivedAnswer(NamedTuple):
-    """An answer that names what it is for. ``flowguard`` itself wrote the address."""
+    """An answer with the address that it is for. The function that asked wrote the address."""
 
     address: AnswerAddress
     answer: GivenAnswer
 
 
 class ArrivedDeadline(NamedTuple):
-    """The deadline of a wait. When that is stands in the run item."""
+    """The message of a wait's deadline. The moment itself stands in the run item."""
 
     address: AnswerAddress
 
@@ -214,8 +214,3 @@ def _message(flow: AnyFlow | None, address: AnswerAddress, item: RunItem | None)
         body="",
         hop=address.hop,
     )
-
-
-def flow_of(flows: tuple[AnyFlow, ...], address: AnswerAddress) -> AnyFlow | None:
-    """Return the flow that the address names. None where it is not served here."""
-    return next((flow for flow in flows if flow.name == address.flow), None)

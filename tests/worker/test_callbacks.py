@@ -408,3 +408,29 @@ def test_a_client_without_a_table_says_what_is_missing(shop: Shop) -> None:
 def test_asks_go_last() -> None:
     assert Kind.ASK.is_last
     assert not Kind.DEADLINE.is_last
+
+
+def addressed(run: RunItem, queue: str) -> dict[str, Any]:
+    """The end of another flow's run, for what ``buying`` awaits under ``paid``."""
+    address = {"flow": "buying", "object": "o1", "request": run.request_id, "hop": run.hop, "name": "paid"}
+    body = {"status": "COMPLETED", "result": {"amount": 1}}
+    return sqs_event(queue, body, attributes={"flowguard": json.dumps({"answer": address})}, message_id="m-1")
+
+
+def test_the_address_in_a_message_from_outside_is_not_believed(shop: Shop) -> None:
+    """Whoever knows an object and its request could answer for another party."""
+    shop.begin()
+    assert shop.answers(addressed(shop.run(), "parcels")) == {"batchItemFailures": [{"itemIdentifier": "m-1"}]}
+    assert shop.run().wait.answered == frozenset()  # type: ignore[union-attr]  # it waits
+
+
+def test_another_flow_answers_through_the_flows_own_queue(shop: Shop) -> None:
+    shop.begin()
+    assert shop.answers(addressed(shop.run(), "buying")) == {"batchItemFailures": []}
+    assert shop.run().wait.answered == {"paid"}  # type: ignore[union-attr]  # it waits
+
+
+def test_the_callback_function_leaves_the_messages_of_stages(shop: Shop) -> None:
+    assert shop.answers(sqs_event("buying", {"order_id": "o1"}, message_id="m-1")) == {
+        "batchItemFailures": [{"itemIdentifier": "m-1"}]
+    }
