@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     # what goes wrong
     from flowguard.errors import ConditionFailed as ConditionFailed
+    from flowguard.errors import ConditionRejected as ConditionRejected
     from flowguard.errors import DefinitionError as DefinitionError
     from flowguard.errors import EnvelopeError as EnvelopeError
     from flowguard.errors import FlowguardError as FlowguardError
@@ -97,6 +98,7 @@ _HOME = {
     "DefinitionError": "errors",
     "EnvelopeError": "errors",
     "ConditionFailed": "errors",
+    "ConditionRejected": "errors",
 }
 
 __all__ = list(_HOME)

@@ -215,6 +215,20 @@ class WriteInvalid(Reject):
     """
 
 
+class ConditionRejected(Reject):
+    """The condition of a write that was recorded with ``else_reject`` did not hold. Nothing of the commit was applied.
+
+    ``item`` is the item of ``table`` as DynamoDB showed it, in plain Python values; None where there is none.
+    """
+
+    def __init__(self, table: str, condition: str, item: dict[str, object] | None) -> None:
+        super().__init__(_does_not_hold(table, condition, item))
+        self.args = (table, condition, item)
+        self.table = table
+        self.condition = condition
+        self.item = item
+
+
 class TextGone(Reject):
     """A long text that an item points to is not in S3 any more, or may not be read. The item itself is unchanged."""
 
@@ -223,6 +237,11 @@ class TextGone(Reject):
         self.args = (bucket, key, why)
         self.bucket = bucket
         self.key = key
+
+
+def _does_not_hold(table: str, condition: str, item: dict[str, object] | None) -> str:
+    found = "no such item" if item is None else "the item is there, but it does not match"
+    return f"the condition on {table!r} does not hold ({condition}): {found}"
 
 
 # -- work that may succeed when it is tried again --------------------------------------------------------------------
@@ -241,8 +260,22 @@ class ConditionFailed(FlowguardError):
         self.item = item
 
     def __str__(self) -> str:
-        found = "no such item" if self.item is None else "the item is there, but it does not match"
-        return f"the condition on {self.table!r} does not hold ({self.condition}): {found}"
+        return _does_not_hold(self.table, self.condition, self.item)
+
+
+class NotHeld(FlowguardError):
+    """Conditions did not hold, of writes without which the handler goes on. Nothing of the commit was applied.
+
+    ``refused`` has the item that each of these writes met, by the name in its ``else_go_on``; None where there is none.
+    The handler is called again with them; no stage meets this error.
+    """
+
+    def __init__(self, refused: dict[str, dict[str, object] | None]) -> None:
+        super().__init__(refused)
+        self.refused = refused
+
+    def __str__(self) -> str:
+        return f"these writes did not hold: {', '.join(self.refused)}"
 
 
 class SendFailed(FlowguardError):

@@ -6,7 +6,8 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, Protocol, cast, overload
+from types import MappingProxyType
+from typing import Any, Final, Generic, Protocol, TypeAlias, cast, overload
 
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypeVar
@@ -24,7 +25,7 @@ from flowguard.wire.attributes import Attribute, attributes_of
 from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, Message
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
 from flowguard.wire.tokens import NO_TOKENS, Tokens, token_row_id
-from flowguard.writes import MOST_WRITES, Condition, Delete, Put, Update, Write, key_of, same_item, verb
+from flowguard.writes import MOST_WRITES, Check, Condition, Delete, Put, Update, Write, key_of, same_item, verb
 
 _stage_logger = logging.getLogger("flowguard.stage")
 
@@ -36,6 +37,12 @@ class NoState(BaseModel):
 
 
 StateT = TypeVar("StateT", bound=BaseModel, default=NoState)
+
+
+RefusedWrites: TypeAlias = Mapping[str, Mapping[str, Any] | None]
+"""Writes with ``else_go_on`` that did not hold, by that name, each with the item that it met (or None)."""
+
+NOTHING_REFUSED: Final[RefusedWrites] = MappingProxyType({})
 
 
 class Startable(Protocol):
@@ -58,6 +65,12 @@ class Step(Generic[StateT]):
 
     ``state`` is the run's own typed state: read with the claim, written with the commit. Change it in place or assign
     a new value; no other worker can change it meanwhile.
+
+    A write may have a ``condition``, a DynamoDB condition expression with its ``names`` (``#…``) and ``values``
+    (``:…``). If it does not hold, nothing of the commit is applied, and the attempt fails with
+    :class:`flowguard.errors.ConditionFailed`: it is tried again. With ``else_reject=True`` the run ends FAILED instead.
+    With ``else_go_on="stock"`` the handler is called again at once, and its commit does without this write: ``refused``
+    then has that name, with the item that was met.
     """
 
     def __init__(
@@ -69,8 +82,15 @@ class Step(Generic[StateT]):
         committed_at: int,
         signer: Signer = UNSIGNED,
         tokens: Tokens = NO_TOKENS,
+        refused: RefusedWrites = NOTHING_REFUSED,
     ) -> None:
         self.state = state
+        self.refused = refused
+        """The writes with ``else_go_on`` that did not hold, by that name, each with the item that it met (or None).
+
+        It is empty when a handler is first called. If some do not hold, the handler is called again with them.
+        """
+        self._names: set[str] = set()
         self.writes: list[Write] = []
         self.sends: list[Send] = []
         self.log = logging.LoggerAdapter(
@@ -127,14 +147,15 @@ class Step(Generic[StateT]):
         condition: str | None = None,
         names: Mapping[str, str] | None = None,
         values: Mapping[str, Any] | None = None,
+        else_reject: bool = False,
+        else_go_on: str | None = None,
     ) -> None:
         """Record an item to be written with the commit, or not at all.
 
         A model is stored as :mod:`flowguard.rows` says; a dict holds what DynamoDB holds, and floats.
-        ``condition`` is a DynamoDB condition expression with its ``names`` (``#…``) and ``values`` (``:…``); if it
-        does not hold, the whole commit is refused (:class:`flowguard.errors.ConditionFailed`).
         """
-        self._write(Put(table, row(item, f"step.put({shown(table)}, …)"), _condition(condition, names, values)))
+        found = row(item, f"step.put({shown(table)}, …)")
+        self._write(Put(table, found, self._condition(condition, names, values, else_reject, else_go_on)))
 
     def update(
         self,
@@ -145,6 +166,8 @@ class Step(Generic[StateT]):
         names: Mapping[str, str] | None = None,
         values: Mapping[str, Any] | None = None,
         condition: str | None = None,
+        else_reject: bool = False,
+        else_go_on: str | None = None,
     ) -> None:
         """Record an update expression. ``ADD total :n`` is applied exactly once, however often the stage runs.
 
@@ -152,7 +175,7 @@ class Step(Generic[StateT]):
         """
         both = Condition(change, names or {}, values or {})
         found = row(key, f"step.update({shown(table)}, key, …)")
-        self._write(Update(table, found, both, Condition(condition) if condition else None))
+        self._write(Update(table, found, both, self._condition(condition, None, None, else_reject, else_go_on)))
 
     def delete(
         self,
@@ -162,15 +185,66 @@ class Step(Generic[StateT]):
         condition: str | None = None,
         names: Mapping[str, str] | None = None,
         values: Mapping[str, Any] | None = None,
+        else_reject: bool = False,
+        else_go_on: str | None = None,
     ) -> None:
-        """Record that the item under ``key`` is to be removed.
-
-        ``condition``, ``names`` and ``values`` are as in :meth:`put`.
-        """
+        """Record that the item under ``key`` is to be removed."""
         found = row(key, f"step.delete({shown(table)}, key)")
-        self._write(Delete(table, found, _condition(condition, names, values)))
+        self._write(Delete(table, found, self._condition(condition, names, values, else_reject, else_go_on)))
+
+    def check(
+        self,
+        table: str,
+        key: Mapping[str, Any],
+        condition: str,
+        *,
+        names: Mapping[str, str] | None = None,
+        values: Mapping[str, Any] | None = None,
+        else_reject: bool = False,
+        else_go_on: str | None = None,
+    ) -> None:
+        """Record a condition on an item that the stage only reads: the commit holds only while it does.
+
+        Nothing is changed under ``key``.
+        """
+        found = row(key, f"step.check({shown(table)}, key, …)")
+        checked = self._condition(condition, names, values, else_reject, else_go_on)
+        if checked is None:
+            raise RunFailed(f"step.check({shown(table)}, …) has no condition; nothing was written")
+        self._write(Check(table, found, checked))
+
+    def _condition(
+        self,
+        expression: str | None,
+        names: Mapping[str, str] | None,
+        values: Mapping[str, Any] | None,
+        else_reject: bool,
+        else_go_on: str | None,
+    ) -> Condition | None:
+        if problem := self._else_problem(expression, else_reject, else_go_on):
+            raise RunFailed(f"{problem}. Nothing was written")
+        if not expression:
+            return None
+        if else_go_on is not None:
+            self._names.add(else_go_on)
+        return Condition(expression, names or {}, values or {}, else_reject, else_go_on)
+
+    def _else_problem(self, expression: str | None, else_reject: bool, else_go_on: str | None) -> str:
+        if not expression and (else_reject or else_go_on is not None):
+            return "a write says what is to happen if its condition does not hold, and has none; write condition=…"
+        if else_go_on is None:
+            return ""
+        if else_reject:
+            return f"a write has else_reject and else_go_on={shown(else_go_on)}; write one of them"
+        if not else_go_on or type(else_go_on) is not str:
+            return f"else_go_on is {shown(else_go_on)}; write a name: else_go_on='stock'"
+        if else_go_on in self._names:
+            return f"two writes have else_go_on={shown(else_go_on)}; give each a name of its own"
+        return ""
 
     def _write(self, write: Write) -> None:
+        if write.condition is not None and write.condition.go_on in self.refused:
+            return
         if len(self.writes) == MOST_WRITES:
             raise TooManyWrites(self._message.stage, MOST_WRITES)
         if (before := same_item(self.writes, write)) is not None:
@@ -311,12 +385,6 @@ class Step(Generic[StateT]):
     def _send(self, to: Destination, body: str, attributes: Any, delay: int = 0, group: str | None = None) -> None:
         own = self._next_id()
         self.sends.append(Send(Kind.SIDE, to, body, own, attributes(own), delay, group).checked())
-
-
-def _condition(
-    expression: str | None, names: Mapping[str, str] | None, values: Mapping[str, Any] | None
-) -> Condition | None:
-    return Condition(expression, names or {}, values or {}) if expression else None
 
 
 def _check_delay(to: Destination, delay: int) -> None:

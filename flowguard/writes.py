@@ -11,11 +11,17 @@ MOST_WRITES = 99
 
 
 class Condition(NamedTuple):
-    """A condition as DynamoDB writes it, with its ``#names`` and ``:values``."""
+    """A condition as DynamoDB writes it, with its ``#names`` and ``:values``, and what follows where it does not hold.
+
+    By default the attempt fails, and is tried again. With ``reject`` the run ends FAILED. With ``go_on``, a name, the
+    handler runs again without the write, and reads under that name which item refused it.
+    """
 
     expression: str
     names: Mapping[str, str] = {}
     values: Mapping[str, Any] = {}
+    reject: bool = False
+    go_on: str | None = None
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,15 @@ class Delete:
     condition: Condition | None = None
 
 
-Write = Put | Update | Delete
+class Check(NamedTuple):
+    """The item under ``key`` stays as it is, and must match the condition when the rest is written."""
+
+    table: str
+    key: Mapping[str, Any]
+    condition: Condition
+
+
+Write = Put | Update | Delete | Check
 
 
 def same_item(writes: Sequence[Write], write: Write) -> Write | None:

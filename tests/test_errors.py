@@ -13,9 +13,11 @@ import pytest
 from flowguard import errors
 from flowguard.errors import (
     ConditionFailed,
+    ConditionRejected,
     DefinitionError,
     EnvelopeError,
     FlowguardError,
+    NotHeld,
     NotProcessed,
     Reject,
     Retry,
@@ -62,6 +64,11 @@ SENTENCES: list[tuple[FlowguardError, str]] = [
         "the condition on 'carts' does not hold (attribute_exists(id)): no such item",
     ),
     (
+        ConditionRejected("carts", "total > :t", {"id": "secret"}),
+        "the condition on 'carts' does not hold (total > :t): the item is there, but it does not match",
+    ),
+    (NotHeld({"pen": None, "ink": {"id": "secret"}}), "these writes did not hold: pen, ink"),
+    (
         ConditionFailed("carts", "total > :t", {"id": "secret"}),
         "the condition on 'carts' does not hold (total > :t): the item is there, but it does not match",
     ),
@@ -100,12 +107,12 @@ def test_whoever_catches_the_base_catches_all(error: Exception) -> None:
     assert isinstance(error, FlowguardError)
 
 
-@pytest.mark.parametrize("kind", [RunFailed, TooLarge, TooManyWrites, WriteInvalid])
+@pytest.mark.parametrize("kind", [RunFailed, TooLarge, TooManyWrites, WriteInvalid, ConditionRejected])
 def test_what_would_fail_again_is_a_reject(kind: type[FlowguardError]) -> None:
     assert issubclass(kind, Reject)
 
 
-@pytest.mark.parametrize("kind", [ConditionFailed, SendFailed, Retry])
+@pytest.mark.parametrize("kind", [ConditionFailed, NotHeld, SendFailed, Retry])
 def test_what_may_succeed_when_tried_again_is_none(kind: type[FlowguardError]) -> None:
     assert not issubclass(kind, Reject)
 

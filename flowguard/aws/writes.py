@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from pydantic import BaseModel
 
-from flowguard.errors import ConditionFailed, WriteInvalid
-from flowguard.writes import Condition, Delete, Put, Update, Write
+from flowguard.errors import ConditionFailed, ConditionRejected, NotHeld, WriteInvalid
+from flowguard.writes import Check, Condition, Delete, Put, Update, Write
 
 if TYPE_CHECKING:
     from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
@@ -76,18 +76,36 @@ def _action(write: Write) -> Any:
             return {"Update": {**action, **_condition(both)}}
         case Delete(table, key, condition):
             return {"Delete": {"TableName": table, "Key": to_item(key), **_condition(condition)}}
+        case Check(table, key, condition):
+            return {"ConditionCheck": {"TableName": table, "Key": to_item(key), **_condition(condition)}}
         case _:
             assert_never(write)
 
 
-def condition_failure(writes: Sequence[Write], reasons: Sequence[Any]) -> ConditionFailed | None:
-    """Return the error for the first recorded write whose condition did not hold."""
-    for write, reason in zip(writes, reasons, strict=False):
-        if reason.get("Code") == "ConditionalCheckFailed":
-            item = reason.get("Item")
-            said = write.condition.expression if write.condition else ""
-            return ConditionFailed(write.table, said, from_item(item) if item else None)
-    return None
+def condition_failure(
+    writes: Sequence[Write], reasons: Sequence[Any]
+) -> ConditionFailed | ConditionRejected | NotHeld | None:
+    """Return what follows from the recorded writes whose conditions did not hold. None where all of them held.
+
+    The handler goes on only where each of them says so. What rejects comes before what is tried again.
+    """
+    failed = [
+        (write.condition, write.table, _shown_item(reason))
+        for write, reason in zip(writes, reasons, strict=False)
+        if reason.get("Code") == "ConditionalCheckFailed" and write.condition is not None
+    ]
+    for condition, table, item in failed:
+        if condition.reject:
+            return ConditionRejected(table, condition.expression, item)
+    for condition, table, item in failed:
+        if condition.go_on is None:
+            return ConditionFailed(table, condition.expression, item)
+    return NotHeld({str(condition.go_on): item for condition, _, item in failed}) if failed else None
+
+
+def _shown_item(reason: Any) -> dict[str, Any] | None:
+    item = reason.get("Item")
+    return from_item(item) if item else None
 
 
 def _condition(condition: Condition | None) -> dict[str, Any]:

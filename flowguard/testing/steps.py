@@ -9,7 +9,7 @@ from typing import Any, cast
 from flowguard.clock import Clock, ManualClock
 from flowguard.ids import ObjectId, RequestId
 from flowguard.stage import Stage
-from flowguard.step import StateT, Step
+from flowguard.step import NOTHING_REFUSED, RefusedWrites, StateT, Step
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
 
@@ -29,12 +29,14 @@ def step_for(  # noqa: PLR0913 - everything but the stage has a default
     requested_at: datetime | None = None,
     attributes: Mapping[str, Attribute] | None = None,
     clock: Clock | None = None,
+    refused: RefusedWrites = NOTHING_REFUSED,
 ) -> Step[StateT]:
     """Build the step that the stage would get in the run ``request_id`` of ``object_id``.
 
     It is attempt ``retry`` + 1 of hop ``hop``. It has the state of a run that has just begun unless one is given. What
     the stage asks for is in the step's ``writes``, ``sends`` and ``state``. ``requested_at`` has a time zone; it is the
     time of ``clock`` by default, and that is one that stands still. ``attributes`` are those the flow carries.
+    ``refused`` are the writes with ``else_go_on`` that did not hold, as ``step.refused`` has them.
     """
     clock = ManualClock() if clock is None else clock
     message = Message(
@@ -50,7 +52,7 @@ def step_for(  # noqa: PLR0913 - everything but the stage has a default
         carried=attributes or {},
     )
     began = cast("StateT", stage.state()) if state is None else state
-    return Step(message, state=began, clock=clock, committed_at=clock.now())
+    return Step(message, state=began, clock=clock, committed_at=clock.now(), refused=refused)
 
 
 def _ms(moment: datetime) -> int:

@@ -84,8 +84,9 @@ class Store(Protocol):
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
         """Commit the hop, or answer that its worker is fenced.
 
-        Raises :class:`flowguard.errors.ConditionFailed` for a condition of the caller's own, and
-        :class:`flowguard.errors.TooLarge` before anything is written.
+        Raises for conditions of the caller's own, as they say: :class:`flowguard.errors.ConditionFailed`,
+        :class:`flowguard.errors.ConditionRejected` or :class:`flowguard.errors.NotHeld`; and
+        :class:`flowguard.errors.TooLarge`. Nothing is written then.
         """
         ...
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, assert_never
 
-from flowguard.errors import ConditionFailed, Reject, RunFailed, SendFailed, TextGone
+from flowguard.errors import ConditionFailed, NotHeld, Reject, Retry, RunFailed, SendFailed, TextGone
 from flowguard.events import EventType
 from flowguard.failure import Again, Attempt, Never, after_failure
 from flowguard.ids import Owner
@@ -20,7 +20,7 @@ from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem
 from flowguard.protocol.verdicts import Verdict
 from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
-from flowguard.step import Step
+from flowguard.step import NOTHING_REFUSED, RefusedWrites, Step
 from flowguard.wire.message import ErrorNote
 from flowguard.worker.dispatch import Due, send_or_park
 from flowguard.worker.emitter import Emitter
@@ -33,6 +33,9 @@ from flowguard.worker.settler import Settler
 
 LEASE_WITHOUT_LAMBDA = timedelta(seconds=30)
 """How long a claim holds where no Lambda says how long it has, and the stage names no timeout."""
+
+MOST_CALLS = 10
+"""How often one attempt calls its handler, while writes that it can do without do not hold."""
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -61,13 +64,7 @@ class Runtime:
         self._emitter.claimed(arrival, claim)
         with self._given_back(arrival, claim):
             self._flush(arrival, claim)
-            try:
-                commit = self._handle(arrival, claim)
-            except KeyboardInterrupt:  # the process is being stopped: the record stays in its queue
-                raise
-            except BaseException as error:  # a stage may raise anything; what follows is decided in one place
-                return self._failed(arrival, claim, error)
-            return self._commit(arrival, claim, commit)
+            return self._run(arrival, claim)
 
     # -- the steps
 
@@ -150,7 +147,24 @@ class Runtime:
         horizon = self.services.clock.now() - _ms(arrival.flow.retention)
         return outbox.left_by_another(message.request_id, horizon)
 
-    def _handle(self, arrival: Arrival, claim: Claim) -> Commit:
+    def _run(self, arrival: Arrival, claim: Claim) -> Ending:
+        """Handle and commit. A handler that goes on without a write is called again, and says what it does then."""
+        refused: RefusedWrites = NOTHING_REFUSED
+        for _ in range(MOST_CALLS):
+            try:
+                commit = self._handle(arrival, claim, refused)
+            except KeyboardInterrupt:  # the process is being stopped: the record stays in its queue
+                raise
+            except BaseException as error:  # a stage may raise anything; what follows is decided in one place
+                return self._failed(arrival, claim, error)
+            try:
+                return self._commit(arrival, claim, commit)
+            except NotHeld as error:
+                refused = {**refused, **error.refused}
+        why = f"at each of {MOST_CALLS} calls the handler recorded other writes with else_go_on that did not hold"
+        return self._failed(arrival, claim, Retry(why))
+
+    def _handle(self, arrival: Arrival, claim: Claim, refused: RefusedWrites) -> Commit:
         """Run the stage. Nothing that it asked for has happened when this returns."""
         if arrival.problem is not None or arrival.stage is None:
             raise arrival.problem or RunFailed("the message is for no stage")
@@ -160,7 +174,7 @@ class Runtime:
         payload = arrival.payload
         if message.resumed:
             payload = resumed_payload(stage, claim.item.wait)
-        elif payload is None:
+        elif payload is None or refused:  # a handler that is called again may have changed what it was given
             payload = decode(stage.payload, message.body, what=f"the payload of {stage.name}")
         state = stage.state() if claim.item.state is None else decode(stage.state, claim.item.state, what="the state")
         services = self.services
@@ -171,6 +185,7 @@ class Runtime:
             committed_at=planner.moment,
             signer=services.signer,
             tokens=services.tokens,
+            refused=refused,
         )
         return planner.ended(stage().handle(payload, step), step)
 

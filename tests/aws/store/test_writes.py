@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.store import DynamoDBStore
-from flowguard.errors import ConditionFailed, WriteInvalid
+from flowguard.errors import ConditionFailed, ConditionRejected, NotHeld, WriteInvalid
 from flowguard.protocol.run import FencedBy
 from flowguard.sim.calls import Recorder, intercept
-from flowguard.writes import Condition, Delete, Put, Update
+from flowguard.writes import Check, Condition, Delete, Put, Update
 from tests.aws.store.run import cart, claimed, commit, counted, fenced, stored
 
 
@@ -101,3 +103,46 @@ def test_a_write_that_cannot_be_applied_is_named_however_the_engine_says_so(stor
     with pytest.raises(WriteInvalid, match="DynamoDB refuses"):
         store.commit(claimed(store), commit(update))
     assert not stored(store).done
+
+
+def test_a_check_changes_nothing_and_refuses_what_is_written_beside_it(clients: Clients, store: DynamoDBStore) -> None:
+    clients.dynamodb.put_item(TableName="carts", Item={"id": {"S": "shop"}, "open": {"BOOL": False}})
+    is_open = Check("carts", {"id": "shop"}, Condition("#o = :yes", {"#o": "open"}, {":yes": True}))
+    claim = claimed(store)
+    with pytest.raises(ConditionFailed) as raised:
+        store.commit(claim, commit(counted(), is_open))
+    assert raised.value.item == {"id": "shop", "open": False}
+    assert cart(clients, "c1") is None
+    clients.dynamodb.put_item(TableName="carts", Item={"id": {"S": "shop"}, "open": {"BOOL": True}})
+    store.commit(claim, commit(counted(), is_open))
+    assert (cart(clients, "c1")["n"], cart(clients, "shop")["open"]) == ({"N": "1"}, {"BOOL": True})
+
+
+def absent(cart_id: str, **said: Any) -> Put:
+    return Put("carts", {"id": cart_id, "new": True}, Condition("attribute_not_exists(id)", **said))
+
+
+def test_every_write_that_the_handler_can_do_without_is_told_with_its_item(
+    clients: Clients, store: DynamoDBStore
+) -> None:
+    clients.dynamodb.put_item(TableName="carts", Item={"id": {"S": "c1"}, "n": {"N": "7"}})
+    needs = Delete("carts", {"id": "c3"}, Condition("attribute_exists(id)", go_on="third"))
+    with pytest.raises(NotHeld) as raised:
+        store.commit(claimed(store), commit(absent("c1", go_on="first"), absent("c2", go_on="second"), needs))
+    assert raised.value.refused == {"first": {"id": "c1", "n": 7}, "third": None}
+    assert str(raised.value) == "these writes did not hold: first, third"
+    assert cart(clients, "c2") is None
+    assert not stored(store).done
+
+
+@pytest.mark.parametrize(
+    ("others", "error"),
+    [((), ConditionFailed), ((absent("c1"),), ConditionFailed), ((absent("c1", reject=True),), ConditionRejected)],
+)
+def test_the_strictest_of_the_conditions_that_do_not_hold_decides(
+    clients: Clients, store: DynamoDBStore, others: tuple[Put, ...], error: type[Exception]
+) -> None:
+    for one in ("c0", "c1", "c2"):
+        clients.dynamodb.put_item(TableName="carts", Item={"id": {"S": one}})
+    with pytest.raises(error, match=r"'carts' does not hold \(attribute_not_exists\(id\)\)"):
+        store.commit(claimed(store), commit(absent("c2", go_on="third"), absent("c0"), *others))
