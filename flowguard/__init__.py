@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from flowguard.errors import FlowguardError as FlowguardError
     from flowguard.errors import Reject as Reject
     from flowguard.errors import Retry as Retry
+    from flowguard.errors import WorkerFenced as WorkerFenced
     from flowguard.events import Event as Event
 
     # see what happened
@@ -99,6 +100,7 @@ _HOME = {
     "EnvelopeError": "errors",
     "ConditionFailed": "errors",
     "ConditionRejected": "errors",
+    "WorkerFenced": "errors",
 }
 
 __all__ = list(_HOME)

@@ -278,6 +278,20 @@ class NotHeld(FlowguardError):
         return f"these writes did not hold: {', '.join(self.refused)}"
 
 
+class WorkerFenced(FlowguardError):
+    """Another worker, or a newer run, has the object by now. Nothing was written, and nothing that follows would be.
+
+    A stage lets it pass: the message goes on as its run does.
+    """
+
+    def __init__(self, by: str) -> None:
+        super().__init__(by)
+        self.by = by
+
+    def __str__(self) -> str:
+        return f"this worker no longer owns the hop: {self.by}"
+
+
 class SendFailed(FlowguardError):
     """Some messages were not taken by the service. Those before them were; nothing is lost, the record stays queued.
 

@@ -82,7 +82,7 @@ def _decode_model(kind: type[BaseModel], text: str, what: str) -> BaseModel:
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:
-        raise RunFailed(f"{what} is no {kind.__name__}: {_problems(error)}{_recognised(text)}") from None
+        raise RunFailed(f"{what} is no {kind.__name__}: {problems_of(error)}{_recognised(text)}") from None
 
 
 def _recognised(text: str) -> str:
@@ -97,7 +97,8 @@ def _problem(row: ErrorDetails) -> str:
     return "is of an unknown kind" if row["type"] == "union_tag_invalid" else row["msg"]
 
 
-def _problems(error: ValidationError) -> str:
+def problems_of(error: ValidationError) -> str:
+    """Say what does not validate. Fields are named, and no value is quoted."""
     rows = error.errors(include_input=False, include_url=False, include_context=False)
     shown = [f"{'.'.join(map(str, row['loc'])) or 'the whole'}: {_problem(row)}" for row in rows[:_MOST_PROBLEMS]]
     if len(rows) > _MOST_PROBLEMS:

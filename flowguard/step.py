@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final, Generic, Protocol, TypeAlias, cast, overload
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypeVar
 
 from flowguard.clock import Clock
@@ -17,7 +20,7 @@ from flowguard.destinations import Destination, Queue, destination, form_problem
 from flowguard.errors import RunFailed, TooManyWrites, shown, span_problem
 from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import Ask, AskFlow, AwaitedEvent, AwaitedToken
-from flowguard.payloads import Payload, encode
+from flowguard.payloads import Payload, encode, encode_json, problems_of
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.rows import row
@@ -26,6 +29,9 @@ from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, Message
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
 from flowguard.wire.tokens import NO_TOKENS, Tokens, token_row_id
 from flowguard.writes import MOST_WRITES, Check, Condition, Delete, Put, Update, Write, key_of, same_item, verb
+
+_LONGEST_NAME = 128
+"""Bytes of what a hop remembers something under."""
 
 _stage_logger = logging.getLogger("flowguard.stage")
 
@@ -41,6 +47,30 @@ StateT = TypeVar("StateT", bound=BaseModel, default=NoState)
 
 RefusedWrites: TypeAlias = Mapping[str, Mapping[str, Any] | None]
 """Writes with ``else_go_on`` that did not hold, by that name, each with the item that it met (or None)."""
+
+
+class Remembers(Protocol):
+    """What one hop remembers before its commit, as seen from its step."""
+
+    def recall(self, name: str) -> str | None: ...
+
+    def remember(self, name: str, text: str, writes: Sequence[Write] = ()) -> None: ...
+
+
+class ForgottenMemory:
+    """A memory that lasts as long as one step: for a stage that is called without its runtime."""
+
+    def __init__(self) -> None:
+        self.results: dict[str, str] = {}
+        self.writes: list[Write] = []
+
+    def recall(self, name: str) -> str | None:
+        return self.results.get(name)
+
+    def remember(self, name: str, text: str, writes: Sequence[Write] = ()) -> None:
+        self.results[name] = text
+        self.writes += writes
+
 
 NOTHING_REFUSED: Final[RefusedWrites] = MappingProxyType({})
 
@@ -83,6 +113,7 @@ class Step(Generic[StateT]):
         signer: Signer = UNSIGNED,
         tokens: Tokens = NO_TOKENS,
         refused: RefusedWrites = NOTHING_REFUSED,
+        memory: Remembers | None = None,
     ) -> None:
         self.state = state
         self.refused = refused
@@ -91,6 +122,9 @@ class Step(Generic[StateT]):
         It is empty when a handler is first called. If some do not hold, the handler is called again with them.
         """
         self._names: set[str] = set()
+        self._memory = ForgottenMemory() if memory is None else memory
+        self._remembered: set[str] = set()
+        self._applying = False
         self.writes: list[Write] = []
         self.sends: list[Send] = []
         self.log = logging.LoggerAdapter(
@@ -213,6 +247,83 @@ class Step(Generic[StateT]):
             raise RunFailed(f"step.check({shown(table)}, …) has no condition; nothing was written")
         self._write(Check(table, found, checked))
 
+    # -- before the commit
+
+    def key(self, name: str) -> str:
+        """Return the idempotency key of a call to a service outside: the same in each attempt and redrive of the hop.
+
+        It is a UUID. Another request, hop or name has another one.
+        """
+        import uuid  # not needed to start a function
+
+        m = self._message
+        digest = sha256(json.dumps([m.flow, m.object_id, m.request_id, m.hop, name]).encode()).digest()
+        return str(uuid.UUID(bytes=digest[:16], version=5))
+
+    def once(self, name: str, call: Callable[[], Any], result: Any = None) -> Any:
+        """Make a call whose result the hop remembers, and return that result. Later attempts do not make it again.
+
+        It is one write of the run item, under the fence of the commit. A worker that dies between the call and that
+        write repeats the call: give the other side :meth:`key`. The result is kept as JSON and returned as JSON values,
+        or as the type ``result`` that pydantic knows (a model, ``list[Model]``, ``datetime``).
+
+        Raises :class:`flowguard.errors.WorkerFenced` where another worker has the hop by now, and what ``call`` raises:
+        that is not remembered.
+        """
+        self._begin(name)
+        text = self._memory.recall(name)
+        if text is None:
+            text = self._text_of(name, call())
+            self._memory.remember(name, text)
+        if result is None:
+            return json.loads(text)
+        try:
+            return TypeAdapter(result).validate_json(text)
+        except ValidationError as error:
+            raise RunFailed(
+                f"what step.once({shown(name)}, …) remembers is no {shown(result)}: {problems_of(error)}"
+            ) from None
+
+    def _text_of(self, name: str, found: object) -> str:
+        try:
+            return encode_json(found)
+        except TypeError as error:
+            raise RunFailed(
+                f"step.once({shown(name)}, …) has made its call, and cannot remember the result: {error}"
+            ) from None
+
+    @contextmanager
+    def apply(self, name: str) -> Iterator[None]:
+        """Apply what is recorded within the block when it ends, in one transaction, once in each hop.
+
+        It is for effects that must be there before the commit; they stay if the stage fails afterwards. A later attempt
+        of the hop leaves the block's writes out. A condition that does not hold raises
+        :class:`flowguard.errors.ConditionFailed` at the end of the block. Messages are sent after the commit as ever.
+
+        Raises :class:`flowguard.errors.WorkerFenced` where another worker has the hop by now.
+        """
+        self._begin(name)
+        outer, self.writes, self._applying = self.writes, [], True
+        try:
+            yield
+            inner = self.writes
+        finally:
+            self.writes, self._applying = outer, False
+        if inner and self._memory.recall(name) is None:
+            self._memory.remember(name, "null", inner)
+
+    def _begin(self, name: str) -> None:
+        """Raise :class:`RunFailed` for a name that the hop cannot remember something under."""
+        if type(name) is not str or not name or not name.isprintable() or len(name.encode()) > _LONGEST_NAME:
+            raise RunFailed(
+                f"{shown(name)} names nothing to remember; write printable text of at most {_LONGEST_NAME} bytes"
+            )
+        if name in self._remembered:
+            raise RunFailed(f"two calls or blocks of one handler are named {shown(name)}; give each a name of its own")
+        if self._applying:
+            raise RunFailed(f"{shown(name)} is within a block of step.apply, which holds nothing but writes")
+        self._remembered.add(name)
+
     def _condition(
         self,
         expression: str | None,
@@ -234,6 +345,10 @@ class Step(Generic[StateT]):
             return "a write says what is to happen if its condition does not hold, and has none; write condition=…"
         if else_go_on is None:
             return ""
+        if self._applying:
+            return (
+                f"else_go_on={shown(else_go_on)} is within step.apply; catch ConditionFailed around the block instead"
+            )
         if else_reject:
             return f"a write has else_reject and else_go_on={shown(else_go_on)}; write one of them"
         if not else_go_on or type(else_go_on) is not str:

@@ -30,6 +30,7 @@ from flowguard.errors import (
     TooLarge,
     TooManyWrites,
     Untrusted,
+    WorkerFenced,
     WriteInvalid,
     shown,
 )
@@ -72,6 +73,7 @@ SENTENCES: list[tuple[FlowguardError, str]] = [
         ConditionFailed("carts", "total > :t", {"id": "secret"}),
         "the condition on 'carts' does not hold (total > :t): the item is there, but it does not match",
     ),
+    (WorkerFenced("newer run"), "this worker no longer owns the hop: newer run"),
     (SendFailed({"sqs:a": "gone", "sns:b": "denied"}), "not sent: sqs:a: gone; sns:b: denied"),
     (NotProcessed({"m-1": "busy"}), "not processed: m-1: busy"),
     (Unroutable("a/b is not served here"), "a/b is not served here"),

@@ -90,6 +90,11 @@ CLAIM_RESUMED_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE #r
 # the epoch begins anew after the item has expired.
 COMMIT: Final = "request_id = :request_id AND epoch = :epoch AND #owner = :owner AND done = :no"
 
+REMEMBER: Final = (
+    f"{COMMIT} AND (attribute_not_exists(memo.results.#name) OR memo.request_id <> :request_id OR memo.hop <> :hop)"
+)
+"""Once for each name of a hop. What is there of another hop or run is overwritten."""
+
 END_NAMES: Final = {
     "#status": "status",
     "#owner": "owner",

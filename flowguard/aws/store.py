@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, assert_never
 from urllib.parse import quote
@@ -16,7 +15,7 @@ from urllib.parse import quote
 from botocore.exceptions import ClientError
 
 from flowguard.aws import expressions
-from flowguard.aws.faults import PASSING_REASONS, error_code, is_final, is_passing, patiently
+from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import (
     KEPT_FREE,
     KEPT_FREE_AT_THE_END,
@@ -28,10 +27,12 @@ from flowguard.aws.items import (
     rest_size,
     run_key,
 )
+from flowguard.aws.memos import DynamoDBMemos, read_memo
 from flowguard.aws.packing import Packed, Packing
+from flowguard.aws.refused_writes import is_at_fence, item_at_fence, refusal_of
 from flowguard.aws.waits import DynamoDBWaits
-from flowguard.aws.writes import condition_failure, write_action
-from flowguard.errors import RunFailed, SettingsError, TextGone, TooLarge, WriteInvalid, shown
+from flowguard.aws.writes import write_action
+from flowguard.errors import RunFailed, SettingsError, TextGone, TooLarge, shown
 from flowguard.ids import RequestId
 from flowguard.protocol.claims import decide, refused_commit, taken
 from flowguard.protocol.conflict import OnConflict
@@ -50,7 +51,6 @@ from flowguard.protocol.run import (
 )
 from flowguard.protocol.verdicts import Verdict
 from flowguard.protocol.waiting import GivenAnswer, WaitPlan
-from flowguard.writes import Write
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -166,7 +166,7 @@ class DynamoDBStore:
         }
 
     def _claimed_item(self, request: ClaimRequest, found: Any) -> RunItem:
-        item = read_item(found)
+        item = self._with_memo(read_item(found), found)
         if request.message.hop == 1:
             return self._with_outbox(item, found)
         if request.message.resumed:
@@ -222,7 +222,9 @@ class DynamoDBStore:
             else:
                 patiently(lambda: self._client.update_item(**update), self._pause)
         except ClientError as error:
-            return self._not_committed(claim, commit, error)
+            if is_at_fence(error):
+                return self._fenced(claim, commit, item_at_fence(error))
+            raise refusal_of(commit.writes, error) from None
         return Committed()
 
     def _commit_call(self, claim: Claim, commit: Commit) -> Any:
@@ -239,6 +241,8 @@ class DynamoDBStore:
         }
         changes = ["#status = :status", "done = :yes", "committed_at = :committed_at", "#ttl = :ttl"]
         removed = ["stages"] if commit.status is Status.COMPLETED else []
+        if item.memo is not None and commit.status is not Status.FAILED:
+            removed.append("memo")
         packed, room = self._packed(claim, commit)
         names = dict(expressions.END_NAMES if commit.status is Status.FAILED else expressions.COMMIT_NAMES)
         if commit.wait is not None:
@@ -284,6 +288,8 @@ class DynamoDBStore:
             sizes["the wait"] = _size_of_names(commit.wait)
         elif item.wait is not None and commit.status is Status.FAILED:  # its answers stay, for a redrive
             sizes["the answers"] = item.wait.size
+        if item.memo is not None and commit.status is Status.FAILED:  # nor is what was done once done again then
+            sizes["what it remembers"] = item.memo.size
         if sum(sizes.values()) > LARGEST_ITEM:
             raise TooLarge(f"the commit of {claim.message.flow}/{claim.message.stage}", sizes, LARGEST_ITEM)
         return packed, LARGEST_ITEM - sum(sizes.values())
@@ -309,31 +315,6 @@ class DynamoDBStore:
         if len(run) > LONGEST_IN_KEY:
             run = sha256(m.request_id.encode()).hexdigest()
         return f"{self._prefix}{m.flow}/{run}/{m.hop}-{item.epoch}-{item.owner}-{name}"
-
-    def _not_committed(self, claim: Claim, commit: Commit, error: ClientError) -> Committed | Fenced:
-        match error_code(error):
-            case "ConditionalCheckFailedException":
-                return self._fenced(claim, commit, error.response.get("Item"))
-            case "TransactionCanceledException":
-                reasons: list[Any] = error.response.get("CancellationReasons", [])
-                if reasons and reasons[0].get("Code") == "ConditionalCheckFailed":
-                    return self._fenced(claim, commit, reasons[0].get("Item"))
-                if failure := condition_failure(commit.writes, reasons[1:]):
-                    raise failure from None
-                if not reasons or is_passing(error):
-                    raise error
-                raise WriteInvalid(f"DynamoDB refuses a recorded write: {_reasons(reasons)}") from None
-            case "ResourceNotFoundException" if commit.writes:
-                raise WriteInvalid(
-                    f"{_tables(commit.writes)} does not exist in the region of the function; {_CREATE}"
-                ) from None
-            case "ValidationException" | "SerializationException":
-                problem = _twice(commit.writes) if _SAME_ITEM in _message(error) else _message(error)
-                raise WriteInvalid(f"DynamoDB refuses the commit: {problem}") from None
-            case code if commit.writes and is_final(error):  # the run item was claimed: it is a table of the user's
-                raise WriteInvalid(f"DynamoDB refuses the recorded writes: {code}: {_message(error)}") from None
-            case _:
-                raise error
 
     def _fenced(self, claim: Claim, commit: Commit, found: Any) -> Committed | Fenced:
         item = read_item(found) if found else None
@@ -364,6 +345,14 @@ class DynamoDBStore:
     def waits(self) -> DynamoDBWaits:
         """Return what keeps answers and the rows that they are found by, in the same table."""
         return DynamoDBWaits(self._client, self._table, self._packing, self.with_wait, self._prefix, self._pause)
+
+    def _with_memo(self, item: RunItem, found: Item) -> RunItem:
+        return item._replace(memo=read_memo(found, self._packing.unpack))
+
+    @property
+    def memos(self) -> DynamoDBMemos:
+        """Return what keeps the memory of hops, in the same table."""
+        return DynamoDBMemos(self._client, self._table, self._packing, self._key, self._pause)
 
     def _with_outbox(self, item: RunItem, found: Any) -> RunItem:
         if "outbox" not in found:
@@ -407,7 +396,7 @@ class DynamoDBStore:
 
     def whole(self, found: Item) -> RunItem:
         """Return everything an item holds, its long texts too."""
-        item = self.with_wait(self._with_outbox(read_item(found), found), found)
+        item = self._with_memo(self.with_wait(self._with_outbox(read_item(found), found), found), found)
         for name in ("state", "result", "error"):
             item = self._with_text(item, found, name)
         return item
@@ -440,27 +429,3 @@ def _new_wait(wait: NewWait, plan: Packed | None, room: int) -> Item:
 def _size_of_names(wait: NewWait) -> int:
     """Return the bytes of a new wait beside its plan, with what the smallest answer to each name takes."""
     return _FIXED_OF_A_WAIT + sum(2 * len(name.encode()) + SMALLEST_ANSWER for name in wait.plan.names)
-
-
-_SAME_ITEM = "multiple operations on one item"
-_CREATE = "create it, or correct its name. Nothing was written"
-
-
-def _tables(writes: Sequence[Write], at_least: int = 1) -> str:
-    """Name the tables that the handler writes to so often."""
-    names = Counter(write.table for write in writes)
-    often = [shown(name) for name, times in names.items() if times >= at_least]
-    return f"the table {often[0]}" if len(often) == 1 else f"one of the tables {', '.join(often)}"
-
-
-def _twice(writes: Sequence[Write]) -> str:
-    return f"two of its writes to {_tables(writes, at_least=2)} are to one item; record one with both"
-
-
-def _message(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Message", ""))
-
-
-def _reasons(reasons: Sequence[Any]) -> str:
-    said = [(str(reason.get("Code", "None")), reason.get("Message", "")) for reason in reasons]
-    return "; ".join(f"{code}: {text}" for code, text in said if code not in PASSING_REASONS)

@@ -100,6 +100,7 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
         ttl=request.expires_at // 1000,
         wait=None if item is None or first else item.wait,
         lost=None if item is None or first else item.lost,
+        memo=item.memo if item is not None else None,
     )
 
 
@@ -116,13 +117,24 @@ def refused_commit(claim: Claim, wanted: Status, item: RunItem | None) -> Commit
                ── commit, repeated by botocore ──▶ condition fails, for the first one has set ``done``
                ◀─ the item, with this worker's own owner and epoch: that was a success
     """
+    if item is not None and is_claimed_by(claim, item) and item.status is wanted:
+        return Committed()
+    return fenced_by(claim, item)
+
+
+def is_claimed_by(claim: Claim, item: RunItem) -> bool:
+    """Answer whether no other claim of the item was granted since."""
+    mine = claim.item
+    return (item.request_id, item.epoch, item.owner) == (mine.request_id, mine.epoch, mine.owner)
+
+
+def fenced_by(claim: Claim, item: RunItem | None) -> Fenced:
+    """Return who has the item now, where the claim does not hold any more."""
     mine = claim.item
     if item is None:
         return Fenced(FencedBy.EXPIRED, None)
     if item.request_id != mine.request_id:
         older = (item.requested_at, item.request_id) < (mine.requested_at, mine.request_id)
         return Fenced(FencedBy.EXPIRED if older else FencedBy.NEWER_RUN, item)
-    if item.epoch == mine.epoch and item.owner == mine.owner and item.status is wanted:
-        return Committed()
     finished = item.hop > mine.hop or item.done
     return Fenced(FencedBy.FINISHED if finished else FencedBy.OTHER_ATTEMPT, item)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from flowguard.errors import TextGone
 from flowguard.ids import Owner, RequestId
 from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.memo import Memo
 from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
 from flowguard.protocol.verdicts import AnswerVerdict, Verdict
 from flowguard.protocol.waiting import Wait, WaitPlan
@@ -62,6 +63,8 @@ class RunItem(NamedTuple):
     ttl: int = 0
     wait: Wait | None = None
     """What the hop waits for, or the resumed hop after it waited for."""
+    memo: Memo | None = None
+    """What the hop has remembered, or what is left of another hop or run."""
     lost: TextGone | None = None
     """Why the state or the result cannot be read, where the item points to a text that is gone."""
 

@@ -31,6 +31,7 @@ from flowguard.wire.envelope import Envelope
 from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.wire.tokens import NO_TOKENS, Tokens
 from flowguard.worker.alarm import Alarm, ThreadAlarm
+from flowguard.writes import Write
 
 
 class Waits(Protocol):
@@ -64,12 +65,31 @@ class Waits(Protocol):
         ...
 
 
+class Memos(Protocol):
+    """What hops remember before their commits."""
+
+    def remember(
+        self, claim: Claim, name: str, text: str, *, is_first: bool, writes: Sequence[Write] = ()
+    ) -> Fenced | None:
+        """Keep the text under the name, and apply the writes with it: all of it, once, or nothing.
+
+        ``is_first`` says that the hop remembers nothing yet. Answers by whom the claim is fenced, if it is. Raises as
+        :meth:`Store.commit` does.
+        """
+        ...
+
+
 class Store(Protocol):
     """The run items. Each method is one call to the database, and answers from that call alone."""
 
     @property
     def waits(self) -> Waits:
         """Return what keeps answers, on the same table."""
+        ...
+
+    @property
+    def memos(self) -> Memos:
+        """Return what keeps the memory of hops, on the same table."""
         ...
 
     def claim(self, request: ClaimRequest) -> Claim | Refused: ...

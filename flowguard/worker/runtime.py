@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, assert_never
 
-from flowguard.errors import ConditionFailed, NotHeld, Reject, Retry, RunFailed, SendFailed, TextGone
+from flowguard.errors import ConditionFailed, NotHeld, Reject, Retry, RunFailed, SendFailed, TextGone, WorkerFenced
 from flowguard.events import EventType
 from flowguard.failure import Again, Attempt, Never, after_failure
 from flowguard.ids import Owner
@@ -25,6 +25,7 @@ from flowguard.wire.message import ErrorNote
 from flowguard.worker.dispatch import Due, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
+from flowguard.worker.hop_memory import HopMemory
 from flowguard.worker.plan import Planner, dead_letter, expires_at, retried
 from flowguard.worker.ports import Budget, Services
 from flowguard.worker.resumed import resumed_payload
@@ -36,6 +37,8 @@ LEASE_WITHOUT_LAMBDA = timedelta(seconds=30)
 
 MOST_CALLS = 10
 """How often one attempt calls its handler, while writes that it can do without do not hold."""
+
+_OTHER_WRITES = f"at each of {MOST_CALLS} calls the handler recorded other writes with else_go_on that did not hold"
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -64,7 +67,16 @@ class Runtime:
         self._emitter.claimed(arrival, claim)
         with self._given_back(arrival, claim):
             self._flush(arrival, claim)
-            return self._run(arrival, claim)
+            memory, refused = HopMemory(self.services.store, claim), NOTHING_REFUSED
+            for _ in range(MOST_CALLS):
+                commit = self._handle(arrival, memory, refused)
+                if isinstance(commit, Ending):
+                    return commit
+                try:
+                    return self._commit(arrival, memory.claim, commit)
+                except NotHeld as error:  # of writes that the handler does without: it is called again
+                    refused = {**refused, **error.refused}
+            return self._failed(arrival, memory.claim, Retry(_OTHER_WRITES))
 
     # -- the steps
 
@@ -147,25 +159,20 @@ class Runtime:
         horizon = self.services.clock.now() - _ms(arrival.flow.retention)
         return outbox.left_by_another(message.request_id, horizon)
 
-    def _run(self, arrival: Arrival, claim: Claim) -> Ending:
-        """Handle and commit. A handler that goes on without a write is called again, and says what it does then."""
-        refused: RefusedWrites = NOTHING_REFUSED
-        for _ in range(MOST_CALLS):
-            try:
-                commit = self._handle(arrival, claim, refused)
-            except KeyboardInterrupt:  # the process is being stopped: the record stays in its queue
-                raise
-            except BaseException as error:  # a stage may raise anything; what follows is decided in one place
-                return self._failed(arrival, claim, error)
-            try:
-                return self._commit(arrival, claim, commit)
-            except NotHeld as error:
-                refused = {**refused, **error.refused}
-        why = f"at each of {MOST_CALLS} calls the handler recorded other writes with else_go_on that did not hold"
-        return self._failed(arrival, claim, Retry(why))
+    def _handle(self, arrival: Arrival, memory: HopMemory, refused: RefusedWrites) -> Commit | Ending:
+        """Run the stage. Nothing that it recorded has happened when this returns. An ending is for one that fails."""
+        try:
+            return self._planned(arrival, memory, refused)
+        except WorkerFenced as fenced:
+            return self._overtaken(arrival, FencedBy(fenced.by))
+        except KeyboardInterrupt:  # the process is being stopped: the record stays in its queue
+            raise
+        except BaseException as error:  # a stage may raise anything; what follows is decided in one place
+            return self._failed(arrival, memory.claim, error)
 
-    def _handle(self, arrival: Arrival, claim: Claim, refused: RefusedWrites) -> Commit:
-        """Run the stage. Nothing that it asked for has happened when this returns."""
+    def _planned(self, arrival: Arrival, memory: HopMemory, refused: RefusedWrites) -> Commit:
+        """Call the handler, and plan the commit of what it asks for."""
+        claim = memory.claim
         if arrival.problem is not None or arrival.stage is None:
             raise arrival.problem or RunFailed("the message is for no stage")
         if claim.item.lost is not None:
@@ -186,6 +193,7 @@ class Runtime:
             signer=services.signer,
             tokens=services.tokens,
             refused=refused,
+            memory=memory,
         )
         return planner.ended(stage().handle(payload, step), step)
 
@@ -249,6 +257,13 @@ class Runtime:
                 return kept(arrival, Verdict.BUSY, f"fenced: {answer.by.value}")
             case _:
                 assert_never(answer.by)
+
+    def _overtaken(self, arrival: Arrival, by: FencedBy) -> Ending:
+        """Return what it means for the record that its handler met the fence."""
+        self._emitter.emit(EventType.FENCED, arrival, by=by.value)
+        if by is FencedBy.NEWER_RUN:
+            return acked(arrival, Verdict.SUPERSEDED)
+        return kept(arrival, Verdict.BUSY, f"fenced: {by.value}")
 
     def _early(self, arrival: Arrival, claim: Claim, commit: Commit) -> Iterator[Send]:
         """Settle the answers that were kept before this commit. Yield the next message where they end the wait."""

@@ -30,7 +30,7 @@ from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import Envelope, normalize_record
 from flowguard.wire.message import FLOW_STAGE, REQUEST_ID, Message
 from flowguard.worker.batch import Batch
-from flowguard.worker.ports import Refusal, Services, Unlimited, Waits
+from flowguard.worker.ports import Memos, Refusal, Services, Unlimited, Waits
 from flowguard.worker.routing import Arrival, Routes
 from tests.proofs.model.scenarios import Scenario
 from tests.proofs.model.world import Shelf, Worker
@@ -90,6 +90,10 @@ class _Outside:
     @property
     def waits(self) -> Waits:
         raise AssertionError("no stage of the worlds waits")
+
+    @property
+    def memos(self) -> Memos:
+        raise AssertionError("no stage of the worlds remembers anything")
 
     def ask(self, call: Call) -> Any:
         answer = next(self._answers, None)

@@ -1,0 +1,114 @@
+"""The memory of hops in DynamoDB: a map in the run item, written under the commit's own fence.
+
+::
+
+    memo = {request_id, hop, results: {name: JSON text}}
+
+A commit removes it. A hop that failed for good keeps it, for its redrive. What another run or hop left there is
+overwritten.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from flowguard.aws import expressions
+from flowguard.aws.faults import error_code, patiently
+from flowguard.aws.items import LARGEST_ITEM, Item, number, read_item, run_key, size_of_value
+from flowguard.aws.refused_writes import is_at_fence, item_at_fence, refusal_of
+from flowguard.aws.writes import write_action
+from flowguard.errors import TooLarge
+from flowguard.ids import RequestId
+from flowguard.protocol.claims import fenced_by, is_claimed_by
+from flowguard.protocol.memo import Memo
+from flowguard.protocol.run import Claim, Fenced
+from flowguard.writes import Write
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+    from flowguard.aws.packing import Packing
+
+
+class DynamoDBMemos:
+    """Implements :class:`flowguard.worker.ports.Memos` on the table of the run items."""
+
+    def __init__(
+        self,
+        client: DynamoDBClient,
+        table: str,
+        packing: Packing,
+        key_of: Callable[[Claim, str], str],
+        pause: Callable[[float], None],
+    ) -> None:
+        self._client = client
+        self._table = table
+        self._packing = packing
+        self._key_of = key_of
+        self._pause = pause
+
+    def remember(
+        self, claim: Claim, name: str, text: str, *, is_first: bool, writes: Sequence[Write] = ()
+    ) -> Fenced | None:
+        """Keep the text under the name, and apply the writes with it: all of it, once, or nothing."""
+        update = self._update(claim, name, text, is_first)
+        actions: Any = [{"Update": update}, *(write_action(write) for write in writes)]
+        try:
+            if writes:
+                patiently(lambda: self._client.transact_write_items(TransactItems=actions), self._pause)
+            else:
+                patiently(lambda: self._client.update_item(**update), self._pause)
+        except ClientError as error:
+            if is_at_fence(error):
+                return _fence(claim, item_at_fence(error))
+            if not writes and error_code(error) == "ValidationException":
+                sizes = {"its JSON": len(text.encode())}
+                raise TooLarge(f"what {name!a} is to remember", sizes, LARGEST_ITEM) from None
+            raise refusal_of(writes, error) from None
+        return None
+
+    def _update(self, claim: Claim, name: str, text: str, is_first: bool) -> Any:
+        item = claim.item
+        value = self._packing.pack(text, self._key_of(claim, "memo")).value
+        values: dict[str, Any] = {
+            ":request_id": {"S": item.request_id},
+            ":hop": number(item.hop),
+            ":epoch": number(item.epoch),
+            ":owner": {"S": item.owner},
+            ":no": {"BOOL": False},
+        }
+        if is_first:
+            memo = {"request_id": values[":request_id"], "hop": values[":hop"], "results": {"M": {name: value}}}
+            change, values[":memo"] = "SET memo = :memo", {"M": memo}
+        else:
+            change, values[":result"] = "SET memo.results.#name = :result", value
+        return {
+            "TableName": self._table,
+            "Key": run_key(claim.message.flow, claim.message.object_id),
+            "UpdateExpression": change,
+            "ConditionExpression": expressions.REMEMBER,
+            "ExpressionAttributeNames": {"#owner": "owner", "#name": name},
+            "ExpressionAttributeValues": values,
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+
+
+def _fence(claim: Claim, found: Any) -> Fenced | None:
+    """Return who has the item now. None where the claim holds: this very call was made, and its answer was lost."""
+    item = read_item(found) if found else None
+    if item is not None and is_claimed_by(claim, item) and not item.done:
+        return None
+    return fenced_by(claim, item)
+
+
+def read_memo(item: Item, unpack: Callable[[Any], str]) -> Memo | None:
+    """Read the memory that is in an item. None where there is none."""
+    if "memo" not in item:
+        return None
+    found = item["memo"]["M"]
+    results = {name: functools.partial(unpack, value) for name, value in found["results"]["M"].items()}
+    return Memo(RequestId(found["request_id"]["S"]), int(found["hop"]["N"]), results, size_of_value(item["memo"]))

@@ -1,0 +1,20 @@
+"""What a hop remembers before its commit: results of calls, and writes that are applied at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from flowguard.ids import RequestId
+
+
+class Memo(NamedTuple):
+    """The results that one hop of a run remembers, by their names.
+
+    Each is JSON text, read when it is asked for. ``size`` is the bytes of the item that they take.
+    """
+
+    request_id: RequestId
+    hop: int
+    results: Mapping[str, Callable[[], str]]
+    size: int

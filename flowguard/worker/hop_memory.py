@@ -1,0 +1,51 @@
+"""The memory of one hop, as its handler uses it: read with the claim, written under the claim's fence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flowguard.errors import WorkerFenced
+from flowguard.protocol.memo import Memo
+from flowguard.protocol.run import Claim
+from flowguard.worker.ports import Store
+from flowguard.writes import Write
+
+_BESIDE = 64
+"""Bytes of the item that a result takes beside its text and its name, or more."""
+
+
+class HopMemory:
+    """Implements :class:`flowguard.step.Remembers`. It lives as long as one attempt."""
+
+    def __init__(self, store: Store, claim: Claim) -> None:
+        self._store = store
+        self.claim = claim
+        """The claim, whose item has what was remembered since."""
+
+    @property
+    def _own(self) -> Memo | None:
+        """Return what this hop remembers. None where it remembers nothing yet, whatever another hop has left."""
+        item = self.claim.item
+        memo = item.memo
+        return memo if memo is not None and (memo.request_id, memo.hop) == (item.request_id, item.hop) else None
+
+    def recall(self, name: str) -> str | None:
+        """Return the text under the name. None where this hop has none."""
+        read = self._own.results.get(name) if self._own is not None else None
+        return None if read is None else read()
+
+    def remember(self, name: str, text: str, writes: Sequence[Write] = ()) -> None:
+        """Keep the text, and apply the writes with it.
+
+        Raises :class:`flowguard.errors.WorkerFenced` where another worker or a newer run has the object by now.
+        """
+        own, item = self._own, self.claim.item
+        fenced = self._store.memos.remember(self.claim, name, text, is_first=own is None, writes=writes)
+        if fenced is not None:
+            raise WorkerFenced(fenced.by.value)
+        before = own if own is not None else Memo(item.request_id, item.hop, {}, _BESIDE)
+        memo = before._replace(
+            results={**before.results, name: lambda: text},
+            size=before.size + len(name.encode()) + len(text.encode()) + _BESIDE,
+        )
+        self.claim = self.claim._replace(item=item._replace(memo=memo))

@@ -1,0 +1,107 @@
+"""What hops remember, on each engine: under the fence of the commit, once for each name, and gone with the commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.store import DynamoDBStore
+from flowguard.errors import ConditionFailed, WriteInvalid
+from flowguard.protocol.run import Claim, Fenced, FencedBy, Status
+from flowguard.worker.hop_memory import HopMemory
+from flowguard.writes import Condition, Put
+from tests.aws.store.run import cart, claimed, commit, counted, stored
+
+
+def remember(store: DynamoDBStore, claim: Claim, name: str = "a", *writes: Any, first: bool = True) -> Fenced | None:
+    return store.memos.remember(claim, name, f'"{name}"', is_first=first, writes=writes)
+
+
+def remembered(store: DynamoDBStore) -> dict[str, str]:
+    memo = stored(store).memo
+    return {} if memo is None else {name: read() for name, read in memo.results.items()}
+
+
+def test_each_name_is_kept_beside_the_others(store: DynamoDBStore) -> None:
+    claim = claimed(store)
+    assert remember(store, claim) is None
+    assert remember(store, claim, "b", first=False) is None
+    assert remembered(store) == {"a": '"a"', "b": '"b"'}
+
+
+def test_the_commit_removes_them(store: DynamoDBStore) -> None:
+    memory = HopMemory(store, claimed(store))
+    memory.remember("a", "1")
+    store.commit(memory.claim, commit())
+    assert stored(store).memo is None
+
+
+def test_the_commit_of_a_hop_that_failed_leaves_them(store: DynamoDBStore) -> None:
+    memory = HopMemory(store, claimed(store))
+    memory.remember("a", "1")
+    store.commit(memory.claim, commit(status=Status.FAILED))
+    assert remembered(store) == {"a": "1"}
+
+
+def test_the_next_attempt_finds_them_with_its_claim(store: DynamoDBStore) -> None:
+    remember(store, claimed(store))
+    again = HopMemory(store, claimed(store, attempt=(0, 1)))
+    assert (again.recall("a"), again.recall("b")) == ('"a"', None)
+
+
+def test_another_run_finds_none_and_overwrites_what_is_there(store: DynamoDBStore) -> None:
+    remember(store, claimed(store))
+    other = HopMemory(store, claimed(store, (501, "request-n")))
+    assert other.recall("a") is None
+    other.remember("a", "2")
+    other.remember("b", "3")
+    assert remembered(store) == {"a": "2", "b": "3"}
+
+
+def test_writes_are_applied_with_their_name_or_not_at_all(clients: Clients, store: DynamoDBStore) -> None:
+    claim = claimed(store)
+    absent = Put("carts", {"id": "c2"}, Condition("attribute_exists(id)"))
+    with pytest.raises(ConditionFailed):
+        remember(store, claim, "a", counted(), absent)
+    assert (cart(clients, "c1"), remembered(store)) == (None, {})
+    assert remember(store, claim, "a", counted()) is None
+    assert (cart(clients, "c1")["n"], remembered(store)) == ({"N": "1"}, {"a": '"a"'})
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_writes_are_applied_once_under_a_name(clients: Clients, store: DynamoDBStore, first: bool) -> None:
+    """The same worker asks again, as after an answer that was lost."""
+    claim = claimed(store)
+    assert remember(store, claim, "a", counted()) is None
+    assert remember(store, claim, "a", counted(), first=first) is None
+    assert cart(clients, "c1")["n"] == {"N": "1"}
+
+
+@pytest.mark.parametrize(
+    ("other", "by"),
+    [({"run": (501, "request-n")}, FencedBy.NEWER_RUN), ({"attempt": (0, 1)}, FencedBy.OTHER_ATTEMPT)],
+)
+@pytest.mark.parametrize("write", [False, True])
+def test_a_stale_worker_keeps_and_writes_nothing(
+    clients: Clients, store: DynamoDBStore, other: dict[str, Any], by: FencedBy, write: bool
+) -> None:
+    old = claimed(store)
+    claimed(store, **other)
+    answer = remember(store, old, "a", *([counted()] if write else []))
+    assert isinstance(answer, Fenced)
+    assert (answer.by, remembered(store), cart(clients, "c1")) == (by, {}, None)
+
+
+def test_a_worker_whose_hop_is_committed_keeps_nothing(store: DynamoDBStore) -> None:
+    claim = claimed(store)
+    store.commit(claim, commit())
+    answer = remember(store, claim)
+    assert isinstance(answer, Fenced)
+    assert (answer.by, stored(store).memo) == (FencedBy.FINISHED, None)
+
+
+def test_a_write_to_a_table_that_is_not_there_is_named(store: DynamoDBStore) -> None:
+    with pytest.raises(WriteInvalid, match="missing"):
+        remember(store, claimed(store), "a", Put("missing", {"id": "c2"}))
