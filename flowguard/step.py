@@ -98,9 +98,9 @@ class Step(Generic[StateT]):
 
     A write may have a ``condition``, a DynamoDB condition expression with its ``names`` (``#…``) and ``values``
     (``:…``). If it does not hold, nothing of the commit is applied, and the attempt fails with
-    :class:`flowguard.errors.ConditionFailed`: it is tried again. With ``else_reject=True`` the run ends FAILED instead.
-    With ``else_go_on="stock"`` the handler is called again at once, and its commit does without this write: ``refused``
-    then has that name, with the item that was met.
+    :class:`flowguard.errors.ConditionFailed`: it is tried again. With ``else_reject`` set the run ends FAILED instead.
+    With ``else_go_on``, a name, the handler is called again at once, and its commit does without this write:
+    ``refused`` then has that name, with the item that was met.
     """
 
     def __init__(
