@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Any, Final, Generic, Protocol, TypeAlias, cast, overload
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, cast, overload
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypeVar
@@ -20,7 +20,7 @@ from flowguard.destinations import Destination, Queue, destination, form_problem
 from flowguard.errors import RunFailed, TooManyWrites, shown, span_problem
 from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import Ask, AskFlow, AwaitedEvent, AwaitedToken
-from flowguard.payloads import Payload, encode, encode_json, problems_of
+from flowguard.payloads import Payload, decode, encode, encode_json, problems_of
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.rows import row
@@ -75,6 +75,14 @@ class ForgottenMemory:
 NOTHING_REFUSED: Final[RefusedWrites] = MappingProxyType({})
 
 
+class Before(NamedTuple):
+    """What was before one call of a handler: refused writes, what the hop remembers, what the run before left."""
+
+    refused: RefusedWrites = NOTHING_REFUSED
+    memory: Remembers | None = None
+    left: Callable[[], str] | None = None
+
+
 class Startable(Protocol):
     """A flow that a stage can start, as seen from below it."""
 
@@ -112,17 +120,18 @@ class Step(Generic[StateT]):
         committed_at: int,
         signer: Signer = UNSIGNED,
         tokens: Tokens = NO_TOKENS,
-        refused: RefusedWrites = NOTHING_REFUSED,
-        memory: Remembers | None = None,
+        before: Before | None = None,
     ) -> None:
+        before = Before() if before is None else before
         self.state = state
-        self.refused = refused
+        self.refused = before.refused
         """The writes with ``else_go_on`` that did not hold, by that name, each with the item that it met (or None).
 
         It is empty when a handler is first called. If some do not hold, the handler is called again with them.
         """
+        self._left = before.left
         self._names: set[str] = set()
-        self._memory = ForgottenMemory() if memory is None else memory
+        self._memory = ForgottenMemory() if before.memory is None else before.memory
         self._remembered: set[str] = set()
         self._applying = False
         self.writes: list[Write] = []
@@ -166,6 +175,18 @@ class Step(Generic[StateT]):
     def attributes(self) -> Mapping[str, Attribute]:
         """Return the message attributes that the flow carries from hop to hop."""
         return self._message.carried
+
+    @property
+    def superseded(self) -> StateT | None:
+        """Return the state that the run before left for this object, as its last commit wrote it.
+
+        It is for the first stage, which can take back or build on what that run has done. None in later hops, and where
+        no run was before, or none has committed a state. It is there until the first hop is committed, also in later
+        attempts. Raises :class:`flowguard.errors.RunFailed` where it cannot be read as this flow's state.
+        """
+        if self._left is None:
+            return None
+        return cast("StateT", decode(type(self.state), self._left(), what="the state of the run before"))
 
     def now(self) -> datetime:
         """Return the time by the clock that was handed in. UTC."""

@@ -18,8 +18,7 @@ _RESERVED: Final = {
     "#error": "error",
     "#wait": "wait",
 }
-FIRST_HOP_NAMES: Final = {**_RESERVED, "#state": "state"}
-LATER_HOP_NAMES: Final = _RESERVED
+CLAIM_NAMES: Final = _RESERVED
 """Attribute names that DynamoDB reserves."""
 
 _ABSENT: Final = "attribute_not_exists(pk)"
@@ -77,8 +76,8 @@ _CLAIM: Final = (
     "hop = :hop, retry = :retry, redrive = :redrive, epoch = if_not_exists(epoch, :zero) + :one, #owner = :owner, "
     "lease_until = :lease_until, done = :no, #ttl = :ttl"
 )
-CLAIM_FIRST_HOP: Final = f"SET {_CLAIM}, stages = :stages REMOVE #state, #result, #error, waiting, #wait"
-"""Leaves the outbox: what is in it belongs to a run that is taken over."""
+CLAIM_FIRST_HOP: Final = f"SET {_CLAIM}, stages = :stages REMOVE #result, #error, waiting, #wait"
+"""Leaves the outbox and the state of a run that is taken over, for this run's first stage."""
 
 CLAIM_LATER_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE outbox, #result, #error"
 """Clears the outbox: this hop's message was the last of it."""

@@ -26,6 +26,7 @@ from flowguard.aws.items import (
     read_item,
     rest_size,
     run_key,
+    size_of_value,
 )
 from flowguard.aws.memos import DynamoDBMemos, read_memo
 from flowguard.aws.packing import Packed, Packing
@@ -44,6 +45,7 @@ from flowguard.protocol.run import (
     Committed,
     Fenced,
     FencedBy,
+    LeftState,
     NewWait,
     Refused,
     RunItem,
@@ -142,7 +144,7 @@ class DynamoDBStore:
             **_SAID,
         }
         if first:
-            names = expressions.FIRST_HOP_NAMES
+            names = expressions.CLAIM_NAMES
             condition, update = expressions.FIRST_HOP[request.on_conflict], expressions.CLAIM_FIRST_HOP
             values[":stages"] = {"M": {m.stage: {"S": m.request_id}}}
             if request.on_conflict is OnConflict.IGNORE:
@@ -153,7 +155,7 @@ class DynamoDBStore:
             condition = expressions.LATER_HOP
             update = expressions.CLAIM_RESUMED_HOP if m.resumed else expressions.CLAIM_LATER_HOP
             values[":hop_before"], values[":yes"], values[":waiting"] = number(m.hop - 1), _YES, _WAITING
-            names = {**expressions.LATER_HOP_NAMES, "#stage": m.stage}
+            names = {**expressions.CLAIM_NAMES, "#stage": m.stage}
         return {
             "TableName": self._table,
             "Key": run_key(m.flow, m.object_id),
@@ -168,7 +170,7 @@ class DynamoDBStore:
     def _claimed_item(self, request: ClaimRequest, found: Any) -> RunItem:
         item = self._with_memo(read_item(found), found)
         if request.message.hop == 1:
-            return self._with_outbox(item, found)
+            return self._with_outbox(item, found)._replace(left=self._left(found))
         if request.message.resumed:
             item = self.with_wait(self._with_outbox(item, found), found)
         return self._with_text(item, found, "state")
@@ -281,6 +283,8 @@ class DynamoDBStore:
         sizes = {name: one.size for name, one in packed.items() if one is not None}
         if "state" not in packed and claim.item.state is not None:
             sizes["state"] = self._packing.size_of(claim.item.state)
+        elif "state" not in packed and claim.item.left is not None:
+            sizes["state"] = claim.item.left.size
         item, key = claim.item, run_key(claim.message.flow, claim.message.object_id)
         kept_free = KEPT_FREE_AT_THE_END if commit.status is Status.FAILED else KEPT_FREE
         sizes["the rest"] = rest_size(key, item.request_id, item.stages) + kept_free
@@ -345,6 +349,12 @@ class DynamoDBStore:
     def waits(self) -> DynamoDBWaits:
         """Return what keeps answers and the rows that they are found by, in the same table."""
         return DynamoDBWaits(self._client, self._table, self._packing, self.with_wait, self._prefix, self._pause)
+
+    def _left(self, found: Item) -> LeftState | None:
+        """Return the state that the run before has left. Nothing is read before it is asked for."""
+        if "state" not in found:
+            return None
+        return LeftState(functools.partial(self._packing.unpack, found["state"]), size_of_value(found["state"]))
 
     def _with_memo(self, item: RunItem, found: Item) -> RunItem:
         return item._replace(memo=read_memo(found, self._packing.unpack))

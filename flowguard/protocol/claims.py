@@ -75,9 +75,9 @@ def _same_hop(item: RunItem, request: ClaimRequest) -> Verdict:
 def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
     """Return the item as a granted claim leaves it. What is not in the message is from the item that it found.
 
-    A first hop starts from an empty state and touches no outbox: what is in it is of a run taken over, or of this
-    run's own end. A later hop clears the outbox, for its message was the last that the outbox had to send. A resumed
-    hop keeps it: an answer from outside may come before anything was sent.
+    A first hop starts from an empty state. It touches neither the outbox, which is of a run taken over or of this run's
+    own end, nor the state that the run before has left. A later hop clears the outbox, for its message was the last
+    that the outbox had to send. A resumed hop keeps it: an answer from outside may come before anything was sent.
     """
     m, first = request.message, request.message.hop == 1
     return RunItem(
@@ -100,6 +100,7 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
         ttl=request.expires_at // 1000,
         wait=None if item is None or first else item.wait,
         lost=None if item is None or first else item.lost,
+        left=item.left if item is not None and first else None,
         memo=item.memo if item is not None else None,
     )
 

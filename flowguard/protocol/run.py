@@ -5,7 +5,7 @@ It is the one record of a (flow, object id) and decides who may do what. Values 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -63,6 +63,8 @@ class RunItem(NamedTuple):
     ttl: int = 0
     wait: Wait | None = None
     """What the hop waits for, or the resumed hop after it waited for."""
+    left: LeftState | None = None
+    """The state that the run before has left in the item. Only a claim of a first hop has it."""
     memo: Memo | None = None
     """What the hop has remembered, or what is left of another hop or run."""
     lost: TextGone | None = None
@@ -71,6 +73,16 @@ class RunItem(NamedTuple):
     def unsent_at(self, hop: int) -> tuple[Send, ...]:
         """Return what the commit of ``hop`` may not have sent yet: nothing once a later hop was claimed."""
         return self.outbox.sends if self.outbox is not None and self.hop == hop else ()
+
+
+class LeftState(NamedTuple):
+    """A state in the item that is of the run before. ``read`` may raise :class:`flowguard.errors.TextGone`.
+
+    ``size`` is the bytes of the item that it takes.
+    """
+
+    read: Callable[[], str]
+    size: int
 
 
 class ClaimRequest(NamedTuple):

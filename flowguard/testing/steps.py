@@ -9,7 +9,7 @@ from typing import Any, cast
 from flowguard.clock import Clock, ManualClock
 from flowguard.ids import ObjectId, RequestId
 from flowguard.stage import Stage
-from flowguard.step import NOTHING_REFUSED, RefusedWrites, StateT, Step
+from flowguard.step import NOTHING_REFUSED, Before, RefusedWrites, StateT, Step
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
 
@@ -30,6 +30,7 @@ def step_for(  # noqa: PLR0913 - everything but the stage has a default
     attributes: Mapping[str, Attribute] | None = None,
     clock: Clock | None = None,
     refused: RefusedWrites = NOTHING_REFUSED,
+    superseded: StateT | None = None,
 ) -> Step[StateT]:
     """Build the step that the stage would get in the run ``request_id`` of ``object_id``.
 
@@ -37,6 +38,7 @@ def step_for(  # noqa: PLR0913 - everything but the stage has a default
     the stage asks for is in the step's ``writes``, ``sends`` and ``state``. ``requested_at`` has a time zone; it is the
     time of ``clock`` by default, and that is one that stands still. ``attributes`` are those the flow carries.
     ``refused`` are the writes with ``else_go_on`` that did not hold, as ``step.refused`` has them.
+    ``superseded`` is the state that the run before left.
     """
     clock = ManualClock() if clock is None else clock
     message = Message(
@@ -51,8 +53,10 @@ def step_for(  # noqa: PLR0913 - everything but the stage has a default
         retry=retry,
         carried=attributes or {},
     )
+    left = None if superseded is None else superseded.model_dump_json(by_alias=True)
+    before = Before(refused, left=None if left is None else lambda: left)
     began = cast("StateT", stage.state()) if state is None else state
-    return Step(message, state=began, clock=clock, committed_at=clock.now(), refused=refused)
+    return Step(message, state=began, clock=clock, committed_at=clock.now(), before=before)
 
 
 def _ms(moment: datetime) -> int:

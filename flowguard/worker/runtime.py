@@ -20,7 +20,7 @@ from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem
 from flowguard.protocol.verdicts import Verdict
 from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
-from flowguard.step import NOTHING_REFUSED, RefusedWrites, Step
+from flowguard.step import NOTHING_REFUSED, Before, RefusedWrites, Step
 from flowguard.wire.message import ErrorNote
 from flowguard.worker.dispatch import Due, send_or_park
 from flowguard.worker.emitter import Emitter
@@ -192,8 +192,7 @@ class Runtime:
             committed_at=planner.moment,
             signer=services.signer,
             tokens=services.tokens,
-            refused=refused,
-            memory=memory,
+            before=Before(refused, memory, None if claim.item.left is None else claim.item.left.read),
         )
         return planner.ended(stage().handle(payload, step), step)
 

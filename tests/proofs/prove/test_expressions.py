@@ -56,7 +56,7 @@ def test_a_loss_means_what_it_says(a: bool, b: bool, c: bool) -> None:
 
 
 def test_every_loss_of_flowguards_own_conditions_can_be_read() -> None:
-    names = tuple(expressions.FIRST_HOP_NAMES.items())
+    names = tuple(expressions.CLAIM_NAMES.items())
     for text in (*expressions.FIRST_HOP.values(), expressions.LATER_HOP, expressions.COMMIT):
         found = losses(text)
         assert len(found) >= 4
