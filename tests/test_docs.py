@@ -43,6 +43,7 @@ WITH_MOTO = "each command is a process with moto in it"
 LONG = {
     "docs/comparison.md": pytest.mark.proof("the same business in several forms under every fault"),
     "docs/prove-your-flow.md": pytest.mark.proof("every command explores a flow"),
+    "docs/sagas.md": pytest.mark.proof("explores a flow"),
     "docs/replay.md": pytest.mark.proof(WITH_MOTO),
     "docs/prove-any-handler.md": pytest.mark.slow("explores a handler, before and after its cure"),
     "docs/dead-letters.md": pytest.mark.proof(WITH_MOTO),
