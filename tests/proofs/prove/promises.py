@@ -26,17 +26,22 @@ TENANT: Final = "tenant"
 
 
 def an_item_lives_for_two_retentions(view: View) -> str | None:
-    """From each claim and each commit on (docs/decisions/0003)."""
-    begun = {one.worker: one.at for one in _history(view).deliveries}
+    """From each claim and each commit on (docs/decisions/0003), and from the deadline of its wait."""
+    begun = {one.worker: one.at for one in _history(view).deliveries if not one.settles}
     return next(
         (
             f"{version.key} may go at {version.item.ttl}"
             for version in _history(view).versions
             if version.item is not None
-            if version.item.ttl * 1000 < begun[version.worker] + _TWO_RETENTIONS - _SECOND
+            if version.item.ttl * 1000 < _latest(begun.get(version.worker, 0), version.item) + _TWO_RETENTIONS - _SECOND
         ),
         None,
     )
+
+
+def _latest(begun: int, item: RunItem) -> int:
+    """When its worker began, or its wait's deadline is."""
+    return max(begun, item.wait.deadline) if item.wait is not None and item.status is Status.WAITING else begun
 
 
 def an_item_says_what_is_so(view: View) -> str | None:
@@ -95,8 +100,8 @@ def a_result_stays(view: View) -> str | None:
 
 
 def an_item_says_where_it_is(view: View) -> str | None:
-    """The stage whose worker wrote it."""
-    at_work = {one.worker: one.stage for one in _history(view).deliveries if one.stage is not None}
+    """The stage whose worker wrote it. What settles a wait leaves it."""
+    at_work = {one.worker: one.stage for one in _history(view).deliveries if one.stage is not None and not one.settles}
     return next(
         (
             f"{version.key} says {version.item.stage}, and {at_work[version.worker]} wrote it"
@@ -116,8 +121,8 @@ def nothing_breaks_by_itself(view: View) -> str | None:
 
 
 def what_sqs_gave_up_is_ended(view: View) -> str | None:
-    """The function of the dead-letter queue handles nothing: what killed a worker would kill it too."""
-    from_dlq = {one.worker for one in _history(view).deliveries if one.from_dlq}
+    """The function of the dead-letter queue handles nothing: what killed a worker would kill it too. It settles."""
+    from_dlq = {one.worker for one in _history(view).deliveries if one.from_dlq and not one.settles}
     return next(
         (
             f"{version.key} is {version.item.status}"

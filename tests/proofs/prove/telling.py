@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from flowguard.events import EventType
-from flowguard.protocol.run import FencedBy, RunItem, Status
+from flowguard.protocol.run import ENDED, FencedBy, RunItem
 from flowguard.testing.explorer import View
 from flowguard.testing.explorer.record.history import CallRecord, DeliveryRecord, History
 from flowguard.wire.message import Message
@@ -27,7 +27,7 @@ def _is_older(m: Message, item: RunItem) -> bool:
 
 
 def _is_over(item: RunItem) -> bool:
-    return item.status is not Status.RUNNING
+    return item.status in ENDED
 
 
 def _is_same_attempt(m: Message, item: RunItem) -> bool:

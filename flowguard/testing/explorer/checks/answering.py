@@ -9,6 +9,7 @@ from typing import Final
 
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
+from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.testing.explorer.checks.problem import UNDISTURBED, Problem
 from flowguard.testing.explorer.checks.standing import LOST, PARKED
 from flowguard.testing.explorer.record.history import DeliveryRecord, History
@@ -40,7 +41,7 @@ def messages_stay_as_they_were(history: History, flows: Sequence[AnyFlow]) -> It
         if not _is_stable(json.dumps(one.envelope.record, sort_keys=True)):
             yield Problem("I11", one.queue or "a function", "normalising the normalised record changes it")
         message = next((event.message for event in one.events if event.message is not None), None)
-        if message is None:
+        if message is None or one.settles:
             continue
         key = message.flow, message.object_id, message.request_id, message.requested_at, message.hop
         said = _said(one.envelope)
@@ -81,7 +82,10 @@ def answers_name_what_is_left(history: History, flows: Sequence[AnyFlow]) -> Ite
             yield Problem("I12", where, "a record that it was not given is listed", one.message_id, ", ".join(others))
         if one.acked and (unsettled := events & _MUST_STAY):
             yield Problem("I12", where, f"a record was acked, though {_words(unsettled)}")
-        if one.failures and not events & _MAY_STAY:
+        is_early = any(event.facts.get("verdict") == AnswerVerdict.EARLY for event in one.events if one.settles)
+        if one.acked and is_early:
+            yield Problem("I12", where, "an answer was acked, though the hop that waits for it was not committed")
+        if one.failures and not (is_early or events & _MAY_STAY):
             yield Problem("I12", where, f"a record is to be delivered again, though {_last(one)}")
 
 

@@ -21,8 +21,10 @@ from flowguard.sim.posted import Posted
 from flowguard.testing.explorer.checks.failures import Failures, last_of_runs
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, Problem
 from flowguard.testing.explorer.record.history import BUCKETS, History
+from flowguard.testing.explorer.record.naming import Names
 from flowguard.testing.explorer.record.parked import as_sent
 from flowguard.testing.explorer.record.view import Same, body_of, id_in_body
+from flowguard.testing.explorer.record.wait_messages import address_in
 from flowguard.wire.message import FLOW_STAGE
 
 Free: TypeAlias = Mapping[str, Sequence[str]]
@@ -45,14 +47,17 @@ _OF_OBJECTS: Final = TableKey(("key",), ("S",))
 
 def end_of(history: History, keys: Keys, free: Free, same: Same | None = None) -> End:
     """Build the end of a history. ``keys`` maps tables to the names of their hash keys."""
+    last = last_of_runs(history)
+    failures = Failures.of(history, last)
+    names = failures.names
     tables = {
         table: _by_key(
-            items, _OF_OBJECTS if table.startswith(BUCKETS) else keys.get(table), frozenset(free.get(table, ()))
+            [_named(item, names) for item in items] if names.waits else items,
+            _OF_OBJECTS if table.startswith(BUCKETS) else keys.get(table),
+            frozenset(free.get(table, ())),
         )
         for table, items in history.tables.items()
     }
-    last = last_of_runs(history)
-    failures = Failures.of(history, last)
     sent = [
         one for one in map(as_sent, history.posted) if not _is_inner(one, history) and not failures.is_overcome(one)
     ]
@@ -60,10 +65,12 @@ def end_of(history: History, keys: Keys, free: Free, same: Same | None = None) -
     for one in sent:
         if (name := failures.id_of(one) or id_in_body(one, same or {})) is not None:
             own = (one.to, name)
-            body = _body(one, free, without=("error",) if failures.is_told(one) else ())
+            body = names.plain_text(_body(one, free, without=("error",) if failures.is_told(one) else ()))
             named.setdefault(own, set()).add(body)
     anonymous = Counter(
-        (one.to, _body(one, free)) for one in sent if one.id is None and id_in_body(one, same or {}) is None
+        (one.to, names.plain_text(_body(one, free)))
+        for one in sent
+        if one.id is None and id_in_body(one, same or {}) is None
     )
     messages = {own: " | ".join(sorted(bodies)) for own, bodies in named.items()}
     failed = frozenset(run for run, item in last.items() if item.status is Status.FAILED)
@@ -128,13 +135,29 @@ def _by_key(
     return found
 
 
+def _named(value: Any, names: Names) -> Any:
+    """Return a value with plain names in each of its texts."""
+    match value:
+        case str():
+            return names.plain_text(value)
+        case dict():
+            return {key: _named(one, names) for key, one in value.items()}
+        case list() | tuple():
+            return [_named(one, names) for one in value]
+        case _:
+            return value
+
+
 def _is_inner(message: Posted, history: History) -> bool:
     """Answer whether a message is the flows' own wiring.
 
-    Those are later hops (parked ones too) and retries, but no dead letters. A message from one plain function to
+    Those are later hops (parked ones too) and retries, but no dead letters, and what settles a wait of theirs. A
+    message from one plain function to
     another is wiring, too. A copy of it counts by what it leads to.
     """
     if message.to in history.inner or message.says_to:
+        return True
+    if message.to in history.answers and address_in(message.attributes) is not None:
         return True
     place = message.place
     return FLOW_STAGE in message.attributes and not message.is_letter and (place.hop > 1 or place.retry > 0)

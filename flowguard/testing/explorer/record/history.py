@@ -15,6 +15,7 @@ from flowguard.sim.posted import Posted
 from flowguard.testing.explorer.record.refusal import LastingRefusal
 from flowguard.testing.explorer.record.schedule import FaultKind, Schedule
 from flowguard.testing.explorer.record.site import Site
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
 from flowguard.worker.redrive import Fate
@@ -59,7 +60,8 @@ class DeliveryRecord:
 
     ``others`` is how many other records waited when this one was chosen, ``last`` that its worker died at the record's
     last receive. ``failures`` are the ids of records that it answered were not processed. ``why`` is the error that it
-    ended with and ``raised_at`` the innermost line of user code that the error passed.
+    ended with and ``raised_at`` the innermost line of user code that the error passed. ``settles`` says that the record
+    brings an answer or a deadline and no stage's message, ``address`` which run it says that it is for.
     """
 
     worker: int
@@ -81,6 +83,8 @@ class DeliveryRecord:
     why: str | None = None
     raised_at: Site | None = None
     calls: list[int] = field(default_factory=list)
+    settles: bool = False
+    address: AnswerAddress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +162,8 @@ class History:
 
     ``requests`` are the ids that arrived at a first hop. Times are ms since 1970.
 
-    ``inner`` are the queues whose messages are the business of plain functions that are explored, too.
+    ``inner`` are the queues whose messages are the business of plain functions that are explored, too. ``answers`` are
+    the queues through which the flows get answers and deadlines.
     ``senders`` maps a record to the call that sent it, ``copies`` a record to the one that it is a copy of.
     ``refusals`` are those that never end. Where there are any, ``after`` is what a next request for each object led to
     while they lasted; ``asked`` are its ids by the objects' keys. ``lacks`` is what handlers needed and there was not,
@@ -181,6 +186,7 @@ class History:
     asked: dict[str, str] = field(default_factory=dict)
     after: History | None = None
     inner: frozenset[str] = frozenset()
+    answers: frozenset[str] = frozenset()
     tables: Items = field(default_factory=dict)
     at_rest: bool = True
     lacks: list[Lack] = field(default_factory=list)

@@ -4,6 +4,9 @@
 
     request-1-3157502c63133c07.2r1.0   the run of request-1, hop 2 after its first redrive, message 0
     request-1.2.0                      the same, where the redrive is the one whose commit counted
+    left#request-1-3157502c63133c07.2  what hop 2 awaits under the name "left"; left#request-1.2 is compared
+
+A token says when it expires, so no token is compared by its text.
 """
 
 from __future__ import annotations
@@ -20,6 +23,9 @@ from flowguard.testing.explorer.record.history import History
 
 _SENT: Final = re.compile(r"(?P<base>.+)\.(?P<hop>\d+)(?:r(?P<redrive>\d+))?\.(?P<number>[^.]+)")
 
+_AWAITED: Final = re.compile(r"(?P<name>[^#]+)#(?P<base>.+)\.(?P<hop>\d+)(?:r(?P<redrive>\d+))?")
+_TOKEN: Final = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{1,32}[.][A-Za-z0-9_-]{84}(?![A-Za-z0-9_-])")
+
 _Run: TypeAlias = tuple[str, str]
 """A run item's key, and the request id."""
 
@@ -29,12 +35,15 @@ class Names:
     """The parts of message ids that a history explains.
 
     ``bases`` are what the ids of a run's messages begin with. ``commits`` are each run's hops with the redrive of their
-    last commit. ``several`` are request ids that more than one object has.
+    last commit. ``several`` are request ids that more than one object has. ``awaited`` are the ids that runs wait for;
+    ``waits`` says that there are such runs.
     """
 
     bases: Mapping[str, _Run]
     commits: frozenset[tuple[_Run, int, int]]
     several: frozenset[str]
+    awaited: frozenset[str] = frozenset()
+    waits: bool = False
 
     @classmethod
     def of(cls, history: History) -> Names:
@@ -47,18 +56,40 @@ class Names:
             {base: (key, str(item.request_id)) for key, item in done for base in _bases(item)},
             frozenset(((key, request), hop, redrive) for (key, request, hop), redrive in last.items()),
             frozenset(request for request, of in keys.items() if len(of) > 1),
+            frozenset(own for _, item in done for own in _awaited(item)),
+            any(item.wait is not None for _, item in done),
         )
 
     def plain(self, own: str) -> str:
         """Return an id without its digest and without the marks of redrives whose commits counted."""
+        if own in self.awaited:
+            return self._plain_awaited(own)
         found = _SENT.fullmatch(own)
-        if found is None or (run := self.bases.get(found["base"])) is None:
-            return own
+        hop = self._plain_hop(found) if found is not None else None
+        return own if found is None or hop is None else f"{hop}.{found['number']}"
+
+    def plain_text(self, text: str) -> str:
+        """Return a text in which awaited ids are plain, and tokens are no more than that."""
+        if not self.waits:
+            return text
+        for own in sorted(self.awaited, key=len, reverse=True):
+            text = text.replace(own, self.plain(own))
+        return _TOKEN.sub("token", text)
+
+    def _plain_awaited(self, own: str) -> str:
+        found = _AWAITED.fullmatch(own)
+        hop = self._plain_hop(found) if found is not None else None
+        return own if found is None or hop is None else f"{found['name']}#{hop}"
+
+    def _plain_hop(self, found: re.Match[str]) -> str | None:
+        """Return the part of an id that names run and hop. None for one of no commit."""
+        if (run := self.bases.get(found["base"])) is None:
+            return None
         key, request = run
         hop, redrive = int(found["hop"]), int(found["redrive"] or 0)
         mark = "" if (run, hop, redrive) in self.commits else f"r{redrive}" if redrive else ""
         whose = f"{key.removeprefix('run#')}: " if request in self.several else ""
-        return f"{whose}{self.plain(request)}.{hop}{mark}.{found['number']}"
+        return f"{whose}{self.plain(request)}.{hop}{mark}"
 
 
 def _bases(item: RunItem) -> Iterator[str]:
@@ -67,3 +98,9 @@ def _bases(item: RunItem) -> Iterator[str]:
         found = _SENT.fullmatch(send.id) if send.kind is not Kind.NEXT else None
         if found is not None and (int(found["hop"]), int(found["redrive"] or 0)) == (item.hop, item.redrive):
             yield found["base"]
+
+
+def _awaited(item: RunItem) -> Iterator[str]:
+    """Yield the ids under which this commit's answers arrive."""
+    if item.wait is not None and item.wait.plan is not None:
+        yield from filter(None, item.wait.plan.names.values())

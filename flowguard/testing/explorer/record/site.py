@@ -22,6 +22,12 @@ _STEPS: Final = {
     ("store.py", "commit"): "commit",
     ("sender.py", "send"): "dispatch",
     ("sender.py", "postpone"): "postpone",
+    ("waits.py", "save"): "save rows",
+    ("waits.py", "waiting_for"): "find rows",
+    ("waits.py", "settle"): "settle",
+    ("waits.py", "time_out"): "time out",
+    ("waits.py", "keep_early"): "keep early",
+    ("waits.py", "early"): "look early",
 }
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from flowguard.events import EventType
 from flowguard.testing.explorer.record.history import CallRecord, DeliveryRecord, History, Note
 from flowguard.testing.explorer.record.schedule import FaultKind
+from flowguard.testing.explorer.record.wait_messages import is_deadline
 
 _FAULTS: Final = {
     FaultKind.DIES_BEFORE: "╳ dies before it",
@@ -90,10 +91,21 @@ def _call(made: CallRecord) -> str:
 
 def _delivered(entry: DeliveryRecord) -> str:
     hop = f", hop {entry.hop}" if entry.hop is not None else ""
-    what = f"{entry.stage}{hop}" if entry.stage else f"record {entry.record}"
+    what = _settled(entry) or (f"{entry.stage}{hop}" if entry.stage else f"record {entry.record}")
     again = f", receive {entry.receive}" if entry.receive > 1 else ""
     broken = [f"  ╳ breaks: {event.facts.get('why')}" for event in entry.events if event.type is EventType.BROKEN]
     return f"{what}{again}{' from the dead-letter queue of SQS' if entry.from_dlq else ''}{''.join(broken[:1])}"
+
+
+def _settled(entry: DeliveryRecord) -> str:
+    """Describe what a record settles. Empty for a stage's message."""
+    if (address := entry.address) is not None:
+        what = "deadline" if is_deadline(address) else f"answer {address.name!r}"
+        return f"{what} for {address.flow}, hop {address.hop}"
+    answered = next((one for one in entry.events if entry.settles and one.message is not None), None)
+    if answered is None or answered.message is None:
+        return ""
+    return f"answer {answered.facts.get('name')!r} for {answered.message.flow}, hop {answered.message.hop}"
 
 
 def _line(history: History, at: int, worker: int | None, text: str) -> str:

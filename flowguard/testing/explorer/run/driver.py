@@ -6,11 +6,12 @@ record goes first, and what is delivered twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
+from flowguard.destinations import Queue
 from flowguard.errors import NotProcessed
-from flowguard.events import Event
+from flowguard.events import Event, EventType
 from flowguard.sim.event_source import LEFT_THERE, MOST_RECEIVES, STEP, EventSource, failures_of
 from flowguard.sim.recording import RecordedRecord
 from flowguard.sim.waiting_records import Delivery
@@ -23,6 +24,7 @@ from flowguard.testing.explorer.record.schedule import (
     Schedule,
 )
 from flowguard.testing.explorer.record.site import raising_site
+from flowguard.testing.explorer.record.wait_messages import address_in, is_deadline
 from flowguard.testing.explorer.run.expiry import last_moment, remove_expired
 from flowguard.testing.explorer.run.fault_effects import Killed
 from flowguard.testing.explorer.run.held_workers import HeldWorkers
@@ -35,6 +37,8 @@ from flowguard.testing.explorer.run.worker import Worker
 
 MOST_DELIVERIES: Final = 300
 """More, and the flow is taken not to come to rest."""
+
+_OF_WAITS: Final = (EventType.ANSWERED, EventType.TIMED_OUT)
 
 LATE: Final = 3_600_000
 """How much later the second time of ``x2-1`` is, ms."""
@@ -70,6 +74,7 @@ class _Driver:
     def run(self) -> History:
         self._source.functions = self._sandbox.functions(self._tell)
         self.history.inner = frozenset(f"sqs:{one.queue}" for one in self._sandbox.plain)
+        self.history.answers = frozenset(_answer_queues(self._sandbox))
         self.faults.inbox = Inbox(self._source, self._sandbox.topics)
         return self._to_the_end()
 
@@ -81,7 +86,9 @@ class _Driver:
         if not asked:
             return None
         before.asked = {one.key: one.request_id for one in asked}
-        self.history = History(before.schedule, before.start, inner=before.inner, refusals=before.refusals)
+        self.history = History(
+            before.schedule, before.start, inner=before.inner, answers=before.answers, refusals=before.refusals
+        )
         self._schedule, self._expires = Schedule(), False
         self.faults.go_on_undisturbed(self.history)
         for one in asked:
@@ -138,12 +145,17 @@ class _Driver:
 
     def _reordered(self, first: Delivery) -> Delivery:
         number = len(self.history.deliveries) + 1
-        others = self._source.others(first)
+        others = self._others(first)
         for choice in self._schedule.find(number, OF_DELIVERIES):
             if choice.kind is FaultKind.REORDERED and len(others) >= choice.more > 0:
                 self.note(None, f"delivery {number} goes to a later record first")
                 return others[choice.more - 1]
         return first
+
+    def _others(self, first: Delivery) -> list[Delivery]:
+        """Return the records that may go first instead. A deadline never does before its time: it would come again."""
+        now = self._sandbox.now()
+        return [one for one in self._source.others(first) if one.visible_at <= now or not _is_deadline(one)]
 
     def _deliver(self, delivery: Delivery) -> None:
         history, number = self.history, len(self.history.deliveries) + 1
@@ -157,13 +169,15 @@ class _Driver:
                 self.note(None, f"delivery {number} happens twice")
         if self._expires:
             remove_expired(self._sandbox, history)
-        others = len(self._source.others(delivery))
+        others = len(self._others(delivery))
         function = self._source.begin(delivery, self._sandbox.now())
         entry = DeliveryRecord(
             number, self._sandbox.now(), delivery.queue, delivery.number, delivery.receives, others, delivery.from_dlq
         )
         entry.stage = function.name if function.plain else None
         entry.message_id, entry.envelope = delivery.message_id, delivery.envelope
+        entry.address = address_in(delivery.envelope.attributes)
+        entry.settles = entry.address is not None
         history.deliveries.append(entry)
         worker = Worker(function, delivery, entry, self._sandbox.patience)
         self.turn_to(worker, lambda: worker.start(self._sandbox.threads, lambda: self._work(worker)))
@@ -240,10 +254,20 @@ class _Driver:
         is_first = all(one.message is None for one in entry.events)  # later ones may be about the run taken over
         entry.events.append(event)
         if (message := event.message) is not None and is_first:
+            entry.settles = entry.settles or event.type in _OF_WAITS
             entry.stage, entry.hop = message.stage, message.hop
-            if message.hop == 1 and message.object_id:
+            if message.hop == 1 and message.object_id and not entry.settles:
                 self.history.requests.append((f"run#{message.flow}#{message.object_id}", message.request_id))
 
     def note(self, worker: Worker | None, text: str) -> None:
         number = worker.entry.worker if worker is not None else None
         self.history.notes.append(Note(self._sandbox.now(), len(self.history.calls), number, text))
+
+
+def _is_deadline(delivery: Delivery) -> bool:
+    address = address_in(delivery.envelope.attributes)
+    return address is not None and is_deadline(address)
+
+
+def _answer_queues(sandbox: Sandbox) -> Iterator[str]:
+    return (f"sqs:{flow.answers.short_name}" for flow in sandbox.flows if isinstance(flow.answers, Queue))

@@ -230,7 +230,8 @@ def _cure(call: ApiCall) -> str:
 def _target(call: ApiCall) -> str:
     match call.service:
         case "dynamodb":
-            return ", ".join(dict.fromkeys(table for table, _ in tables_of(call.params)))
+            tables = [table for table, _ in tables_of(call.params)]
+            return ", ".join(dict.fromkeys(tables or call.params.get("RequestItems", ())))
         case "events" if (sends := sending(call.service, call.operation)) is not None:
             return ", ".join(sends.receivers(call.params))
         case "sqs" if "QueueUrl" in call.params:

@@ -39,7 +39,7 @@ def next_requests(history: History, sandbox: Sandbox) -> Iterator[NextRequest]:
     seen: set[tuple[str, str]] = set()
     for one in history.deliveries:
         before = next((event.message for event in one.events if event.message is not None), None)
-        if before is None or before.hop != 1 or not before.object_id or before.flow not in flows:
+        if before is None or one.settles or before.hop != 1 or not before.object_id or before.flow not in flows:
             continue
         flow, place = flows[before.flow], (before.flow, before.object_id)
         if place in seen or one.envelope is None:

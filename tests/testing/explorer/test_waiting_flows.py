@@ -1,0 +1,43 @@
+"""Flows that wait under faults: what settles a wait is no stage's message, and nothing is wrong with what is right."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowguard.testing.explorer import replay
+from tests.testing.explorer import waiting
+from tests.testing.explorer.histories import history_of
+
+ASKS = waiting.Order(order_id="o1")
+EVERYTHING = waiting.Order(order_id="o1", asks=("stock", "parcel", "paid", "approval"))
+
+
+@pytest.mark.parametrize("schedule", ["none", "d1", "d1-1.r1", "z1-3", "x2", "x2-2"])
+def test_nothing_is_wrong_with_a_wait_that_ends_at_its_deadline(schedule: str) -> None:
+    trace = replay(waiting.FLOWS, [EVERYTHING], schedule, tables=waiting.TABLES)
+    assert trace.ok, str(trace)
+
+
+@pytest.mark.parametrize("schedule", ["none", "d1", "a8", "d8-1", "a9", "l9", "z9", "f3", "f4", "x3"])
+def test_nothing_is_wrong_with_a_wait_that_another_flow_answers(schedule: str) -> None:
+    trace = replay(waiting.FLOWS, [ASKS], schedule, tables=waiting.TABLES)
+    assert trace.ok, str(trace)
+
+
+def test_a_record_that_settles_is_known_as_one_and_requests_nothing() -> None:
+    history = history_of(waiting.FLOWS, [ASKS], "none", tables=waiting.TABLES)
+    settling = [one for one in history.deliveries if one.settles]
+    assert [(one.queue, one.address.name if one.address else None) for one in settling] == [
+        ("to-answers", "stock"),
+        ("to-answers", "deadline"),
+    ]
+    assert history.requests.count(("run#waits#o1", "request-1")) == 1
+
+
+def test_the_time_line_names_what_is_settled() -> None:
+    trace = replay(waiting.FLOWS, [ASKS], "none", tables=waiting.TABLES)
+    text = "\n".join(trace.timeline)
+    assert "answer 'stock' for waits, hop 1" in text
+    assert "deadline for waits, hop 1" in text
+    assert "(settle)" in text
+    assert "(time out)" in text
