@@ -66,7 +66,7 @@ class WaitPlanner(NamedTuple):
         plan = WaitPlan(
             stage=outcome.stage,
             names=names,
-            asked=frozenset(name for name, one in outcome.awaited.items() if isinstance(one, Ask | AskFlow)),
+            asked=frozenset(name for name, one in outcome.awaited.items() if isinstance(one, AskFlow)),
             early=frozenset(
                 n for n, one in outcome.awaited.items() if isinstance(one, AwaitedEvent) and one.keep_early
             ),

@@ -187,7 +187,7 @@ def test_a_wait_has_a_deadline_an_ask_for_each_question_and_a_row_for_each_answe
     assert wait.plan == WaitPlan(
         "anything",
         {"search": f"search#{MESSAGE.hop_id}", "filter": "f-1", "child": None},
-        asked=frozenset({"search", "child"}),
+        asked=frozenset({"child"}),
         early=frozenset({"filter"}),
         reply_to="sqs:replies",
         answer_to='{"flow":"parent"}',
