@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from flowguard.handler import LambdaHandler as LambdaHandler
     from flowguard.handler import dlq_handler as dlq_handler
     from flowguard.handler import lambda_handler as lambda_handler
+    from flowguard.outcome import AwaitedToken as AwaitedToken
     from flowguard.outcome import Done as Done
     from flowguard.outcome import Next as Next
     from flowguard.outcome import Outcome as Outcome
@@ -68,6 +69,7 @@ _HOME = {
     "Outcome": "outcome",
     "Next": "outcome",
     "Done": "outcome",
+    "AwaitedToken": "outcome",
     "Failed": "failed",
     "Callback": "callback",
     "RetryPolicy": "retry",

@@ -52,6 +52,8 @@ class EventType(StrEnum):
     """A message that a replaced run had committed cannot be sent any more, nor parked. The new run goes on."""
     UNREADABLE = "unreadable"
     UNROUTABLE = "unroutable"
+    REFUSED = "refused"
+    """An answer over HTTP was refused for what its sender sent, such as a forged token. Nothing was changed."""
     UNTRUSTED = "untrusted"
     """A message claims what its flow does not allow: it stays queued, and nothing was claimed."""
     WEAK_ID = "weak_id"
@@ -71,6 +73,7 @@ _WARNINGS = frozenset(
         EventType.GONE,
         EventType.EARLY,
         EventType.RETRIED,
+        EventType.REFUSED,
         EventType.NOT_SENT,
         EventType.WEAK_ID,
         EventType.ABANDONED,

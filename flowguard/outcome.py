@@ -5,12 +5,14 @@ They are matched exhaustively, so that a new ending names every place that must 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 from flowguard.destinations import Destination
+from flowguard.errors import RunFailed
 from flowguard.payloads import Payload
+from flowguard.wire.answer_link import answer_link
 from flowguard.wire.attributes import Attribute
 
 
@@ -58,10 +60,26 @@ class AwaitedEvent(NamedTuple):
 
 
 class AwaitedToken(NamedTuple):
-    """The answer of a person or a third party, made by ``step.token``. Send its ``text`` to them, as part of a URL."""
+    """The answer of a person or a third party, made by ``step.token``.
+
+    Send them its :meth:`link`, or a URL of your own that ends with its ``text``.
+    """
 
     text: str
     row_id: str
+
+    def link(self, base: str, *, choices: Sequence[str] = (), with_comment: bool = False, failed: bool = False) -> str:
+        """Make the link with which a person answers: ``base``, then the token.
+
+        ``base`` is the URL above it, such as ``https://example.com/answers``. The page of the link has a button for
+        each of ``choices``, and a field for a comment where ``with_comment`` says so. An answer to a link with
+        ``failed`` reports that it could not be done. Raises :class:`flowguard.errors.RunFailed` for a base with a
+        query, and for choices that no page would show.
+        """
+        try:
+            return answer_link(base, self.text, choices=choices, with_comment=with_comment, failed=failed)
+        except ValueError as error:
+            raise RunFailed(f"no link can be made: {error}") from None
 
 
 Awaited = Ask | AskFlow | AwaitedEvent | AwaitedToken

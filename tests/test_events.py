@@ -35,7 +35,7 @@ PLACE = {
     "redrive": 1,
 }
 
-WARNINGS = {"gone", "early", "retried", "not_sent", "weak_id", "abandoned", "returned", "time_short"}
+WARNINGS = {"gone", "early", "retried", "refused", "not_sent", "weak_id", "abandoned", "returned", "time_short"}
 ERRORS = {"parked", "lost", "failed", "unreadable", "unroutable", "untrusted", "broken"}
 
 

@@ -21,6 +21,7 @@ VERDICTS = {EventType(verdict.value.lower()): verdict.value for verdict in Verdi
     EventType.UNREADABLE: "UNREADABLE",
     EventType.UNROUTABLE: "UNROUTABLE",
     EventType.UNTRUSTED: "UNTRUSTED",
+    EventType.REFUSED: "REFUSED",
     EventType.RETURNED: "RETURNED",
 }
 OUTCOMES = {

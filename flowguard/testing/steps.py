@@ -12,8 +12,11 @@ from flowguard.stage import Stage
 from flowguard.step import NOTHING_REFUSED, Before, RefusedWrites, StateT, Step
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
+from flowguard.wire.signing import Keyring, Keys
+from flowguard.wire.tokens import Tokens
 
 FLOW = "flow-under-test"
+_KEYS = "under-test:a-key-that-is-no-secret-of-anybody"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -39,6 +42,7 @@ def step_for(  # noqa: PLR0913 - everything but the stage has a default
     time of ``clock`` by default, and that is one that stands still. ``attributes`` are those the flow carries.
     ``refused`` are the writes with ``else_go_on`` that did not hold, as ``step.refused`` has them.
     ``superseded`` is the state that the run before left.
+    Tokens are made with a key that is no secret.
     """
     clock = ManualClock() if clock is None else clock
     message = Message(
@@ -56,7 +60,8 @@ def step_for(  # noqa: PLR0913 - everything but the stage has a default
     left = None if superseded is None else superseded.model_dump_json(by_alias=True)
     before = Before(refused, left=None if left is None else lambda: left)
     began = cast("StateT", stage.state()) if state is None else state
-    return Step(message, state=began, clock=clock, committed_at=clock.now(), before=before)
+    tokens = Tokens(Keyring(lambda: Keys.parse(_KEYS), clock))
+    return Step(message, state=began, clock=clock, committed_at=clock.now(), tokens=tokens, before=before)
 
 
 def _ms(moment: datetime) -> int:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlencode, urlsplit
 
+from flowguard.errors import shown
+
 MOST_CHOICES: Final = 8
 
 LONGEST_CHOICE: Final = 40
@@ -21,11 +23,11 @@ def answer_link(
     ``choices``, and a field for a comment where ``with_comment`` says so. An answer to a link with ``failed`` reports
     that it could not be done. Raises ValueError for a base with a query, and for choices that no page would show.
     """
-    parts = urlsplit(base)
+    parts = urlsplit(base if isinstance(base, str) else "")
     if not parts.scheme or not parts.netloc or "?" in base or "#" in base:
         raise ValueError("the base of a link is a URL without query and fragment, such as https://example.com/answers")
     if isinstance(choices, str):
-        raise ValueError(f"choices={choices!r} is one text; write choices=({choices!r},)")
+        raise ValueError(f"choices={shown(choices)} is one text; write choices=({shown(choices)},)")
     if problem := choices_problem(choices):
         raise ValueError(f"the choices of a link: {problem}")
     query = [("answer", choice) for choice in choices]
@@ -38,6 +40,9 @@ def choices_problem(choices: Sequence[str]) -> str | None:
     """Return why a page cannot offer these choices. None where it can."""
     if len(choices) > MOST_CHOICES:
         return f"there are more than {MOST_CHOICES}"
-    if not all(choice.strip() and choice.isprintable() and len(choice) <= LONGEST_CHOICE for choice in choices):
+    if not all(
+        isinstance(choice, str) and choice.strip() and choice.isprintable() and len(choice) <= LONGEST_CHOICE
+        for choice in choices
+    ):
         return f"one is not 1 to {LONGEST_CHOICE} printable characters"
     return None

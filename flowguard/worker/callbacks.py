@@ -73,9 +73,10 @@ class Callbacks:
         http = HttpCallbacks(self._services.tokens, list(self._flows), self._answered)
         response = http.respond_to(event, self._services.clock.now())
         if response.cause is not None:
-            event_type = EventType.BROKEN if response.status == 503 else EventType.UNREADABLE
+            event_type = EventType.BROKEN if response.status == 503 else EventType.REFUSED
             why = f"{type(response.cause).__name__}: {response.cause}"
-            self._emitter.emit(event_type, None, record="HTTP", why=why)
+            verdict = {} if response.verdict is None else {"verdict": response.verdict.value}
+            self._emitter.emit(event_type, None, record="HTTP", why=why, **verdict)
         return lambda_response(response, event)
 
     def _answered(self, claim: TokenClaim, payload: str, failed: bool) -> AnswerVerdict:

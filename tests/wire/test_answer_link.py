@@ -36,6 +36,9 @@ def test_whatever_is_offered_is_read_from_the_link(choices: list[str]) -> None:
 @pytest.mark.parametrize(
     "base",
     [
+        None,
+        7,
+        b"https://example.com",
         "",
         "example.com/answers",
         "/answers",
@@ -47,7 +50,7 @@ def test_whatever_is_offered_is_read_from_the_link(choices: list[str]) -> None:
         "//example.com/answers",
     ],
 )
-def test_a_base_that_is_no_plain_url_is_refused(base: str) -> None:
+def test_a_base_that_is_no_plain_url_is_refused(base: Any) -> None:
     with pytest.raises(ValueError, match="the base of a link is a URL without query and fragment"):
         answer_link(base, "k1.a")
 
@@ -63,8 +66,10 @@ def test_a_base_that_is_no_plain_url_is_refused(base: str) -> None:
         (("a\nb",), "one is not 1 to 40 printable"),
         (("\u202ea",), "one is not 1 to 40 printable"),
         (("\ud800",), "one is not 1 to 40 printable"),
+        ((1,), "one is not 1 to 40 printable"),
+        ("x" * 300, "choices='x{39} … is one text"),
     ],
-    ids=range(8),
+    ids=range(10),
 )
 def test_choices_that_no_page_would_show_are_refused_when_the_link_is_made(choices: Any, told: str) -> None:
     with pytest.raises(ValueError, match=told):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -29,7 +30,7 @@ from flowguard.aws.services import aws_services
 from flowguard.callback_function import CallbackHandler
 from flowguard.clock import ManualClock
 from flowguard.errors import RunFailed, SendFailed, SettingsError, TokenRefused
-from flowguard.events import EventType, Tally
+from flowguard.events import EventType, Tally, log
 from flowguard.handler import LambdaHandler
 from flowguard.ids import ObjectId
 from flowguard.protocol.outbox import Kind
@@ -247,11 +248,27 @@ def test_the_log_has_the_reason_that_the_sender_of_a_request_is_not_given(shop: 
     keyless = shop.answers.using(replace(shop.services, tokens=NO_TOKENS))
     assert keyless(url_event(token, {"answer": "yes"}))["statusCode"] == 503
     refused, broken = shop.told.events[-2:]
-    assert refused.type is EventType.UNREADABLE
+    assert refused.type is EventType.REFUSED
     assert refused.facts["why"].startswith("TokenRefused: the token is refused: it names a key that is not known here")
     assert broken.type is EventType.BROKEN
     assert broken.facts["why"].startswith("SettingsError: FLOWGUARD_TOKEN_KEYS: is not set")
     assert token[3:] not in f"{refused} {broken}"
+
+
+def test_a_request_that_anybody_can_send_wakes_nobody_at_night(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    token, _ = shop.begin()
+    shop.clock.advance(ms=3 * 24 * 3_600_000)
+    forged = f"{token[:-2]}{'AA' if token[-2:] != 'AA' else 'BB'}"
+    for one, status in ((forged, 403), ("wp-login.php", 400), (token, 200)):
+        shop.told.events.clear()
+        assert shop.post(one, {"answer": "yes"})[0] == status
+        [told] = shop.told.events
+        assert told.type is EventType.REFUSED
+        assert told.facts.get("verdict") == ("EXPIRED" if one is token else None)
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "flowguard"):
+            log(told)
+        assert [line.levelno for line in caplog.records] == [logging.WARNING]
 
 
 def test_what_the_awaiting_field_cannot_read_is_refused_before_anything_is_kept(shop: Shop) -> None:
