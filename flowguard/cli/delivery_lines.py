@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 from rich.console import Console
@@ -14,6 +15,7 @@ from flowguard.cli.listing import Column, show_table
 from flowguard.sim.delivered import Counts, Delivered
 from flowguard.sim.delivery_trace import Sent, Written
 from flowguard.sim.final_state import FinalState, RunLeft
+from flowguard.worker.wait_planner import DEADLINE
 
 _DELIVERIES: Final = (
     Column("after", right=True),
@@ -37,6 +39,7 @@ _STYLES = {
     "UNROUTABLE": "red",
     "UNREADABLE": "red",
     "UNTRUSTED": "red",
+    "REFUSED": "yellow",
     "BUSY": "yellow",
 }
 
@@ -46,16 +49,16 @@ def show_timeline(out: Console, rows: Sequence[Delivered], start: int) -> None:
     flows = {row.flow for row in rows if row.flow}
     cells = [
         (
-            line(f"{(row.at - start) / 1000:.3f} s"),
+            line(_after(row, start)),
             _short(row.record),
             cell(row.object_id or ""),
             cell("" if row.stage is None else f"{row.flow}/{row.stage}" if len(flows) > 1 else row.stage),
             line(str(row.hop or "")),
             line(str(row.attempt or "")),
             _verdict(row),
-            Text("\n").join(_consequences(row)),
+            Text("\n").join([*_consequences(row), *_more(alike, start)]),
         )
-        for row in rows
+        for row, *alike in _grouped(rows)
     ]
     show_table(out, _DELIVERIES, cells)
 
@@ -111,6 +114,30 @@ def _section(out: Console, title: str, *lines: str) -> None:
         out.print(line(one), soft_wrap=True)
 
 
+def _grouped(rows: Iterable[Delivered]) -> Iterator[list[Delivered]]:
+    """Yield each row, and as one group those one after another whose deadline is not due yet."""
+    for is_early, group in groupby(rows, _is_early_deadline):
+        if is_early:
+            yield list(group)
+        else:
+            yield from ([row] for row in group)
+
+
+def _is_early_deadline(row: Delivered) -> bool:
+    """Answer whether all that happened is that a deadline was sent again."""
+    only_sent = row.verdict is None and row.outcome is None and row.why is None and row.crash is None
+    return only_sent and len(row.sends) == 1 and (row.sends[0].id or "").endswith(f".{DEADLINE}")
+
+
+def _more(alike: Sequence[Delivered], start: int) -> Iterator[Text]:
+    if alike:
+        yield line(f"{len(alike)} more such until {_after(alike[-1], start)}", style="dim")
+
+
+def _after(row: Delivered, start: int) -> str:
+    return f"{(row.at - start) / 1000:.3f} s"
+
+
 def _short(record: str) -> Text:
     """Return as much of an id as tells it from the others."""
     return cell(record if len(record) <= 12 else record.removeprefix("invocation-")[:8])
@@ -125,6 +152,8 @@ def _consequences(row: Delivered) -> Iterable[Text]:
     yield from (cell(f"{_write(one)}") for one in row.writes)
     yield from (cell(f"refused: {_write(one)}", style="yellow") for one in row.refused)
     yield from (cell(f"sent to {_send(one)}") for one in row.sends)
+    if row.status is not None:
+        yield line(f"HTTP {row.status}")
     if row.why is not None:
         yield cell(row.why, style="dim")
     if row.crash is not None:

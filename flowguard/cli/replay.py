@@ -63,6 +63,8 @@ def replay(
     A FILE is what 'flowguard normalize' takes, or a directory of such: every *.json in it and below it, but for
     directories named 'bad'. A dash is standard input. Time is virtual: nothing sleeps, however long a delay is.
 
+    An HTTP request goes to the function of answers. Its path names the token of a run: {token:FLOW/OBJECT/NAME}.
+
     What cannot be read is named on standard error; the rest is run all the same. So is a run that FAILED, unless
     --failing names its object.
 
@@ -72,7 +74,8 @@ def replay(
     recorded, unreadable = _read(files)
     if not recorded:
         sys.exit(BAD if unreadable else 0)
-    planned = plan(recorded, repeat=repeat, shuffle=shuffle)
+    names = {id(record.envelope): name for name, record in recorded}  # ids of recordings may be alike
+    planned = plan([record for _, record in recorded], repeat=repeat, shuffle=shuffle)
     crashes = Crashes(map(Point, points))
     try:
         world = World(
@@ -88,6 +91,9 @@ def replay(
     except (NoSuchFlow, DefinitionError, SettingsError) as error:
         say(str(error), err=True)
         sys.exit(BAD)
+    for problem in dict.fromkeys(f"{names[id(envelope)]}: {error}" for envelope, error in world.without_token):
+        complain(problem)
+        unreadable += 1
     unexpected = _complain_of_failed(left, failing)
     sys.exit(BAD if unreadable else FOUND if unexpected else 0)
 
@@ -105,13 +111,13 @@ def _complain_of_failed(left: FinalState, failing: tuple[str, ...]) -> bool:
     return bool(unexpected or missing)
 
 
-def _read(files: tuple[str, ...]) -> tuple[list[RecordedRecord], int]:
-    """Read the files and return their records, and how many could not be read."""
-    recorded: list[RecordedRecord] = []
+def _read(files: tuple[str, ...]) -> tuple[list[tuple[str, RecordedRecord]], int]:
+    """Read the files and return their records with the names of the files, and how many could not be read."""
+    recorded: list[tuple[str, RecordedRecord]] = []
     unreadable = 0
     for name, record in _records(files):
         if isinstance(record, RecordedRecord):
-            recorded.append(record)
+            recorded.append((name, record))
         else:
             complain(f"{name}: {record}")
             unreadable += 1

@@ -16,7 +16,8 @@ from flowguard.sim.waiting_records import Delivery
 class Delivered:
     """One delivery of a record.
 
-    ``at`` is ms since 1970, ``receive`` counts from 1. ``calls`` are those to DynamoDB. ``verdict`` is the answer of
+    ``at`` is ms since 1970, ``receive`` counts from 1. ``calls`` are those to DynamoDB, ``status`` that of the
+    response to an HTTP request. ``verdict`` is the answer of
     the claim, ``outcome`` the result of the work. ``to_dlq`` says that this delivery was the last: SQS moves the
     record on to its dead-letter queue. ``from_dlq`` says that the function of that queue (``dlq_handler``) had it.
     """
@@ -37,6 +38,7 @@ class Delivered:
     refused: tuple[Written, ...]
     sends: tuple[Sent, ...]
     calls: int
+    status: int | None
     crash: Point | None
     acked: bool
     to_dlq: bool
@@ -82,6 +84,7 @@ def delivered(
         refused=tuple(trace.refused),
         sends=tuple(trace.sends),
         calls=trace.calls,
+        status=trace.status,
         crash=crash,
         acked=acked,
         to_dlq=to_dlq,

@@ -57,7 +57,10 @@ class Sent:
 
 @dataclass(slots=True)
 class DeliveryTrace:
-    """What happened during one delivery. ``message`` is known once its claim is requested."""
+    """What happened during one delivery. ``message`` is known once its claim is requested.
+
+    ``status`` is that of the response to an HTTP request.
+    """
 
     events: list[Event] = field(default_factory=list)
     writes: list[Written] = field(default_factory=list)
@@ -65,6 +68,7 @@ class DeliveryTrace:
     sends: list[Sent] = field(default_factory=list)
     calls: int = 0
     message: Message | None = None
+    status: int | None = None
     _is_answer: bool = False
 
     def told(self, event: Event) -> None:
@@ -93,6 +97,8 @@ class DeliveryTrace:
 def _verdict(event: Event) -> str | None:
     if event.type is EventType.ANSWERED:
         return str(event.facts["verdict"])
+    if event.type is EventType.REFUSED:
+        return str(event.facts.get("verdict", VERDICTS[event.type]))
     return VERDICTS.get(event.type)
 
 

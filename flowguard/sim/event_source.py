@@ -149,6 +149,8 @@ class EventSource:
     def _function(self, delivery: Delivery) -> ServedFunction:
         if delivery.from_dlq:
             return self.functions.dlq_function(delivery.queue)
+        if delivery.is_request:
+            return self.functions.answering(delivery.envelope, delivery.raw)
         return self.functions.serving(delivery.queue, delivery.envelope)
 
 

@@ -13,9 +13,11 @@ from flowguard.errors import RunFailed, SettingsError
 from flowguard.flow import AnyFlow
 from flowguard.handler import dlq_handler, lambda_handler
 from flowguard.payloads import decode
+from flowguard.sim.made_tokens import means_token
 from flowguard.stage import AnyStage
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import FLOW_STAGE
+from flowguard.worker.outside import comes_through
 from flowguard.worker.ports import Services
 from flowguard.worker.runtime import LEASE_WITHOUT_LAMBDA
 
@@ -56,11 +58,12 @@ class Functions:
             raise SettingsError(queue, "two functions read this queue; give one of them another")
         self.by_queue |= others or {}
         if not flows:
-            self.any = self.dead = ServedFunction("nobody", _unread, _visibility([]))
+            self.any = self.dead = self.answers = ServedFunction("nobody", _unread, _visibility([]))
             self._dead_of: Mapping[str, ServedFunction] = {}
             return
         everything = [(flow, stage) for flow in flows for stage in flow.stages]
         self.any = ServedFunction("any", lambda_handler(*flows).using(services), _visibility(everything))
+        self.answers = ServedFunction("answers", callback_handler(*flows).using(services), _visibility([]))
         self.dead = ServedFunction("dead-letters", dlq_handler(*flows).using(services), self.any.visibility)
         self._dead_of = {
             queue: ServedFunction("dead-letters", dlq_handler(*_flows(served)).using(services), self.any.visibility)
@@ -79,15 +82,31 @@ class Functions:
     def serving(self, queue: str | None, envelope: Envelope) -> ServedFunction:
         """Return the function that reads the record's queue.
 
-        Without a queue, it is the function of the first stage of the one flow that the message fits. A message that
-        does not fit exactly one flow goes to a function with every stage, which reports that.
+        Without one, a record from where a flow declares a callback goes to the function of answers, and any other to
+        that of the first stage of the one flow that it fits. A message that does not fit exactly one flow goes to a
+        function with every stage, which reports that.
         """
+        if (found := self.by_queue.get(queue or "")) is not None:
+            return found
+        if any(comes_through(envelope, callback) for flow in self._flows for callback in flow.callbacks):
+            return self.answers
         if queue is not None or FLOW_STAGE in envelope.attributes:
-            return self.by_queue.get(queue or "", self.any)
-        fitting = [flow for flow in self._flows if _fits(flow, envelope)]
-        if len(fitting) != 1:
             return self.any
-        return self.by_queue[queue_of(fitting[0], fitting[0].entry())]
+        return self._of_only_flow(envelope) or self.any
+
+    def answering(self, envelope: Envelope, request: Any) -> ServedFunction:
+        """Return the function that gets a recorded HTTP request.
+
+        A request that means a token goes to the function of answers, and so does one that no flow can begin with.
+        """
+        if means_token(request):
+            return self.answers
+        return self._of_only_flow(envelope) or self.answers
+
+    def _of_only_flow(self, envelope: Envelope) -> ServedFunction | None:
+        """Return the function of the first stage of the flow that the message fits. None where that is not one flow."""
+        fitting = [flow for flow in self._flows if _fits(flow, envelope)]
+        return self.by_queue[queue_of(fitting[0], fitting[0].entry())] if len(fitting) == 1 else None
 
 
 def _answering(

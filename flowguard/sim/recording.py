@@ -7,8 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flowguard.ids import id_problem
 from flowguard.sim.world import START
 from flowguard.wire.envelope import BadRecord, Envelope, normalize
+from flowguard.wire.http_source import http_source
+from flowguard.wire.notification import LAST_MOMENT
 from flowguard.wire.records import find_records
 
 
@@ -33,8 +36,21 @@ def read_recording(event: Any) -> list[RecordedRecord | BadRecord]:
     raws = [event] if found is None else [record for _, record in found]
     return [
         read if isinstance(read, BadRecord) else RecordedRecord(read, raw)
-        for read, raw in zip(normalize(event), raws, strict=True)
+        for read, raw in zip(_normalized(event), raws, strict=True)
     ]
+
+
+def _normalized(event: Any) -> list[Envelope | BadRecord]:
+    """Read the records. An HTTP request has its gateway's id and time; a load balancer gives it neither."""
+    if http_source(event) is None:
+        return normalize(event)
+    context = event["requestContext"]
+    own, at = context.get("requestId"), context.get("timeEpoch", context.get("requestTimeEpoch"))
+    return normalize(
+        event,
+        invocation_id=own if isinstance(own, str) and own and id_problem(own) is None else None,
+        received_at=at if type(at) is int and 0 <= at <= LAST_MOMENT else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flowguard.wire.envelope import Envelope, Source
+from flowguard.wire.http_source import http_source
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +37,11 @@ class Delivery:
         """Return the FIFO group whose records are delivered one after another. None where there is none."""
         group = self.envelope.group_id
         return (self.queue or "", group) if self.envelope.is_fifo and group is not None else None
+
+    @property
+    def is_request(self) -> bool:
+        """Answer whether it is an HTTP request, which nobody delivers again."""
+        return self.queue is None and self.envelope.source is Source.INVOCATION and http_source(self.raw) is not None
 
     def event(self) -> Any:
         """Build the event that the function is called with.

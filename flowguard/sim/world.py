@@ -24,6 +24,7 @@ from typing import Any, Final, Protocol, Self
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services, aws_store
 from flowguard.errors import NotProcessed
+from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
 from flowguard.settings import Settings
@@ -36,6 +37,7 @@ from flowguard.sim.delivery_trace import DeliveryTrace, Watch
 from flowguard.sim.engine import Engine
 from flowguard.sim.event_source import LEFT_THERE, MOST_RECEIVES, STEP, EventSource, failures_of
 from flowguard.sim.functions import Functions, ServedFunction, topics
+from flowguard.sim.made_tokens import MadeTokens, NoSuchToken
 from flowguard.sim.mail import Mail
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.points import Point, with_points
@@ -112,6 +114,9 @@ class World:
         self._seed = seed
         self._passed = passed
         self._watch = Watch(self.settings.table, self.keys)
+        self.made_tokens = MadeTokens()
+        self.without_token: list[tuple[Envelope, NoSuchToken]] = []
+        """The recorded requests that mean a token which no run has made."""
         self.source = EventSource(most_receives)
         self.mail = Mail(self.aws, self.provisioner, self.source, self.clock)
         self._hands: list[Delivery] = []
@@ -140,14 +145,18 @@ class World:
             clients,
             clock=self.clock,
             ids=SeededIds(self._seed),
-            observer=self._watch.tell,
+            observer=self._told,
             draw=random.Random(self._seed),  # noqa: S311 - repeatable on purpose
         )
-        services = replace(services, signer=Believing())
+        services = replace(services, signer=Believing(), tokens=self.made_tokens.noting(services.tokens))
         self.source.functions = Functions(self.flows, with_points(services, self._pass))
         self.provisioner.set_up(self.source.functions.by_queue)
         self.provisioner.subscribe(topics(self.flows))
         self.provisioner.put_in(declared_items(modules_of_flows(self.flows)))
+
+    def _told(self, event: Event) -> None:
+        self._watch.tell(event)
+        self.made_tokens.tell(event)
 
     # -- what happens
 
@@ -192,7 +201,7 @@ class World:
         finally:
             self._watch.open.pop()
             self._hands.pop()
-        left = trace.verdict in LEFT_THERE and crash is None
+        left = delivery.is_request or (trace.verdict in LEFT_THERE and crash is None)
         to_dlq = self.source.end(delivery, acked=acked, left=left)
         self.clock.move_to(self.clock.now() + STEP)
         return delivered(
@@ -202,9 +211,15 @@ class World:
     def _invoke(self, function: ServedFunction, delivery: Delivery, trace: DeliveryTrace) -> bool:
         """Invoke the function and answer whether the record may be deleted."""
         try:
-            answer = function.handler(delivery.event())
+            event = self.made_tokens.filled_in(delivery.raw) if delivery.is_request else delivery.event()
+            answer = function.handler(event)
+        except NoSuchToken as error:
+            self.without_token.append((delivery.envelope, error))
+            self._told(Event(EventType.UNROUTABLE, None, {"why": str(error)}))
+            return False
         except NotProcessed:
             return False
+        trace.status = answer.get("statusCode") if delivery.is_request and isinstance(answer, dict) else None
         if trace.sends:
             self._pass(Point.AFTER_DISPATCH, None)
         if failures_of(answer):

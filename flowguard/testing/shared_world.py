@@ -47,7 +47,7 @@ class SharedWorld(World):
     def _set_up(self) -> None:
         clients = Clients()
         self.store = aws_store(self.settings, clients)
-        self.services = aws_services(
+        services = aws_services(
             self.settings,
             clients,
             clock=self.clock,
@@ -55,6 +55,7 @@ class SharedWorld(World):
             observer=self._tell,
             draw=random.Random(self._seed),  # noqa: S311 - repeatable on purpose
         )
+        self.services = replace(services, tokens=self.made_tokens.noting(services.tokens))
         self.provisioner.set_up(())
 
     def serve(self, flows: Iterable[AnyFlow]) -> None:
@@ -88,7 +89,7 @@ class SharedWorld(World):
         error = sys.exception()
         if error is not None and error is not self._outside:
             self._raised.append(error)
-        self._watch.tell(event)
+        self._told(event)
 
     def _post(self, call: ApiCall, proceed: Proceed, /) -> Response:
         answer = proceed()

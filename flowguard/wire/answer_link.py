@@ -23,7 +23,8 @@ def answer_link(
     ``choices``, and a field for a comment where ``with_comment`` says so. An answer to a link with ``failed`` reports
     that it could not be done. Raises ValueError for a base with a query, and for choices that no page would show.
     """
-    parts = urlsplit(base if isinstance(base, str) else "")
+    given: object = base
+    parts = urlsplit(given if isinstance(given, str) else "")
     if not parts.scheme or not parts.netloc or "?" in base or "#" in base:
         raise ValueError("the base of a link is a URL without query and fragment, such as https://example.com/answers")
     if isinstance(choices, str):
@@ -36,7 +37,7 @@ def answer_link(
     return f"{base.rstrip('/')}/{token}{'?' if query else ''}{urlencode(query)}"
 
 
-def choices_problem(choices: Sequence[str]) -> str | None:
+def choices_problem(choices: Sequence[object]) -> str | None:
     """Return why a page cannot offer these choices. None where it can."""
     if len(choices) > MOST_CHOICES:
         return f"there are more than {MOST_CHOICES}"

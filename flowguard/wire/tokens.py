@@ -60,6 +60,11 @@ class Tokens:
     def __init__(self, ring: Keyring | None) -> None:
         self._ring = ring
 
+    @property
+    def ring(self) -> Keyring | None:
+        """Return its keys."""
+        return self._ring
+
     def make(self, flow: str, row_id: str, expires_at: int) -> str:
         """Return the token of a row, for URLs without escaping.
 

@@ -138,7 +138,7 @@ def read_outside(flows: Iterable[AnyFlow], envelope: Envelope) -> FoundAnswer | 
     Raises :class:`EnvelopeError` for a record that names nothing awaited.
     """
     declared = [(flow, callback) for flow in flows for callback in flow.callbacks]
-    found = [pair for pair in declared if _is_from(envelope, pair[1])] or (declared if len(declared) == 1 else [])
+    found = [pair for pair in declared if comes_through(envelope, pair[1])] or (declared if len(declared) == 1 else [])
     if not found:
         return None
     flow, callback = found[0]
@@ -157,7 +157,8 @@ def _answer(callback: Callback, payload: Any) -> GivenAnswer:
     return GivenAnswer(encode_json(payload if callback.answer is None else _part(payload, callback.answer)))
 
 
-def _is_from(envelope: Envelope, callback: Callback) -> bool:
+def comes_through(envelope: Envelope, callback: Callback) -> bool:
+    """Answer whether the record came from where the callback says."""
     match callback.source:
         case Queue() as queue:
             return envelope.queue == queue.short_name

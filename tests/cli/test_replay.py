@@ -92,6 +92,63 @@ def test_a_stage_is_named_with_its_flow_where_there_are_several() -> None:
     assert "triggered-cache/collect" in result.stdout
 
 
+WAITS = """
+from datetime import timedelta
+from pydantic import BaseModel
+from flowguard import Done, Flow, Stage, Step
+
+class Order(BaseModel):
+    order_id: str
+
+class Ask(Stage[Order], name="ask", then="go-on"):
+    def handle(self, order, step):
+        return GoOn.when_any(approval=step.token("approval"), within=timedelta(hours=1))
+
+class GoOn(Stage[dict], name="go-on"):
+    def handle(self, answers, step):
+        return Done(answers)
+
+class Orders(Flow, name="orders", object_id="order_id"):
+    stages = (Ask, GoOn)
+"""
+
+
+def answer_to(folder: Path, said: str) -> Path:
+    event = json.loads((ROOT / "samples" / "callbacks" / "http-api-json.json").read_text())
+    event["rawPath"] = event["pathParameters"]["token"] = f"{{token:{said}}}"
+    file = folder / "answer.json"
+    file.write_text(json.dumps(event))
+    return file
+
+
+@pytest.fixture
+def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The arguments that replay a run which waits for a token."""
+    (tmp_path / "waiting_orders.py").write_text(WAITS)
+    (tmp_path / "order.json").write_text('{"order_id": "o1"}')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return [str(tmp_path / "order.json"), "--flow", "waiting_orders:Orders"]
+
+
+def test_a_request_is_answered_with_the_token_that_it_names(orders: list[str], tmp_path: Path) -> None:
+    rows, left = lines(orders[0], answer_to(tmp_path, "orders/o1/approval"), *orders[1:])
+    assert [(row["verdict"], row["status"]) for row in rows[:2]] == [("CLAIMED", None), ("RESUMED", 200)]
+    assert left["runs"][0]["result"] == {"approval": {"answer": "approve", "comment": "within the budget"}}
+
+
+def test_a_request_that_names_no_token_is_named_with_its_file_and_the_cure(orders: list[str], tmp_path: Path) -> None:
+    wrong = answer_to(tmp_path, "orders/\x1b[2J/approval")
+    result = replay(orders[0], wrong, "--repeat", "2", *orders[1:])
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"{wrong}: {{token:orders/\\x1b[2J/approval}} is the token of no run; write {{token:FLOW/OBJECT/NAME}}; "
+        "the tokens until then: orders/o1/approval\n"
+    )
+    assert "COMPLETED" in result.stdout, "the rest is run all the same"
+    [again] = [line for line in result.stdout.splitlines() if "more such until" in line]
+    assert again.split() == ["5", "more", "such", "until", "2700.020", "s"], "a deadline on its way is one row"
+
+
 # -- what is replayed -------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,104 @@
+"""The tokens that runs make in a simulation, by the names that recordings of HTTP requests give them.
+
+A token is sealed, so a recording cannot know the one that a replayed run will make. Its path says instead which token
+it means, ``/answers/{token:approvals/order-17/approval}``: flow, object and the name that is awaited. Where several
+requests for the object waited, ``@`` and a request id follow; without them it is the token that was made last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from flowguard.errors import FlowguardError
+from flowguard.events import Event, EventType
+from flowguard.printable import LONGEST_PART, bounded
+from flowguard.wire.tokens import Tokens, is_token, token_row_id
+
+_PLACEHOLDER: Final = re.compile(r"\{token:(.*)\}", re.DOTALL)
+_MOST_NAMED: Final = 5
+
+
+class NoSuchToken(FlowguardError):
+    """A recorded request means the token of something that no run has awaited by then."""
+
+    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        super().__init__(name, known)
+        self.name = name
+        self.known = known
+
+    def __str__(self) -> str:
+        listed = ", ".join(bounded(one, LONGEST_PART) for one in self.known[:_MOST_NAMED])
+        more = f" and {len(self.known) - _MOST_NAMED} more" if len(self.known) > _MOST_NAMED else ""
+        there = f"the tokens until then: {listed}{more}" if self.known else "no run has waited for a token by then"
+        name = bounded(self.name, LONGEST_PART)
+        return f"{{token:{name}}} is the token of no run; write {{token:FLOW/OBJECT/NAME}}; {there}"
+
+
+class MadeTokens:
+    """Notes each token that a run makes. It listens to the runs' events, which say what each of them awaits."""
+
+    def __init__(self) -> None:
+        self._texts: dict[tuple[str, str], str] = {}
+        self._newest: dict[str, tuple[str, str]] = {}
+        self._of_requests: dict[str, tuple[str, str]] = {}
+
+    def noting(self, tokens: Tokens) -> Tokens:
+        """Return tokens that are made as by these, and noted here."""
+        return _NotedTokens(tokens, self._note)
+
+    def tell(self, event: Event) -> None:
+        """Note which tokens a run awaits."""
+        message = event.message
+        if event.type is not EventType.WAITING or message is None:
+            return
+        for name in str(event.facts["names"]).split(", "):
+            row = (message.flow, token_row_id(message.flow, message.object_id, message.request_id, message.hop, name))
+            if row in self._texts:
+                said = f"{message.flow}/{message.object_id}/{name}"
+                self._newest[said] = self._of_requests[f"{said}@{message.request_id}"] = row
+
+    def filled_in(self, event: Any) -> Any:
+        """Return a recorded request with its token in place of the name. Raises :class:`NoSuchToken`."""
+        parameters = event.get("pathParameters")
+        paths = {name: self._filled(event[name]) for name in ("path", "rawPath") if isinstance(event.get(name), str)}
+        if isinstance(parameters, dict):
+            texts = {name: value for name, value in parameters.items() if isinstance(value, str)}
+            filled = {name: self._filled(value) for name, value in texts.items()}
+            return {**event, **paths, "pathParameters": {**parameters, **filled}}
+        return {**event, **paths}
+
+    def _filled(self, text: str) -> str:
+        return _PLACEHOLDER.sub(lambda found: self._token(found[1]), text)
+
+    def _token(self, said: str) -> str:
+        row = self._newest.get(said) or self._of_requests.get(said)
+        if row is None:
+            raise NoSuchToken(said, tuple(self._newest))
+        return self._texts[row]
+
+    def _note(self, flow: str, row_id: str, text: str) -> None:
+        self._texts[flow, row_id] = text
+
+
+class _NotedTokens(Tokens):
+    """Tokens that tell ``note`` of each one that is made."""
+
+    def __init__(self, tokens: Tokens, note: Callable[[str, str, str], None]) -> None:
+        super().__init__(tokens.ring)
+        self._note = note
+
+    def make(self, flow: str, row_id: str, expires_at: int) -> str:
+        text = super().make(flow, row_id, expires_at)
+        self._note(flow, row_id, text)
+        return text
+
+
+def means_token(event: Any) -> bool:
+    """Answer whether the recorded request is to answer by a token, or by the name of one."""
+    parameters = event.get("pathParameters")
+    path = event.get("rawPath", event.get("path"))
+    parts = [path if isinstance(path, str) else ""]
+    parts += [one for one in parameters.values() if isinstance(one, str)] if isinstance(parameters, dict) else []
+    return any(_PLACEHOLDER.search(part) or is_token(part.rstrip("/").rpartition("/")[2]) for part in parts)
