@@ -18,6 +18,8 @@ SHIPPED: Final = (
     "flows.validate_cart.flow:ValidateCart",
     "flows.triggered_cache.flow:TriggeredCache",
     "flows.take_payment.flow:TakePayment",
+    "flows.approval.flow:ApproveExpense",
+    "flows.approval.flow:RemindApprover",
 )
 
 
