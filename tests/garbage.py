@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 GENERATIONS: Final = (20_000, 20, 20)
@@ -14,3 +16,16 @@ def spare_what_is_there() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GENERATIONS)
+
+
+@contextmanager
+def spared() -> Iterator[None]:
+    """Spare what is there for a block. What was spared before it stays so: all later collections would pass over it."""
+    gc.collect()
+    before = gc.get_freeze_count()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        if not before:
+            gc.unfreeze()

@@ -11,7 +11,6 @@ flowguard's own part, by flowguard's client, which leaves out botocore's check o
 
 from __future__ import annotations
 
-import gc
 import statistics
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from typing import Any
 from flowguard import Settings, lambda_handler
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services
+from tests.garbage import spared
 from tests.proofs.bench.figure import Figure
 from tests.proofs.bench.flow import Context, OneStage, a_cart, a_request
 from tests.proofs.bench.stub import Answer, a_session, answer, recorded
@@ -52,14 +52,12 @@ def ratio(one: Work, other: Work, *, rounds: int, messages: int = MESSAGES) -> f
     Rounds begin at different depths of the stack, for the reason that ``imports.least`` gives.
     """
     one(), other()
-    gc.collect()
-    gc.freeze()  # what the stub, the clients and the tests hold is not to be walked again and again
     found = []
-    for number in range(rounds):
-        order = (one, other) if number % 2 else (other, one)
-        spent = {work: _spent(work, messages, frames=3 * number % 100) for work in order}
-        found.append(spent[one] / spent[other])
-    gc.unfreeze()
+    with spared():  # what the stub, the clients and the tests hold is not to be walked again and again
+        for number in range(rounds):
+            order = (one, other) if number % 2 else (other, one)
+            spent = {work: _spent(work, messages, frames=3 * number % 100) for work in order}
+            found.append(spent[one] / spent[other])
     return statistics.median(found)
 
 

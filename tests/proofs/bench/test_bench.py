@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 
 import pytest
@@ -47,6 +48,13 @@ def test_the_bare_calls_are_the_very_calls_of_the_handler() -> None:
     message, by_hand, by_own_client = cpu.flowguard_and_bare()
     assert cpu.ratio(message, by_hand, rounds=1, messages=1) > 0
     assert cpu.ratio(message, by_own_client, rounds=1, messages=1) > 0
+
+
+def test_what_the_collector_was_to_leave_alone_is_left_alone_afterwards() -> None:
+    before = gc.get_freeze_count()
+    assert before  # tests/conftest.py
+    cpu.ratio(lambda: None, lambda: sum(range(10_000)), rounds=1)
+    assert gc.get_freeze_count() >= before
 
 
 def test_a_cold_start_is_measured_in_a_process_of_its_own() -> None:

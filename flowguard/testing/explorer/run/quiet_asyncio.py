@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+from weakref import WeakSet
 
 from flowguard.testing.explorer.run.fault_effects import Killed
 
@@ -16,10 +19,31 @@ def quiet_asyncio() -> Iterator[None]:
     logger = logging.getLogger("asyncio")
     logger.addFilter(_is_news)
     try:
-        yield
+        with _new_tasks() as tasks:
+            yield
     finally:
-        gc.collect()  # tasks say it when they go
+        if tasks:
+            gc.collect()  # tasks say it when they go; to look for them where there are none takes long
         logger.removeFilter(_is_news)
+
+
+@contextmanager
+def _new_tasks() -> Iterator[WeakSet[asyncio.Task[Any]]]:
+    """Collect the tasks that event loops create in the block and that are still there."""
+    loops: Any = asyncio.BaseEventLoop
+    tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
+    create_task = loops.create_task
+
+    def noted(*given: Any, **named: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = create_task(*given, **named)
+        tasks.add(task)
+        return task
+
+    loops.create_task = noted
+    try:
+        yield tasks
+    finally:
+        loops.create_task = create_task
 
 
 def _is_news(record: logging.LogRecord) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import queue
 import threading
@@ -171,9 +172,30 @@ def test_a_worker_may_be_held_up_in_a_thread() -> None:
 
 
 def test_tasks_whose_worker_is_killed_say_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.ERROR, "asyncio"):
-        explored(in_a_loop(put))
+    gc.disable()  # none of them goes before the end
+    try:
+        with caplog.at_level(logging.ERROR, "asyncio"):
+            explored(in_a_loop(put))
+            gc.collect()
+    finally:
+        gc.enable()
     assert caplog.records == []
+
+
+def test_where_there_are_no_tasks_nobody_looks_for_them() -> None:
+    collections: list[str] = []
+
+    def noted(phase: str, about: dict[str, int]) -> None:
+        collections.append(phase)
+
+    gc.disable()
+    gc.callbacks.append(noted)
+    try:
+        explored(in_a_pool(put))
+    finally:
+        gc.callbacks.remove(noted)
+        gc.enable()
+    assert collections == []
 
 
 # -- what does not end -------------------------------------------------------------------------------------------------
