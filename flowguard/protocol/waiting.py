@@ -28,8 +28,8 @@ class WaitPlan(NamedTuple):
     stage: str
     names: Mapping[str, str | None]
     asked: frozenset[str] = frozenset()
-    """The names that other flows answer. Only an ask brings them the address: an answer proves that what stood before the
-    ask was sent. The id that a party outside answers under may be known without its ask."""
+    """The names that other flows answer. Only an ask brings them the address: an answer proves that what stood before
+    the ask was sent. The id that a party outside answers under may be known without its ask."""
     early: frozenset[str] = frozenset()
     """The names whose answers may have been kept before the commit."""
     on_timeout: str | None = None
