@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     # define a flow
     # start one, serve one
+    from flowguard.aws.modify import modify as modify
     from flowguard.callback import Callback as Callback
     from flowguard.callback_function import callback_handler as callback_handler
     from flowguard.client import FlowClient as FlowClient
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from flowguard.errors import DefinitionError as DefinitionError
     from flowguard.errors import EnvelopeError as EnvelopeError
     from flowguard.errors import FlowguardError as FlowguardError
+    from flowguard.errors import ItemChanged as ItemChanged
     from flowguard.errors import Reject as Reject
     from flowguard.errors import Retry as Retry
     from flowguard.errors import WorkerFenced as WorkerFenced
@@ -82,6 +84,7 @@ _HOME = {
     "Function": "destinations",
     "Bus": "destinations",
     # start one, serve one
+    "modify": "aws.modify",
     "FlowClient": "client",
     "Started": "client",
     "LambdaHandler": "handler",
@@ -102,6 +105,7 @@ _HOME = {
     "EnvelopeError": "errors",
     "ConditionFailed": "errors",
     "ConditionRejected": "errors",
+    "ItemChanged": "errors",
     "WorkerFenced": "errors",
 }
 

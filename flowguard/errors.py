@@ -263,19 +263,35 @@ class ConditionFailed(FlowguardError):
         return _does_not_hold(self.table, self.condition, self.item)
 
 
-class NotHeld(FlowguardError):
-    """Conditions did not hold, of writes without which the handler goes on. Nothing of the commit was applied.
+class ItemChanged(ConditionFailed):
+    """Each of the ``tries`` to modify an item met a change by another writer. Nothing was written.
 
-    ``refused`` has the item that each of these writes met, by the name in its ``else_go_on``; None where there is none.
-    The handler is called again with them; no stage meets this error.
+    ``item`` is the item of ``table`` as it was met at last; None where there is none.
     """
 
-    def __init__(self, refused: dict[str, dict[str, object] | None]) -> None:
-        super().__init__(refused)
-        self.refused = refused
+    def __init__(self, table: str, tries: int, item: dict[str, object] | None) -> None:
+        super().__init__(table, "it is as it was read", item)
+        self.args = (table, tries, item)
+        self.tries = tries
 
     def __str__(self) -> str:
-        return f"these writes did not hold: {', '.join(self.refused)}"
+        return f"an item of {self.table!r} was changed by others at each of {self.tries} tries to modify it"
+
+
+class NotHeld(FlowguardError):
+    """Conditions did not hold, of writes for which the handler is called again. Nothing of the commit was applied.
+
+    ``refused`` has the item that each write with ``else_go_on`` met, by that name; None where there is none.
+    ``changed`` is the error of a ``step.modify`` if this was its last try. No stage meets this error.
+    """
+
+    def __init__(self, refused: dict[str, dict[str, object] | None], changed: ItemChanged | None = None) -> None:
+        super().__init__(refused, changed)
+        self.refused = refused
+        self.changed = changed
+
+    def __str__(self) -> str:
+        return f"these writes did not hold: {', '.join(self.refused)}" if self.changed is None else str(self.changed)
 
 
 class WorkerFenced(FlowguardError):

@@ -19,6 +19,7 @@ from flowguard.clock import Clock
 from flowguard.destinations import Destination, Queue, destination, form_problem
 from flowguard.errors import RunFailed, TooManyWrites, shown, span_problem
 from flowguard.ids import ObjectId, RequestId
+from flowguard.modified import MOST_TRIES, Change, check_tries, modified
 from flowguard.outcome import Ask, AskFlow, AwaitedEvent, AwaitedToken
 from flowguard.payloads import Payload, decode, encode, encode_json, problems_of
 from flowguard.protocol.outbox import Kind, Send
@@ -75,12 +76,21 @@ class ForgottenMemory:
 NOTHING_REFUSED: Final[RefusedWrites] = MappingProxyType({})
 
 
+class ReadsTables(Protocol):
+    """Consistent reads of the user's tables. ``again`` counts reads before, in vain: the next one waits a little."""
+
+    def read(self, table: str, key: Mapping[str, Any], *, again: int = 0) -> dict[str, Any] | None: ...
+
+
 class Before(NamedTuple):
     """What was before one call of a handler: refused writes, what the hop remembers, what the run before left."""
 
     refused: RefusedWrites = NOTHING_REFUSED
     memory: Remembers | None = None
     left: Callable[[], str] | None = None
+    tables: ReadsTables | None = None
+    calls: int = 0
+    """How often the handler was called in this attempt before."""
 
 
 class Startable(Protocol):
@@ -130,6 +140,8 @@ class Step(Generic[StateT]):
         It is empty when a handler is first called. If some do not hold, the handler is called again with them.
         """
         self._left = before.left
+        self._tables = before.tables
+        self._calls = before.calls
         self._names: set[str] = set()
         self._memory = ForgottenMemory() if before.memory is None else before.memory
         self._remembered: set[str] = set()
@@ -344,6 +356,33 @@ class Step(Generic[StateT]):
         if self._applying:
             raise RunFailed(f"{shown(name)} is within a block of step.apply, which holds nothing but writes")
         self._remembered.add(name)
+
+    def modify(
+        self,
+        table: str,
+        key: Mapping[str, Any],
+        change: Change,
+        *,
+        compare: Sequence[str] = (),
+        tries: int = MOST_TRIES,
+    ) -> dict[str, Any] | None:
+        """Read an item, and record the write that makes of it what ``change`` returns. Return that, None for no item.
+
+        ``change`` gets the item as a dict with Decimals, or None, and returns it as it should be (a dict or a model),
+        or None for no item. The commit holds only while the item is still what was read. Where another writer was
+        quicker the handler is called again at once and reads anew, ``tries`` times in one attempt; then the attempt
+        fails with :class:`flowguard.errors.ItemChanged`. ``compare`` names the attributes that decide whether another
+        was; by default all that were read. It is one consistent read.
+        """
+        check_tries(tries)
+        if self._tables is None:
+            raise RunFailed("step.modify reads a table, and this step has none: run the stage with FlowRunner")
+        where = row(key, f"step.modify({shown(table)}, key, …)")
+        found = self._tables.read(table, where, again=self._calls)
+        made = change(None if found is None else dict(found))
+        wanted = None if made is None else row(made, f"the change in step.modify({shown(table)}, …)")
+        self._write(modified(table, where, found, wanted, compare=compare, tries=tries))
+        return None if wanted is None else {**wanted, **where}
 
     def _condition(
         self,

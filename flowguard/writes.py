@@ -14,7 +14,8 @@ class Condition(NamedTuple):
     """A condition as DynamoDB writes it, with its ``#names`` and ``:values``, and what follows where it does not hold.
 
     By default the attempt fails, and is tried again. With ``reject`` the run ends FAILED. With ``go_on``, a name, the
-    handler runs again without the write, and reads under that name which item refused it.
+    handler runs again without the write, and reads under that name which item refused it. With ``tries`` the handler
+    runs again at once, up to so often, and makes the write anew of what it reads then.
     """
 
     expression: str
@@ -22,6 +23,7 @@ class Condition(NamedTuple):
     values: Mapping[str, Any] = {}
     reject: bool = False
     go_on: str | None = None
+    tries: int = 0
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from flowguard.errors import (
     DefinitionError,
     EnvelopeError,
     FlowguardError,
+    ItemChanged,
     NotHeld,
     NotProcessed,
     Reject,
@@ -68,6 +69,10 @@ SENTENCES: list[tuple[FlowguardError, str]] = [
         ConditionRejected("carts", "total > :t", {"id": "secret"}),
         "the condition on 'carts' does not hold (total > :t): the item is there, but it does not match",
     ),
+    (
+        ItemChanged("carts", 3, {"id": "secret"}),
+        "an item of 'carts' was changed by others at each of 3 tries to modify it",
+    ),
     (NotHeld({"pen": None, "ink": {"id": "secret"}}), "these writes did not hold: pen, ink"),
     (
         ConditionFailed("carts", "total > :t", {"id": "secret"}),
@@ -97,6 +102,11 @@ def test_an_error_keeps_its_words_and_facts_when_it_travels(
     found = revive(error)
     assert type(found) is type(error)
     assert (str(found), vars(found), found.args) == (str(error), vars(error), error.args)
+
+
+def test_a_commit_that_did_not_hold_for_a_change_says_so_in_its_words() -> None:
+    changed = ItemChanged("carts", 3, None)
+    assert str(NotHeld({}, changed)) == str(changed)
 
 
 def test_the_table_above_has_every_error() -> None:

@@ -46,6 +46,7 @@ LAYERS = (
         "payloads",
         "failure",
         "payload_names",
+        "modified",
         "outcome",
         "wire.home",
         "wire.message",

@@ -11,6 +11,7 @@ from flowguard.aws.schedules import Schedules
 from flowguard.aws.sender import AWSSender
 from flowguard.aws.signing_keys import aws_signer, aws_tokens
 from flowguard.aws.store import DynamoDBStore
+from flowguard.aws.tables import DynamoDBTables
 from flowguard.clock import Clock, SystemClock
 from flowguard.events import Observer, log
 from flowguard.ids import Ids, RandomIds
@@ -39,13 +40,15 @@ def aws_services(
     """
     clients = clients if clients is not None else Clients()
     clock = clock if clock is not None else SystemClock()
+    chance = draw if draw is not None else random.Random()  # noqa: S311 - jitter needs no secrecy
     return Services(
         store=aws_store(settings, clients),
         sender=AWSSender(clients, Schedules(clients, settings.scheduler_role, settings.scheduler_group, clock=clock)),
         clock=clock,
         ids=ids if ids is not None else RandomIds(),
         observer=observer,
-        draw=draw if draw is not None else random.Random(),  # noqa: S311 - jitter needs no secrecy
+        draw=chance,
+        tables=DynamoDBTables(clients, chance),
         signer=aws_signer(settings, clients, clock),
         tokens=aws_tokens(settings, clients, clock),
     )

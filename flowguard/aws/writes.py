@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from pydantic import BaseModel
 
-from flowguard.errors import ConditionFailed, ConditionRejected, NotHeld, WriteInvalid
+from flowguard.errors import ConditionFailed, ConditionRejected, ItemChanged, NotHeld, WriteInvalid
 from flowguard.writes import Check, Condition, Delete, Put, Update, Write
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def condition_failure(
 ) -> ConditionFailed | ConditionRejected | NotHeld | None:
     """Return what follows from the recorded writes whose conditions did not hold. None where all of them held.
 
-    The handler goes on only where each of them says so. What rejects comes before what is tried again.
+    The handler is called again only where each of them says so. What rejects comes before what is tried again later.
     """
     failed = [
         (write.condition, write.table, _shown_item(reason))
@@ -98,9 +98,11 @@ def condition_failure(
         if condition.reject:
             return ConditionRejected(table, condition.expression, item)
     for condition, table, item in failed:
-        if condition.go_on is None:
+        if condition.go_on is None and not condition.tries:
             return ConditionFailed(table, condition.expression, item)
-    return NotHeld({str(condition.go_on): item for condition, _, item in failed}) if failed else None
+    refused = {condition.go_on: item for condition, _, item in failed if condition.go_on is not None}
+    changed = [ItemChanged(table, condition.tries, item) for condition, table, item in failed if condition.tries]
+    return NotHeld(refused, min(changed, key=lambda one: one.tries, default=None)) if failed else None
 
 
 def _shown_item(reason: Any) -> dict[str, Any] | None:

@@ -100,7 +100,7 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
         ttl=request.expires_at // 1000,
         wait=None if item is None or first else item.wait,
         lost=None if item is None or first else item.lost,
-        left=item.left if item is not None and first else None,
+        left=item.left if item is not None else None,
         memo=item.memo if item is not None else None,
     )
 

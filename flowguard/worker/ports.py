@@ -26,6 +26,7 @@ from flowguard.protocol.run import (
     TimedOut,
 )
 from flowguard.protocol.waiting import GivenAnswer
+from flowguard.step import ReadsTables
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.signing import UNSIGNED, Signer
@@ -145,6 +146,8 @@ class Services:
     draw: random.Random = field(default_factory=random.Random)
     """For jitter; seeded where a run is to be repeatable."""
     alarm: Alarm = field(default_factory=ThreadAlarm)
+    tables: ReadsTables | None = None
+    """Reads the user's tables, for ``step.modify``."""
     signer: Signer = UNSIGNED
     tokens: Tokens = NO_TOKENS
 

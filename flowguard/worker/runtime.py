@@ -68,13 +68,15 @@ class Runtime:
         with self._given_back(arrival, claim):
             self._flush(arrival, claim)
             memory, refused = HopMemory(self.services.store, claim), NOTHING_REFUSED
-            for _ in range(MOST_CALLS):
-                commit = self._handle(arrival, memory, refused)
+            for calls in range(MOST_CALLS):
+                commit = self._handle(arrival, memory, refused, calls)
                 if isinstance(commit, Ending):
                     return commit
                 try:
                     return self._commit(arrival, memory.claim, commit)
-                except NotHeld as error:  # of writes that the handler does without: it is called again
+                except NotHeld as error:  # of writes that the handler does without, or makes anew: it is called again
+                    if error.changed is not None and calls + 1 >= error.changed.tries:
+                        return self._failed(arrival, memory.claim, error.changed)
                     refused = {**refused, **error.refused}
             return self._failed(arrival, memory.claim, Retry(_OTHER_WRITES))
 
@@ -159,10 +161,10 @@ class Runtime:
         horizon = self.services.clock.now() - _ms(arrival.flow.retention)
         return outbox.left_by_another(message.request_id, horizon)
 
-    def _handle(self, arrival: Arrival, memory: HopMemory, refused: RefusedWrites) -> Commit | Ending:
+    def _handle(self, arrival: Arrival, memory: HopMemory, refused: RefusedWrites, calls: int) -> Commit | Ending:
         """Run the stage. Nothing that it recorded has happened when this returns. An ending is for one that fails."""
         try:
-            return self._planned(arrival, memory, refused)
+            return self._planned(arrival, memory, refused, calls)
         except WorkerFenced as fenced:
             return self._overtaken(arrival, FencedBy(fenced.by))
         except KeyboardInterrupt:  # the process is being stopped: the record stays in its queue
@@ -170,7 +172,7 @@ class Runtime:
         except BaseException as error:  # a stage may raise anything; what follows is decided in one place
             return self._failed(arrival, memory.claim, error)
 
-    def _planned(self, arrival: Arrival, memory: HopMemory, refused: RefusedWrites) -> Commit:
+    def _planned(self, arrival: Arrival, memory: HopMemory, refused: RefusedWrites, calls: int) -> Commit:
         """Call the handler, and plan the commit of what it asks for."""
         claim = memory.claim
         if arrival.problem is not None or arrival.stage is None:
@@ -181,7 +183,7 @@ class Runtime:
         payload = arrival.payload
         if message.resumed:
             payload = resumed_payload(stage, claim.item.wait)
-        elif payload is None or refused:  # a handler that is called again may have changed what it was given
+        elif payload is None or calls:  # a handler that is called again may have changed what it was given
             payload = decode(stage.payload, message.body, what=f"the payload of {stage.name}")
         state = stage.state() if claim.item.state is None else decode(stage.state, claim.item.state, what="the state")
         services = self.services
@@ -192,7 +194,13 @@ class Runtime:
             committed_at=planner.moment,
             signer=services.signer,
             tokens=services.tokens,
-            before=Before(refused, memory, None if claim.item.left is None else claim.item.left.read),
+            before=Before(
+                refused,
+                memory,
+                left=None if claim.item.left is None else claim.item.left.read,
+                tables=services.tables,
+                calls=calls,
+            ),
         )
         return planner.ended(stage().handle(payload, step), step)
 

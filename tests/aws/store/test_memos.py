@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.store import DynamoDBStore
-from flowguard.errors import ConditionFailed, WriteInvalid
+from flowguard.errors import ConditionFailed, TooLarge, WriteInvalid
 from flowguard.protocol.run import Claim, Fenced, FencedBy, Status
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.worker.hop_memory import HopMemory
-from flowguard.writes import Condition, Put
-from tests.aws.store.run import cart, claimed, commit, counted, stored
+from flowguard.writes import Condition, Put, Update
+from tests.aws.states import STORED
+from tests.aws.store.run import cart, claimed, commit, counted, meet, stored
 
 
 def remember(store: DynamoDBStore, claim: Claim, name: str = "a", *writes: Any, first: bool = True) -> Fenced | None:
@@ -105,3 +109,68 @@ def test_a_worker_whose_hop_is_committed_keeps_nothing(store: DynamoDBStore) -> 
 def test_a_write_to_a_table_that_is_not_there_is_named(store: DynamoDBStore) -> None:
     with pytest.raises(WriteInvalid, match="missing"):
         remember(store, claimed(store), "a", Put("missing", {"id": "c2"}))
+
+
+def test_what_another_hop_has_left_is_not_taken_for_the_hops_own(store: DynamoDBStore) -> None:
+    """The same request comes again with a later time, after another that committed nothing."""
+    store.commit(claimed(store), commit())
+    failed = HopMemory(store, claimed(store, hop=2))
+    failed.remember("a", "1")
+    store.commit(failed.claim, commit(status=Status.FAILED))
+    claimed(store, (STORED[0] + 1, "request-n"))
+    again = HopMemory(store, claimed(store, (STORED[0] + 2, STORED[1])))
+    assert again.recall("a") is None
+    again.remember("a", "2")
+    assert remembered(store) == {"a": "2"}
+
+
+def test_an_attempt_recalls_all_that_it_has_kept(store: DynamoDBStore) -> None:
+    memory = HopMemory(store, claimed(store))
+    for name in ("a", "b", "c"):
+        memory.remember(name, f'"{name}"')
+    assert [memory.recall(name) for name in ("a", "b", "c", "d")] == ['"a"', '"b"', '"c"', None]
+    memo, found = memory.claim.item.memo, stored(store).memo
+    assert memo is not None
+    assert found is not None
+    assert memo.size >= found.size
+
+
+def test_an_old_worker_keeps_nothing_where_the_item_expired_and_its_epoch_came_round_again(
+    clients: Clients, store: DynamoDBStore
+) -> None:
+    old = claimed(store)
+    meet(clients, None)
+    assert remember(store, old) == Fenced(FencedBy.EXPIRED, None)
+    claimed(store, owner="another")
+    answer = remember(store, old)
+    assert isinstance(answer, Fenced)
+    assert (answer.by, remembered(store)) == (FencedBy.OTHER_ATTEMPT, {})
+
+
+def test_what_is_too_large_is_named_with_its_size(store: DynamoDBStore) -> None:
+    noise = random.Random(0).randbytes(450_000).hex()
+    with pytest.raises(TooLarge, match="what 'a' is to remember is too large") as raised:
+        store.memos.remember(claimed(store), "a", noise, is_first=True)
+    assert raised.value.sizes == {"its JSON": 900_000}
+
+
+def test_a_write_that_is_malformed_is_not_called_too_large(store: DynamoDBStore) -> None:
+    update = Update("carts", {"id": "c1"}, Condition("SET total = missing + :one", {}, {":one": 1}))
+    with pytest.raises(WriteInvalid, match="DynamoDB refuses"):
+        remember(store, claimed(store), "a", update)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        EndpointConnectionError(endpoint_url="https://dynamodb"),
+        ClientError({"Error": {"Code": "InternalServerError", "Message": "no"}}, "UpdateItem"),
+    ],
+)
+def test_an_outage_is_no_refusal(store: DynamoDBStore, error: Exception) -> None:
+    def down(call: ApiCall, proceed: Proceed) -> Response:
+        raise error
+
+    claim = claimed(store)
+    with intercept(down), pytest.raises(type(error)):
+        remember(store, claim)

@@ -26,6 +26,21 @@ TESTED: Final = (
         "an answer, or a deadline, that meets a run in each state that there is",
     ),
     Elsewhere(
+        r"^(expressions\.REMEMBER|aws\.memos\.|worker\.hop_memory\.|protocol\.claims\.is_claimed_by)",
+        ("tests/aws/store/test_memos.py", "tests/worker/runtime/test_remembered.py"),
+        "no explored flow does anything before its commit",
+    ),
+    Elsewhere(
+        r"^(modified|aws\.modify|aws\.tables)\.",
+        ("tests/aws/test_modify.py", "tests/worker/runtime/test_modify.py"),
+        "items of every form, and other writers at each moment",
+    ),
+    Elsewhere(
+        r"^aws\.refused_writes\.",
+        ("tests/aws/test_refused_commits.py", "tests/aws/store/"),
+        "refusals that no explored flow meets",
+    ),
+    Elsewhere(
         r"^expressions\.(LATER_HOP|FIRST_HOP\[IGNORE\])",
         ("tests/aws/test_claims_agree.py::test_the_database_and_the_decision_agree",),
         "a message that comes in a state of its run in which nobody sends it",
@@ -71,8 +86,13 @@ TESTED: Final = (
         "what the database has granted is not decided again: only `flowguard dlq` asks for this half of the decision",
     ),
     Elsewhere(
-        r"^(expressions\.COMMIT|protocol\.claims\.(refused_commit|taken))",
-        ("tests/aws/store/", "tests/protocol/test_taken.py", "tests/worker/test_waiting.py"),
+        r"^(expressions\.COMMIT|protocol\.claims\.(refused_commit|fenced_by|taken))",
+        (
+            "tests/aws/store/",
+            "tests/worker/runtime/test_superseded_state.py",
+            "tests/protocol/test_taken.py",
+            "tests/worker/test_waiting.py",
+        ),
         "the item has expired, and maybe begun anew, while a worker held it",
     ),
     Elsewhere(
@@ -172,7 +192,7 @@ TESTED: Final = (
     Elsewhere(r"^aws\.faults\.", ("tests/aws/test_faults.py",), "a transaction that meets another one"),
     Elsewhere(
         r"^aws\.writes\.",
-        ("tests/aws/test_writes.py", "tests/aws/store/"),
+        ("tests/aws/test_writes.py", "tests/aws/store/", "tests/aws/test_refused_commits.py"),
         "values that no explored flow writes",
     ),
     Elsewhere(
@@ -180,6 +200,8 @@ TESTED: Final = (
         (
             "tests/aws/test_refused_commits.py",
             "tests/aws/store/",
+            "tests/worker/runtime/test_remembered.py",
+            "tests/worker/runtime/test_superseded_state.py",
             "tests/worker/test_waiting.py",
             "tests/aws/test_waits.py",
         ),
@@ -216,8 +238,12 @@ TESTED: Final = (
             "tests/worker/runtime/test_clocks.py",
             "tests/worker/runtime/test_takeover.py",
             "tests/worker/runtime/test_poison.py",
+            "tests/worker/runtime/test_conditions.py",
+            "tests/worker/runtime/test_modify.py",
+            "tests/worker/runtime/test_remembered.py",
+            "tests/worker/runtime/test_superseded_state.py",
         ),
-        "texts that are gone, letters that fit nowhere, clocks that go back: several at once",
+        "texts that are gone, letters that fit nowhere, clocks that go back, handlers that are called again",
     ),
     Elsewhere(
         r"^aws\.packing\.",

@@ -85,13 +85,13 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "the two are never equal there: equal ones have been answered a line before": (
         "protocol.claims.decide: m.hop < item.hop → becomes m.hop <= item.hop",
         "protocol.claims._another_run: (m.requested_at, m.request_id) < (item.requested_at, item.request_id) → becomes (m.requested_at, m.request_id) <= (item.requested_at, item.request_id)",
-        "protocol.claims.refused_commit: (item.requested_at, item.request_id) < (mine.requested_at, mine.request_id) → becomes (item.requested_at, item.request_id) <= (mine.requested_at, mine.request_id)",
+        "protocol.claims.fenced_by: (item.requested_at, item.request_id) < (mine.requested_at, mine.request_id) → becomes (item.requested_at, item.request_id) <= (mine.requested_at, mine.request_id)",
     ),
     "a write without a condition cannot fail by it: the other branch is for the type checker": (
-        "aws.writes.condition_failure: write.condition → forced true",
+        "aws.writes.condition_failure: write.condition is not None → forced true",
     ),
     "the first part is never true without the second, which is for the type checker": (
-        "worker.runtime.Runtime._handle: arrival.stage is None → forced false",
+        "worker.runtime.Runtime._planned: arrival.stage is None → forced false",
         "worker.runtime.Runtime._refused: case Verdict.DONE if item is not None → forced true",
         "worker.runtime.Runtime._refused: case Verdict.BUSY if item is not None → forced true",
         "worker.runtime.Runtime._answered: case FencedBy.FINISHED if answer.item is not None → forced true",
@@ -108,7 +108,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.routing._named_by: except RunFailed → catches every Exception",
     ),
     "what was decoded to find the object is decoded again, from the same text": (
-        "worker.runtime.Runtime._handle: payload is None → forced true",
+        "worker.runtime.Runtime._planned: payload is None or calls → forced true",
     ),
     "a lease that ends between two looks at the clock: SQS refuses less than 0 s, and the record stays hidden": (
         "worker.runtime.Runtime._refused: max(1, -((self.services.clock.now() - item.lease_until) // 1000)) → without 1",
@@ -126,6 +126,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "no two claims have one owner, and the owner is compared too": (
         "expressions.COMMIT: request_id = :request_id → true",
+        "expressions.REMEMBER: request_id = :request_id → true",
+        "protocol.claims.is_claimed_by: (item.request_id, item.epoch, item.owner) == (mine.request_id, mine.epoch, mine.owner) → without item.request_id",
+        "protocol.claims.is_claimed_by: (item.request_id, item.epoch, item.owner) == (mine.request_id, mine.epoch, mine.owner) → without item.epoch",
         "expressions.COMMIT: epoch = :epoch → true",
     ),
     "the reader takes the value that is not there for this very one": (

@@ -131,6 +131,21 @@ def test_a_handler_whose_writes_never_hold_is_tried_again_later(at: Scene) -> No
     assert (len(at.script.handled), at.told(EventType.RETRIED), at.priced()) == (MOST_CALLS, 1, 0)
 
 
+def test_what_was_refused_at_an_earlier_call_stays_left_out(at: Scene) -> None:
+    stocked(at, pen=0, ink=0)
+    met: list[set[str]] = []
+
+    def pricing(step: Step[OrderState]) -> None:
+        met.append(set(step.refused))
+        take(step, "pen", else_go_on="pen")
+        if "pen" in step.refused:
+            take(step, "ink", else_go_on="ink")
+
+    at.script.pricing = pricing
+    assert at.deliver(at.message()) == [True]
+    assert (met, at.priced()) == ([set(), {"pen"}, {"pen", "ink"}], 1)
+
+
 class Basket(BaseModel):
     order_id: str
     lines: list[str] = []

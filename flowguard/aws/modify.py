@@ -1,0 +1,74 @@
+"""A change of an item outside flows: read, compute, write if nobody else has written meanwhile, and again."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from flowguard.aws.faults import error_code, patiently
+from flowguard.aws.tables import read_consistently, wait_at_random
+from flowguard.aws.writes import write_action
+from flowguard.errors import ItemChanged
+from flowguard.modified import MOST_TRIES, Change, check_tries, modified
+from flowguard.rows import row
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+def modify(
+    client: DynamoDBClient,
+    table: str,
+    key: Mapping[str, Any],
+    change: Change,
+    *,
+    compare: Sequence[str] = (),
+    tries: int = MOST_TRIES,
+    pause: Callable[[float], None] = time.sleep,
+    draw: random.Random | None = None,
+) -> dict[str, Any] | None:
+    """Change an item by a function of what it is now, and return what it has become. None for no item.
+
+    ``change`` gets the item as a dict with Decimals, or None, and returns it as it should be, or None for no item. It
+    is called again, after a pause at random (``pause`` takes seconds, ``draw`` is the chance), where another writer was
+    quicker: up to ``tries`` times. ``compare`` names the attributes that decide whether another was; by default all.
+
+    Raises :class:`flowguard.errors.ItemChanged` where each try met another change. Nothing was written then. In a
+    stage, use ``step.modify``.
+    """
+    check_tries(tries)
+    chance = draw if draw is not None else random.Random()  # noqa: S311 - jitter needs no secrecy
+    found: dict[str, Any] | None = None
+    for number in range(tries):
+        wait_at_random(number, chance, pause)
+        found = read_consistently(client, table, key)
+        wanted = _wanted(change(None if found is None else dict(found)), table)
+        if _is_written(client, modified(table, key, found, wanted, compare=compare), pause):
+            return None if wanted is None else {**wanted, **key}
+    raise ItemChanged(table, tries, found)
+
+
+def _wanted(made: object, table: str) -> dict[str, Any] | None:
+    return None if made is None else row(made, f"the change of an item of {table!r}")
+
+
+def _is_written(client: DynamoDBClient, write: Any, pause: Callable[[float], None]) -> bool:
+    calls: dict[str, Callable[..., Any]] = {
+        "Put": client.put_item,
+        "Update": client.update_item,
+        "Delete": client.delete_item,
+    }
+    [(kind, params)] = write_action(write).items()
+    if kind == "ConditionCheck":
+        return True  # nothing differs from what was read a moment ago
+    try:
+        patiently(lambda: calls[kind](**params), pause)
+    except ClientError as error:
+        if error_code(error) != "ConditionalCheckFailedException":
+            raise
+        return False
+    return True

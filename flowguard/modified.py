@@ -1,0 +1,117 @@
+"""A change of an item by a function of what was read, as a write that holds only while the item is still that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from flowguard.errors import RunFailed, shown
+from flowguard.writes import Check, Condition, Delete, Put, Update, Write
+
+Change = Callable[[dict[str, Any] | None], Any]
+"""Returns the item as it should be: a dict or a pydantic model; None for no item. It gets None where there is none."""
+
+MOST_TRIES: Final = 10
+"""How often a change is tried at most, in one attempt of a stage or one call of ``modify``."""
+
+_MOST_COMPARED: Final = 100
+"""Attributes: a condition of DynamoDB has at most 4 KB and 300 operators."""
+
+
+def modified(
+    table: str,
+    key: Mapping[str, Any],
+    found: Mapping[str, Any] | None,
+    wanted: Mapping[str, Any] | None,
+    *,
+    compare: Sequence[str] = (),
+    tries: int = 0,
+) -> Write:
+    """Return the write that makes ``wanted`` of ``found``. Its condition is that the item is still what was found.
+
+    ``compare`` names the attributes that decide; by default all that were found. Attributes that the change adds must
+    still be absent. Raises :class:`RunFailed` for a change of the key, and for too many attributes.
+    """
+    still = _Still(table, key, found, compare or tuple(name for name in found or () if name not in key), tries)
+    if wanted is None:
+        return still.check() if found is None else Delete(table, key, still.condition())
+    if other := [name for name, value in key.items() if wanted.get(name, value) != value]:
+        raise RunFailed(f"the change of an item of {shown(table)} changes its key ({other[0]}); nothing was written")
+    if found is None:
+        return Put(table, {**wanted, **key}, still.condition())
+    return still.changed({name: value for name, value in wanted.items() if name not in key})
+
+
+def check_tries(tries: object) -> None:
+    """Raise :class:`RunFailed` for a number of tries that is none."""
+    if type(tries) is not int or not 1 <= tries <= MOST_TRIES:
+        raise RunFailed(f"tries is {shown(tries)}; write a whole number from 1 to {MOST_TRIES}. Nothing was written")
+
+
+class _Still:
+    """The condition that an item is still what was found, and the expressions that share its aliases."""
+
+    def __init__(
+        self,
+        table: str,
+        key: Mapping[str, Any],
+        found: Mapping[str, Any] | None,
+        compare: Sequence[str],
+        tries: int,
+    ) -> None:
+        self._table = table
+        self._key = key
+        self._found = found
+        self._tries = tries
+        self._names: dict[str, str] = {"#key": next(iter(key), "")}
+        self._values: dict[str, Any] = {}
+        if len(compare) > _MOST_COMPARED:
+            raise RunFailed(
+                f"an item of {shown(table)} has {len(compare)} attributes, and a condition compares at most "
+                f"{_MOST_COMPARED}; name those that decide: compare=('version',)"
+            )
+        self._parts = ["attribute_exists(#key)" if found is not None else "attribute_not_exists(#key)"]
+        for name in compare:
+            self._parts.append(self._equal(name))
+
+    def _equal(self, name: str) -> str:
+        alias = self._alias(name)
+        if self._found is None or name not in self._found:
+            return f"attribute_not_exists({alias})"
+        return f"{alias} = {self._value(self._found[name])}"
+
+    def condition(self) -> Condition:
+        return Condition(" AND ".join(self._parts), self._names, self._values, tries=self._tries)
+
+    def check(self) -> Check:
+        return Check(self._table, self._key, self.condition())
+
+    def changed(self, wanted: Mapping[str, Any]) -> Write:
+        """Return an update of what differs. Where nothing does, the item must only stay as it is."""
+        found = {name: value for name, value in (self._found or {}).items() if name not in self._key}
+        changes = {name: value for name, value in wanted.items() if name not in found or found[name] != value}
+        removed = [name for name in found if name not in wanted]
+        if not changes and not removed:
+            return self.check()
+        added = [f"attribute_not_exists({self._alias(name)})" for name in changes if name not in found]
+        sets = [f"{self._alias(name)} = {self._value(value)}" for name, value in changes.items()]
+        removes = [self._alias(name) for name in removed]
+        change = (f"SET {', '.join(sets)} " if sets else "") + (f"REMOVE {', '.join(removes)}" if removes else "")
+        self._parts += added
+        return Update(
+            self._table,
+            self._key,
+            Condition(change.strip(), self._names, self._values),
+            Condition(" AND ".join(self._parts), tries=self._tries),
+        )
+
+    def _alias(self, name: str) -> str:
+        alias = next(
+            (alias for alias, one in self._names.items() if one == name and alias != "#key"), f"#n{len(self._names)}"
+        )
+        self._names[alias] = name
+        return alias
+
+    def _value(self, value: Any) -> str:
+        self._values[f":v{len(self._values)}"] = value
+        return f":v{len(self._values) - 1}"

@@ -1,0 +1,165 @@
+"""A change of an item by a function: applied to what is there, never to what was there a moment ago."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from flowguard import ItemChanged, modify
+from flowguard.aws.clients import Clients
+from flowguard.errors import RunFailed, WriteInvalid
+
+KEY = {"id": "c1"}
+Item = dict[str, Any] | None
+
+
+def put(clients: Clients, **item: Any) -> None:
+    clients.dynamodb.put_item(TableName="carts", Item={"id": {"S": "c1"}, **item})
+
+
+def there(clients: Clients) -> Any:
+    return clients.dynamodb.get_item(TableName="carts", Key={"id": {"S": "c1"}}).get("Item")
+
+
+def changed(clients: Clients, change: Callable[[Item], Any], **options: Any) -> Item:
+    pauses: list[float] = []
+    found = modify(clients.dynamodb, "carts", KEY, change, pause=pauses.append, draw=random.Random(0), **options)
+    assert all(0 <= seconds < 0.02 * 2**place for place, seconds in enumerate(pauses))
+    return found
+
+
+class Cart(BaseModel):
+    id: str
+    n: int
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, {"n": 1}),
+        (None, {"id": "c1", "n": 1}),
+        ({"n": {"N": "1"}}, {"n": 2}),
+        ({"n": {"N": "1"}}, {"n": 1, "more": {"a": [1]}}),
+        ({"n": {"N": "1"}, "old": {"S": "x"}}, {"n": 1}),
+        ({"n": {"N": "1"}, "old": {"S": "x"}}, {"m": 1}),
+        ({"n": {"N": "1"}}, {"n": 1}),
+        ({}, {"n": 1}),
+        ({"n": {"N": "1"}}, {}),
+        ({"n": {"N": "1"}}, None),
+        (None, None),
+        ({"status": {"S": "x"}, "a.b": {"BOOL": True}, "#n": {"NULL": True}}, {"size": 1, "a.b": False}),
+        ({"s": {"SS": ["a", "b"]}, "b": {"B": b"1"}, "l": {"L": [{"N": "1"}]}}, {"s": {"a"}}),
+    ],
+)
+def test_an_item_becomes_what_the_change_returns(clients: Clients, before: Any, after: Item) -> None:
+    if before is not None:
+        put(clients, **before)
+    found = changed(clients, lambda item: after)
+    assert found == (None if after is None else {**after, **KEY})
+    assert changed(clients, lambda item: item) == found
+
+
+def test_the_change_gets_the_item_and_may_return_a_model(clients: Clients) -> None:
+    put(clients, n={"N": "1"})
+    got: list[Item] = []
+
+    def more(item: Item) -> Cart:
+        got.append(item)
+        return Cart(id="c1", n=2)
+
+    assert changed(clients, more) == {"id": "c1", "n": 2}
+    assert got == [{"id": "c1", "n": Decimal(1)}]
+
+
+OTHERS = [
+    ({"n": {"N": "1"}}, {"n": {"N": "5"}}),
+    (None, {"n": {"N": "5"}}),
+    ({"n": {"N": "1"}}, None),
+    ({"n": {"N": "1"}}, {}),
+    ({"n": {"N": "1"}}, {"n": {"N": "1"}, "added": {"N": "5"}}),
+]
+
+
+@pytest.mark.parametrize(("before", "meanwhile"), OTHERS)
+@pytest.mark.parametrize("after", [{"n": 7, "added": 1}, None])
+def test_a_change_is_made_anew_of_what_another_writer_has_left(
+    clients: Clients, before: Any, meanwhile: Any, after: Item
+) -> None:
+    if before is not None:
+        put(clients, **before)
+    seen: list[Item] = []
+
+    def change(item: Item) -> Item:
+        seen.append(item)
+        if len(seen) == 1 and meanwhile is None:
+            clients.dynamodb.delete_item(TableName="carts", Key={"id": {"S": "c1"}})
+        elif len(seen) == 1:
+            put(clients, **meanwhile)
+        return after
+
+    changed(clients, change)
+    is_noticed = after is not None or (before is not None and "added" not in (meanwhile or {}))
+    assert len(seen) == (2 if is_noticed else 1), (
+        "where nothing is written, or to be deleted, what is new does not matter"
+    )
+    assert (there(clients) is None) is (after is None and before is not None)
+
+
+def test_only_the_attributes_that_decide_are_compared(clients: Clients) -> None:
+    put(clients, n={"N": "1"}, seen={"N": "1"})
+    calls: list[Item] = []
+
+    def change(item: Item) -> Item:
+        calls.append(item)
+        put(clients, n={"N": "1"}, seen={"N": "9"})
+        return {**(item or {}), "n": 2}
+
+    changed(clients, change, compare=("n",))
+    assert (len(calls), there(clients)["seen"], there(clients)["n"]) == (1, {"N": "9"}, {"N": "2"})
+
+
+def test_after_the_last_try_the_error_says_so_and_nothing_is_written(clients: Clients) -> None:
+    calls: list[Item] = []
+
+    def change(item: Item) -> Item:
+        calls.append(item)
+        put(clients, n={"N": str(len(calls))})
+        return {"n": 100}
+
+    with pytest.raises(ItemChanged) as raised:
+        changed(clients, change, tries=3)
+    assert (len(calls), raised.value.tries, there(clients)["n"]) == (3, 3, {"N": "3"})
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"tries": 0}, "tries is 0; write a whole number from 1 to 10"),
+        ({"tries": 11}, "tries is 11"),
+        ({"tries": True}, "tries is True"),
+        ({"change": lambda item: {"id": "c2"}}, "changes its key"),
+        ({"change": lambda item: "text"}, "takes a dict or a pydantic model"),
+        ({"key": {"id": object()}}, "cannot be read"),
+        ({"table": "missing"}, "cannot be read: ResourceNotFound"),
+    ],
+)
+def test_what_cannot_work_is_named_before_anything_is_written(
+    clients: Clients, options: dict[str, Any], error: str
+) -> None:
+    given: dict[str, Any] = {"table": "carts", "key": KEY, "change": lambda item: {"n": 1}, **options}
+    with pytest.raises((RunFailed, WriteInvalid), match=error):
+        modify(clients.dynamodb, **given)
+    assert there(clients) is None
+
+
+def test_an_item_with_too_many_attributes_asks_for_those_that_decide(clients: Clients) -> None:
+    put(clients, **{f"a{place}": {"N": "1"} for place in range(101)})
+    with pytest.raises(RunFailed, match=r"101 attributes.*compare=\('version',\)"):
+        changed(clients, lambda item: {**(item or {}), "n": 1})
+    assert changed(clients, lambda item: {**(item or {}), "n": 1}, compare=("a1",))
+    assert there(clients)["n"] == {"N": "1"}
