@@ -11,7 +11,6 @@ from flowguard import Callback, Done, Flow, Outcome, Stage, Step
 from flowguard.failed import Failed
 
 TABLES: Final = {"orders": "order_id", "totals": "day"}
-WITHIN: Final = timedelta(minutes=10)
 
 
 class Order(BaseModel):
@@ -19,6 +18,7 @@ class Order(BaseModel):
     asks: tuple[str, ...] = ("stock",)
     """What the first stage waits for."""
     quorum: int | None = None
+    minutes: int = 10
 
 
 class Part(BaseModel):
@@ -48,7 +48,9 @@ class Begin(Stage[Order], name="begin", then=("go-on", "late"), inbox="to-begin"
         step.update("totals", {"day": "monday"}, "ADD begun :n", values={":n": 1})
         step.send("mails", {"begun": order.order_id, "link": f"https://example.com/{link.text}"})
         chosen = {name: awaited[name] for name in order.asks}
-        return GoOn.when(quorum=order.quorum or len(chosen), **chosen, within=WITHIN, on_timeout="late")
+        return GoOn.when(
+            quorum=order.quorum or len(chosen), **chosen, within=timedelta(minutes=order.minutes), on_timeout="late"
+        )
 
 
 class Answers(BaseModel):

@@ -11,8 +11,19 @@ from flowguard.testing.explorer.checks.answering import (
     messages_stay_as_they_were,
     nothing_breaks_undisturbed,
 )
+from flowguard.testing.explorer.checks.awaiting import (
+    answers_are_told_what_is_so,
+    nothing_is_asked_for_another_run,
+    waits_end_once,
+    waits_have_deadlines,
+)
 from flowguard.testing.explorer.checks.fencing import only_owners_commit
 from flowguard.testing.explorer.checks.identity import ids_are_of_one_message
+from flowguard.testing.explorer.checks.outsiders import (
+    answers_reach_only_what_they_name,
+    nothing_goes_where_no_flow_sends,
+    runs_are_those_that_messages_name,
+)
 from flowguard.testing.explorer.checks.problem import EXPLODED, HANGS, Problem
 from flowguard.testing.explorer.checks.retrying import redrives_are_judged_right, retries_keep_to_their_policy
 from flowguard.testing.explorer.checks.settling import outboxes_are_sent, requests_are_settled, success_stays
@@ -38,8 +49,15 @@ PROMISES: Final[tuple[Promise, ...]] = (
     answers_name_what_is_left,
     redrives_are_judged_right,
     success_stays,
+    waits_end_once,
+    answers_are_told_what_is_so,
+    nothing_is_asked_for_another_run,
+    waits_have_deadlines,
+    nothing_goes_where_no_flow_sends,
+    runs_are_those_that_messages_name,
+    answers_reach_only_what_they_name,
 )
-"""I1 to I7 and I10 to I15. I8 and I9 are held by the tests of waiting."""
+"""I1 to I15, and I19."""
 
 
 def invariant(function: Invariant) -> Invariant:

@@ -1,0 +1,170 @@
+"""Checks of runs that wait (I8, I9 and I15): what ends a wait, what changes it, and what its answers are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from flowguard.events import Event, EventType
+from flowguard.flow import AnyFlow
+from flowguard.protocol.outbox import Kind
+from flowguard.protocol.run import RunItem, Status
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.protocol.waiting import Wait
+from flowguard.testing.explorer.checks.problem import Problem
+from flowguard.testing.explorer.record.history import DeliveryRecord, History, Version
+from flowguard.wire.message import REQUEST_ID, Message
+
+_KEPT: Final = (AnswerVerdict.RESUMED, AnswerVerdict.RECORDED)
+
+
+def waits_end_once(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """Check I8: each awaited name is answered at most once and each wait ends once, whatever answers come.
+
+    A wait that is over stays as it is until the run goes on with it, and a run goes on with no other.
+    """
+    before: dict[str, RunItem | None] = {}
+    for version in history.versions:
+        was, item = before.get(version.key), version.item
+        before[version.key] = item
+        if was is None or item is None or was.request_id != item.request_id or was.wait is None:
+            continue
+        if _is_same_hop(was, item) and item.wait is not None:
+            yield from _changed(version.key, was.wait, item.wait)
+        elif item.hop == was.hop + 1 and was.status is Status.WAITING:
+            yield from _went_on(version.key, was.wait, item)
+
+
+def _is_same_hop(was: RunItem, item: RunItem) -> bool:
+    return was.status is item.status is Status.WAITING and (was.hop, was.epoch) == (item.hop, item.epoch)
+
+
+def _changed(key: str, was: Wait, now: Wait) -> Iterator[Problem]:
+    """Yield what is wrong with one change of a wait."""
+    gone, new = was.waiting - now.waiting, now.answered - was.answered
+    if was.end is not None and (gone or new or now.timed_out is not was.timed_out or now.spare != was.spare):
+        yield Problem("I8", key, f"a wait that was over ({was.end.value}) was changed", _said(was), _said(now))
+    if again := [name for name in was.answered if was.answers.get(name) != now.answers.get(name)]:
+        yield Problem("I8", key, f"{', '.join(sorted(again))} was answered twice", 1, 2)
+    if gone != new or now.waiting - was.waiting:
+        yield Problem("I8", key, "an answer was kept and still awaited, or the other way round", _said(was), _said(now))
+    if len(new) > 1:
+        yield Problem("I8", key, "one answer is that of several names", 1, ", ".join(sorted(new)))
+    if new and now.timed_out and not was.timed_out:
+        yield Problem("I8", key, "a wait was answered and timed out at once")
+
+
+def _went_on(key: str, was: Wait, item: RunItem) -> Iterator[Problem]:
+    if was.end is None:
+        yield Problem("I8", key, "the run went on, and its wait was not over", None, _said(was))
+    elif item.wait is None or _said(item.wait) != _said(was):
+        found = _said(item.wait) if item.wait is not None else None
+        yield Problem("I8", key, "the run went on with other answers than it had", _said(was), found)
+
+
+def _said(wait: Wait) -> str:
+    """Describe a wait without what was answered."""
+    end = wait.end.value if wait.end is not None else "goes on"
+    return f"{end}; answered: {', '.join(sorted(wait.answered)) or 'nothing'}"
+
+
+def answers_are_told_what_is_so(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """Check I8 and I9: an answer to a run that was taken over changes nothing and is told so, as is every other."""
+    for worked in history.deliveries:
+        told = [one for one in worked.events if one.type is EventType.ANSWERED and one.message is not None]
+        written = [one for one in history.versions if one.worker == worked.worker]
+        for event in told:
+            yield from _of_the_right_run(history, worked, event, written)
+        if len(told) == 1 and worked.settles:
+            yield from _told(history, worked, told[0])
+
+
+def _of_the_right_run(
+    history: History, worked: DeliveryRecord, event: Event, written: Sequence[Version]
+) -> Iterator[Problem]:
+    message, verdict = event.message, event.facts.get("verdict")
+    if message is None:
+        return
+    key, name = _key(message), str(event.facts.get("name"))
+    for version in written:
+        own = version.item.request_id if version.item is not None and version.key == key else message.request_id
+        if worked.settles and own != message.request_id:
+            yield Problem("I9", key, f"an answer to {message.request_id} changed the run of {own}")
+    kept = [one for one in written if one.key == key and _has(one.item, message, name)]
+    if verdict in _KEPT and not kept:
+        yield Problem("I8", key, f"the answer {name!r} was said to be {verdict}, and was not kept")
+
+
+def _has(item: RunItem | None, message: Message, name: str) -> bool:
+    here = item is not None and (item.request_id, item.hop) == (message.request_id, message.hop)
+    return here and item is not None and item.wait is not None and name in item.wait.answered
+
+
+def _told(history: History, worked: DeliveryRecord, event: Event) -> Iterator[Problem]:
+    """Yield a verdict that the run item, as the answer found it, does not bear out."""
+    settled = [number for number in worked.calls if str(history.calls[number - 1].site) == "settle"]
+    if event.message is None or not settled:
+        return
+    message, verdict = event.message, str(event.facts.get("verdict"))
+    key = _key(message)
+    found = [one.item for one in history.versions if one.key == key and one.call < settled[-1]]
+    item = found[-1] if found else None
+    is_another = item is not None and item.request_id != message.request_id
+    if is_another is not (verdict == AnswerVerdict.SUPERSEDED):
+        of = item.request_id if item is not None else None
+        text = f"an answer to {message.request_id} was told {verdict}, and the item was that of"
+        yield Problem("I9", key, text, message.request_id, of)
+
+
+def _key(message: Message) -> str:
+    return f"run#{message.flow}#{message.object_id}"
+
+
+def nothing_is_asked_for_another_run(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """Check I9: what a run asks for is never asked by the run that has taken its object over."""
+    asks = dict(_asks(history))
+    working = {(one.key, one.worker): one.item.request_id for one in history.versions if one.item is not None}
+    for sent in history.posted:
+        if sent.id not in asks or not sent.call:
+            continue
+        key, request = asks[sent.id]
+        by = working.get((key, history.calls[sent.call - 1].worker), request)
+        if by != request:
+            yield Problem("I9", key, f"{by} sent what {request} had asked for", None, sent.id)
+
+
+def _asks(history: History) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the id of each ask that was committed, with the key and the request id of its run."""
+    for version in history.versions:
+        item = version.item
+        if item is None or not item.done or item.outbox is None or item.outbox.request_id != item.request_id:
+            continue
+        for send in item.outbox.sends:
+            if send.kind is Kind.ASK:
+                yield send.attributes[REQUEST_ID].value, (version.key, item.request_id)
+
+
+def waits_have_deadlines(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """Check I15: a run that begins to wait has a deadline ahead, whose message is committed with it.
+
+    No wait ends at its deadline before that has passed.
+    """
+    before: dict[str, RunItem | None] = {}
+    for version in history.versions:
+        was, item = before.get(version.key), version.item
+        before[version.key] = item
+        if item is None or item.status is not Status.WAITING or not version.call:
+            continue
+        at, wait = history.calls[version.call - 1].at, item.wait
+        if wait is None:
+            yield Problem("I15", version.key, "a run waits, and its item says not for what")
+            continue
+        is_new = was is None or (was.epoch, was.done) != (item.epoch, True)
+        if is_new and (wait.deadline <= at or not _has_deadline(item)):
+            yield Problem("I15", version.key, f"a run waits from {at} on without a deadline ahead", None, wait.deadline)
+        if wait.timed_out and not is_new and was and was.wait and not was.wait.timed_out and at < wait.deadline:
+            yield Problem("I15", version.key, "a wait was ended before its deadline", wait.deadline, at)
+
+
+def _has_deadline(item: RunItem) -> bool:
+    return item.outbox is not None and any(send.kind is Kind.DEADLINE for send in item.outbox.sends)

@@ -1,0 +1,157 @@
+"""Checks of what a message from outside leads to (I19): where is sent to, and which runs and names are written."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from flowguard.callback import Callback
+from flowguard.destinations import Destination, Queue, Topic
+from flowguard.events import EventType
+from flowguard.flow import AnyFlow
+from flowguard.payload_names import text_at
+from flowguard.protocol.outbox import Kind
+from flowguard.protocol.run import RunItem, Status
+from flowguard.sim.functions import callback_queues, queue_of
+from flowguard.testing.explorer.checks.problem import Problem
+from flowguard.testing.explorer.record.history import DeliveryRecord, History
+from flowguard.testing.explorer.run.inbox import arn_of
+from flowguard.wire.home import Home, is_local
+
+
+def nothing_goes_where_no_flow_sends(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """Check I19: flowguard sends only where a stage has sent to, or the flow's definition or its policy allows it."""
+    if not flows:
+        return
+    allowed = {*_named(flows), *_committed(history, flows), *map(_bare, history.inner)}
+    for sent in history.posted:
+        if sent.from_user or not sent.call:
+            continue
+        worked = history.deliveries[history.calls[sent.call - 1].worker - 1]
+        if _bare(sent.to) not in allowed and _bare(sent.to) != worked.queue:
+            yield Problem("I19", sent.to, "a message was sent there, and no flow names that place", None, sent.id)
+
+
+def _named(flows: Sequence[AnyFlow]) -> Iterator[str]:
+    """Yield the places that definitions name."""
+    for flow in flows:
+        yield from (queue_of(flow, stage) for stage in flow.stages)
+        places = (flow.answers, flow.dead_letters, flow.complete_to, *map(flow.inbox_of, flow.stages))
+        yield from (_bare(str(to)) for to in places if to is not None)
+
+
+def _committed(history: History, flows: Sequence[AnyFlow]) -> Iterator[str]:
+    """Yield the places that stages chose, and those of replies as far as a flow's policy allows them."""
+    known = {flow.name: flow for flow in flows}
+    for version in history.versions:
+        outbox = version.item.outbox if version.item is not None else None
+        flow = known.get(version.key.split("#")[1])
+        for send in outbox.sends if outbox is not None else ():
+            if send.kind is not Kind.COMPLETE or flow is None or _may_be_told(flow, send.to):
+                yield _bare(str(send.to))
+
+
+def _may_be_told(flow: AnyFlow, to: Destination) -> bool:
+    if to == flow.complete_to:
+        return True
+    return to in flow.reply_to if flow.reply_to is not None else is_local(to, Home.of(None, arn_of("inbox")))
+
+
+def _bare(address: str) -> str:
+    return re.split(r"[/:|]", address)[-1]
+
+
+def runs_are_those_that_messages_name(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """Check I19: a request begins the run of the object in its payload, and no other flow's."""
+    known = {flow.name: flow for flow in flows}
+    for _, event in history.events(EventType.CLAIMED):
+        message = event.message
+        if message is None:
+            continue
+        flow = known.get(message.flow)
+        if flow is None:
+            yield Problem("I19", message.flow, "a run of a flow was begun that the functions do not serve")
+        elif message.hop == 1 and isinstance(flow.object_id, str):
+            own = _object_in(flow.object_id, message.body)
+            if own is not None and own != message.object_id:
+                text = "a request began the run of another object than its payload names"
+                yield Problem("I19", f"run#{flow.name}#{message.object_id}", text, own, str(message.object_id))
+
+
+def _object_in(path: str, body: str) -> str | None:
+    try:
+        payload = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return text_at(payload, path) if isinstance(payload, dict) else None
+
+
+def answers_reach_only_what_they_name(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """Check I19: an answer writes only to a run that waits, and from outside only under an id that it names.
+
+    An address in a message is believed only in the flow's own queue of answers.
+    """
+    outside = {queue: _callbacks(queue, declaring) for queue, declaring in callback_queues(flows).items()}
+    workers = {one.worker: one for one in history.deliveries if one.settles}
+    before: dict[str, RunItem | None] = {}
+    for version in history.versions:
+        was, item = before.get(version.key), version.item
+        before[version.key] = item
+        worked = workers.get(version.worker)
+        if worked is None or item is None:
+            continue
+        if was is None or was.status is not Status.WAITING or was.wait is None or item.wait is None:
+            yield Problem("I19", version.key, "an answer wrote to a run that does not wait", None, worked.queue)
+        elif worked.queue in outside:
+            for name in sorted(item.wait.answered - was.wait.answered):
+                if not _may_answer(worked, outside[worked.queue], item, name):
+                    text = (
+                        f"an answer from {worked.queue} was kept as {name!r}, which it does not name or may not answer"
+                    )
+                    yield Problem("I19", version.key, text)
+
+
+def _callbacks(queue: str, flows: Sequence[AnyFlow]) -> list[Callback]:
+    """Return the callbacks that arrive in the queue."""
+    return [one for flow in flows for one in flow.callbacks if _arrives_in(queue, one)]
+
+
+def _arrives_in(queue: str, callback: Callback) -> bool:
+    match callback.source:
+        case Queue() as source:
+            return source.short_name == queue
+        case Topic(arn):
+            return queue.endswith(f"-{_bare(arn)}")
+        case _:
+            return False
+
+
+def _may_answer(worked: DeliveryRecord, callbacks: Sequence[Callback], item: RunItem, name: str) -> bool:
+    plan = item.wait.plan if item.wait is not None else None
+    own = plan.names.get(name) if plan is not None else None
+    if own is None or worked.envelope is None:
+        return False
+    said = set(_texts(worked.envelope.message))
+    said |= {one.value for one in worked.envelope.attributes.values()}
+    return any(
+        own.startswith(one.prefix) and own.removeprefix(one.prefix) in said and (not one.names or name in one.names)
+        for one in callbacks
+    )
+
+
+def _texts(text: str) -> Iterator[str]:
+    """Yield every value in a JSON text, as text."""
+    try:
+        ahead: list[Any] = [json.loads(text)]
+    except (ValueError, RecursionError):
+        ahead = [text]
+    while ahead:
+        value = ahead.pop()
+        if isinstance(value, dict):
+            ahead += value.values()
+        elif isinstance(value, list):
+            ahead += value
+        else:
+            yield str(value)
