@@ -152,7 +152,7 @@ class Runtime:
         self._emitter.emit(EventType.FLUSHED, arrival, sends=len(sends) - len(refused), for_request=outbox.request_id)
 
     def _left(self, arrival: Arrival, item: RunItem, outbox: Outbox | StoredOutbox) -> tuple[Send, ...]:
-        """Return what may not have been sent yet. Another flow's answer proves that what stood before its ask was."""
+        """Return what may not have been sent yet. The answer of a flow proves that what stood before its ask was."""
         message = arrival.message
         if message.resumed and outbox.request_id == message.request_id:
             wait = item.wait

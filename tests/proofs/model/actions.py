@@ -14,20 +14,29 @@ from flowguard.protocol import claims
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Claim, Commit, Committed, Refused, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
+from flowguard.protocol.waiting import GivenAnswer
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import Message
 from flowguard.worker.ports import Refusal
-from tests.proofs.model import checks
+from tests.proofs.model import checks, waits
 from tests.proofs.model.function import (
     FIFO_INBOX,
     INBOX,
     NOW,
     Claiming,
     Committing,
+    Direct,
     Ended,
+    Finding,
     Function,
     Handling,
+    Keeping,
+    Looking,
     Releasing,
+    Saving,
     Sending,
+    Settling,
+    TimingOut,
     owner_name,
 )
 from tests.proofs.model.scenarios import Scenario
@@ -35,6 +44,8 @@ from tests.proofs.model.world import Fact, Record, Shelf, Worker, World
 from tests.proofs.model.written import released
 
 MOST_WORKERS = 2
+_NOBODY = 0
+"""The nonce of a worker that claims nothing."""
 Step = tuple[str, World]
 
 
@@ -48,6 +59,8 @@ class Environment:
     fence: frozenset[str] = frozenset({"request_id", "epoch", "owner", "done"})
     acks_before_sending: bool = False
     given_up_asks: bool = True
+    ends_twice: bool = False
+    """A deadline ends a wait that is over."""
 
 
 class _Granted(NamedTuple):
@@ -83,15 +96,18 @@ class Actions:
     def start(self) -> World:
         asked = [self.function.request(run) for run in self.scenario.requests]
         asked += [self.function.request(run, later=1) for run in self.scenario.repeated]
+        happens = [name for name in self.scenario.events if name not in self.scenario.silent]
+        asked += [self.function.given(name, is_direct=self.scenario.is_direct) for name in happens]
+        asked += [self.function.unasked(run, name) for run in self.scenario.requests for name in self.scenario.unasked]
         queue = tuple(map(Record, asked))
-        return World(None, tuple(sorted(queue)), self.scenario.budget)
+        return World(None, queue, self.scenario.budget).tidied()
 
     def steps(self, world: World) -> Iterator[Step]:
         """Every step that changes the world."""
         if world.fault:
             return
         for label, after in self._all(world):
-            tidy = after._replace(queue=tuple(sorted(after.queue)), workers=tuple(sorted(after.workers)))
+            tidy = after.tidied()
             if tidy != world:
                 yield label, tidy
 
@@ -118,11 +134,15 @@ class Actions:
     # -- the queue
 
     def _deliver(self, world: World, record: Record) -> Iterator[Step]:
-        """A record is delivered and its claim made: nothing is to be seen between the two."""
+        """A record is delivered and its first call made: nothing is to be seen between the two."""
         counting = self.scenario.receives and not record.from_dlq
         taken = record._replace(hidden=True, seen=record.seen + 1 if counting else 0)
         here = world._replace(queue=(*_without(world.queue, record), taken))
-        worker = Worker(taken._replace(hidden=False), self._free_owner(world))
+        answering = Worker(taken._replace(hidden=False), _NOBODY)
+        if not isinstance(self.function.call_of(answering), Claiming):
+            yield from self._answer(here, answering)
+            return
+        worker = answering._replace(owner=self._free_owner(world))
         label = self._label("claim", worker)
         yield from self._claim(here, worker, label)
         if world.budget.lost:
@@ -135,6 +155,8 @@ class Actions:
         mine = worker.record._replace(hidden=True)
         if mine not in world.queue:
             return world  # delivered once more meanwhile, or settled
+        if isinstance(self.shelf[mine.envelope], Direct):
+            return world._replace(queue=_without(world.queue, mine))
         visible = mine._replace(hidden=False)
         if self.scenario.receives and not mine.from_dlq and mine.seen >= self.scenario.receives:
             visible = Record(mine.envelope, mine.copy, from_dlq=True)
@@ -224,6 +246,8 @@ class Actions:
                 yield from self._release(world, worker, claim)
             case Claiming():
                 yield from self._claim(world, worker, self._label("claim once more", worker))
+            case Settling() | TimingOut() | Saving() | Finding() | Keeping() | Looking():
+                yield from self._answer(world, worker)
 
     def _handle(self, world: World, worker: Worker) -> Iterator[Step]:
         yield from self._went_on(world, worker, self.shelf.put("ok"), self._label("handle", worker))
@@ -276,13 +300,10 @@ class Actions:
     def _written(self, world: World, worker: Worker, claim: Claim, commit: Commit) -> World:
         message, found = claim.message, None if world.item is None else self.shelf[world.item]
         fact = ("commit", message.request_id, str(message.hop), commit.status.value, str(message.redrive))
-        sends = commit.outbox.sends if commit.outbox is not None else ()
-        carrier = next((send.id for send in sends if send.kind in (Kind.NEXT, Kind.DEAD)), "")
-        owed = [
-            ("owed", send.id, "" if send.id == carrier else carrier) for send in sends if send.kind is not Kind.NEXT
-        ]
-        ended = [("ended", message.request_id)] if commit.status is not Status.RUNNING else []
+        owed = _owed(commit.outbox.sends if commit.outbox is not None else ())
+        ended = [("ended", message.request_id)] if commit.status in checks.ENDED else []
         fault = checks.write_fault(world, found, owner_name(worker.owner), fact)
+        fault = fault or checks.resumed_fault(self.scenario, world, claim.item, commit)
         after = (found or claim.item)._replace(
             status=commit.status,
             done=True,
@@ -291,8 +312,69 @@ class Actions:
             state=(found or claim.item).state if commit.status is Status.FAILED else commit.state,
             result=commit.result,
             stages={} if commit.status is Status.COMPLETED else (found or claim.item).stages,
+            wait=waits.after_commit(found or claim.item, commit),
         )
         return world._replace(item=self.shelf.put(after)).noted(fact, *owed, *ended).blamed(fault)
+
+    # -- waits
+
+    def _answer(self, world: World, worker: Worker) -> Iterator[Step]:
+        """The next call of a worker that settles something, or that is about to wait."""
+        match self.function.call_of(worker):
+            case Settling(address, answer):
+                yield from self._settle(world, worker, address, answer)
+            case TimingOut(address):
+                yield from self._time_out(world, worker, address)
+            case Saving(rows):
+                saved = world._replace(rows=world.rows.union(map(self.shelf.put, rows)))
+                yield from self._went_on(saved, worker, self.shelf.put("saved"), self._label("rows", worker))
+            case Finding(awaited_id):
+                rows = tuple(row for row in map(self.shelf.__getitem__, sorted(world.rows)) if row.id == awaited_id)
+                yield from self._went_on(world, worker, self.shelf.put(rows), self._label("find", worker))
+            case Keeping(awaited_id, answer):
+                there = awaited_id in dict(world.kept)
+                kept = world.kept if there else world.kept | {(awaited_id, self.shelf.put(answer))}
+                after = world._replace(kept=kept)
+                yield from self._went_on(after, worker, self.shelf.put("kept"), self._label("keep", worker))
+            case Looking(awaited_id):
+                number = dict(world.kept).get(awaited_id, self.shelf.put(None))
+                yield from self._went_on(world, worker, number, self._label("look", worker))
+            case Ended(ack):
+                yield self._label("end", worker), self._acked(world, worker) if ack else self._back(world, worker)
+            case call:
+                raise AssertionError(f"{call} is no call about a wait")
+
+    def _settle(self, world: World, worker: Worker, address: AnswerAddress, answer: GivenAnswer) -> Iterator[Step]:
+        number, settled = waits.settle(self.shelf, world.item, address, answer)
+        label = self._label(f"settle {address.name}: {settled.verdict.value}", worker)
+        after = world._replace(item=number)
+        if settled.verdict in waits.APPLIED:
+            assert world.item is not None
+            assert number is not None
+            fault = checks.answer_fault(world, self.shelf[world.item], self.shelf[number], address)
+            after = after.noted(checks.answer_fact(address, answer)).blamed(fault)
+        yield from self._went_on(after, worker, self.shelf.put(settled), label)
+        if world.budget.lost and settled.verdict in waits.APPLIED:
+            never = self.shelf.put(ConnectionError("no answer"))
+            yield from self._went_on(after.spend("lost"), worker, never, f"{label}, never answered")
+            yield from self._settle(after.spend("lost"), worker, address, answer)
+
+    def _time_out(self, world: World, worker: Worker, address: AnswerAddress) -> Iterator[Step]:
+        number, ended = waits.time_out(self.shelf, world.item, address, ends_twice=self._environment.ends_twice)
+        label = self._label(f"time out: {ended.applied}", worker)
+        after = world._replace(item=number)
+        if ended.applied:
+            assert world.item is not None
+            after = after.blamed(checks.deadline_fault(self.shelf[world.item], address))
+        yield from self._went_on(after, worker, self.shelf.put(ended), label)
+        if ended.applied and world.budget.lost:
+            never = self.shelf.put(ConnectionError("no answer"))
+            yield from self._went_on(after.spend("lost"), worker, never, f"{label}, never answered")
+        if ended.applied and world.budget.early:
+            assert world.item is not None
+            too_early = self.shelf.put(waits.not_yet(self.shelf[world.item]))
+            early = self._label("time out: too early", worker)
+            yield from self._went_on(world.spend("early"), worker, too_early, early)
 
     # -- sends
 
@@ -311,7 +393,7 @@ class Actions:
 
     def _sent(self, world: World, worker: Worker, sends: tuple[Send, ...]) -> World:
         arrived = self._arrived(sends)
-        own = self.function.message_of(worker.record.envelope).request_id
+        own, _ = self.function.about(worker.record.envelope)
         fault = world.fault or checks.sends_fault(world, own, sends, arrived.facts)
         parked = tuple(sorted({*world.parked, *arrived.parked})) if arrived.parked else world.parked
         log = world.log if world.log.issuperset(arrived.facts) else world.log.union(arrived.facts)
@@ -333,9 +415,12 @@ class Actions:
             inward = isinstance(send.to, Queue) and send.to.short_name in (INBOX, FIFO_INBOX)
             if send.kind is Kind.DEAD:
                 parked.append(self.function.received(send))
-            elif inward:
+            elif send.kind is Kind.ASK:
+                queued.append(self.function.answer_to(send))
+                continue
+            elif inward and (send.kind is not Kind.DEADLINE or self.scenario.has_deadline):
                 queued.append(self.function.received(send))
-            if not inward:
+            if not inward or send.kind is Kind.DEADLINE:
                 facts.append(("sent", send.id, str(zlib.crc32(f"{send.to}{send.body}".encode()))))
         return _Arrived(sends, tuple(queued), tuple(parked), tuple(facts))
 
@@ -361,8 +446,10 @@ class Actions:
             over = world._replace(item=self.shelf.put(item._replace(lease_until=NOW)))
             yield "the lease ends", over.spend("lapses") if alive else over
         if world.budget.abandoned and (item.done or item.lease_until == NOW):
-            long_over = self.shelf.put(item._replace(lease_until=checks.LONG_OVER))
-            yield "a day passes", world.spend("abandoned", item=long_over)
+            long_over = item._replace(lease_until=checks.LONG_OVER)
+            if item.wait is not None:
+                long_over = long_over._replace(wait=item.wait._replace(deadline=checks.LONG_OVER))
+            yield "a day passes", world.spend("abandoned", item=self.shelf.put(long_over))
 
     def _expired(self, world: World) -> World:
         """Far later than any message lives, but for what a stalled worker still holds; then requests come again."""
@@ -388,9 +475,8 @@ class Actions:
     def _name(self, record: Record) -> str:
         key = (record.envelope, record.from_dlq)
         if key not in self._names:
-            m = self.function.message_of(record.envelope)
-            attempt = f"{f', redrive {m.redrive}' if m.redrive else ''}{f', retry {m.retry}' if m.retry else ''}"
-            self._names[key] = f"{m.request_id}, hop {m.hop}{attempt}{', given up' if record.from_dlq else ''}"
+            _, what = self.function.about(record.envelope)
+            self._names[key] = f"{what}{', given up' if record.from_dlq else ''}"
         return self._names[key]
 
 
@@ -411,8 +497,27 @@ def _essence(item: RunItem | None) -> RunItem | None:
     if item is None:
         return None
     return item._replace(
-        epoch=0, outbox=None, state=None, result=None, committed_at=0, owner=Owner(""), lease_until=0, retry=0
+        epoch=0,
+        outbox=None,
+        state=None,
+        result=None,
+        committed_at=0,
+        owner=Owner(""),
+        lease_until=0,
+        retry=0,
+        wait=None,
     )
+
+
+def _owed(sends: tuple[Send, ...]) -> Iterator[Fact]:
+    """What of a commit has to be sent, and before what. Others may stay unsent where the run goes on without them."""
+    carriers = [send.id for send in sends if send.kind in checks.CARRIERS]
+    for send in sends:
+        if send.kind in (Kind.NEXT, Kind.ASK):
+            continue
+        word = "before" if send.kind is Kind.DEADLINE else "owed"
+        for carrier in [one for one in carriers if one != send.id] or [""]:
+            yield word, send.id, carrier
 
 
 def _without(queue: tuple[Record, ...], record: Record) -> tuple[Record, ...]:

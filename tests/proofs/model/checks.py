@@ -7,8 +7,10 @@ from collections.abc import Iterable
 
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Kind, Send
-from flowguard.protocol.run import RunItem, Status
+from flowguard.protocol.run import Commit, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
+from flowguard.protocol.waiting import GivenAnswer, Wait
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import Message
 from tests.proofs.model.function import NOW, Call, Committing, Ended, Function, Handling, run_name
 from tests.proofs.model.scenarios import Scenario
@@ -17,7 +19,7 @@ from tests.proofs.model.world import Fact, Shelf, World
 ENDED = (Status.COMPLETED, Status.FAILED)
 LONG_OVER = NOW - 2 * 86_400_000
 """When the lease of a run ended that nobody has worked on for longer than its flow allows."""
-_CARRIERS = (Kind.NEXT, Kind.DEAD)
+CARRIERS = (Kind.NEXT, Kind.DEAD, Kind.ASK)
 
 
 def claim_fault(before: RunItem | None, after: RunItem) -> str:
@@ -46,7 +48,66 @@ def _same_run_fault(before: RunItem, after: RunItem) -> str:
         return "a committed hop is opened again"
     if after.hop > before.hop and not before.done:
         return "a hop begins although the one before it is not committed"
+    return _went_on_fault(before, after)
+
+
+def _went_on_fault(before: RunItem, after: RunItem) -> str:
+    """I8: a run goes on when its wait is over, at the stage for the way in which it ended."""
+    if before.status is not Status.WAITING or after.hop == before.hop:
+        return ""
+    wait = before.wait
+    if wait is None or not _is_over(wait):
+        return "a run goes on although it waits"
+    stage = "late" if wait.timed_out else "sorry" if wait.spare < 0 else "second"
+    return "" if after.stage == stage else f"a run goes on at {after.stage}, and its wait ended for {stage}"
+
+
+def _is_over(wait: Wait) -> bool:
+    return wait.timed_out or wait.spare < 0 or len(wait.waiting) <= wait.spare
+
+
+def answer_fact(address: AnswerAddress, answer: GivenAnswer) -> Fact:
+    return "answered", address.request_id, str(address.hop), address.name, "failed" if answer.failed else ""
+
+
+def answer_fault(world: World, before: RunItem, after: RunItem, address: AnswerAddress) -> str:
+    """I8 and I9, when an answer has changed the item."""
+    if fault := _wait_fault(before, address):
+        return fault
+    if any(fact[:4] == answer_fact(address, GivenAnswer(""))[:4] for fact in world.log):
+        return f"{address.name} is answered twice"
+    assert before.wait is not None
+    assert after.wait is not None
+    if address.name not in before.wait.waiting or before.wait.waiting - after.wait.waiting != {address.name}:
+        return f"an answer to {address.name} is taken for another one"
     return ""
+
+
+def deadline_fault(before: RunItem, address: AnswerAddress) -> str:
+    """I8 and I9, when a deadline has ended a wait."""
+    return _wait_fault(before, address)
+
+
+def _wait_fault(before: RunItem, address: AnswerAddress) -> str:
+    if before.request_id != address.request_id:
+        return f"what is for {address.request_id} changes {before.request_id}"
+    if (before.hop, before.status) != (address.hop, Status.WAITING) or before.wait is None:
+        return "what a hop waits for comes to another one"
+    return "a wait that is over is changed" if _is_over(before.wait) else ""
+
+
+def resumed_fault(scenario: Scenario, world: World, claimed: RunItem, commit: Commit) -> str:
+    """I8: the hop after a wait gets each answer that there is, and no other."""
+    if claimed.hop == 1 or claimed.wait is None or commit.status is not Status.COMPLETED or commit.state is None:
+        return ""
+    place = ("answered", claimed.request_id, str(claimed.hop - 1))
+    given = {fact[3] for fact in world.log if fact[:3] == place and not fact[4]}
+    failed = {fact[3] for fact in world.log if fact[:3] == place and fact[4]}
+    names = (*scenario.flows, *scenario.parties, *scenario.events)
+    if len(names) - len(failed) < (scenario.needed or len(names)) and claimed.stage == "second":
+        return f"{', '.join(sorted(failed))} failed, and the run goes on as if nothing had"
+    got = set(json.loads(commit.state)["answers"])
+    return "" if got == given else f"the hop gets the answers {sorted(got)}, and there are {sorted(given)}"
 
 
 def conflict_fault(scenario: Scenario, verdict: Verdict, before: RunItem | None, message: Message) -> str:
@@ -58,7 +119,10 @@ def conflict_fault(scenario: Scenario, verdict: Verdict, before: RunItem | None,
     if verdict is Verdict.STALE and before.requested_at < message.requested_at:
         return "a newer request is taken for an older one"
     ended_before = before.status in ENDED and before.committed_at < message.requested_at
-    is_free = ended_before or (before.status is Status.RUNNING and before.lease_until == LONG_OVER)
+    is_abandoned = before.status is Status.RUNNING and before.lease_until == LONG_OVER
+    if before.status is Status.WAITING and before.wait is not None:
+        is_abandoned = before.wait.deadline == LONG_OVER
+    is_free = ended_before or is_abandoned
     if verdict is Verdict.IGNORED and (is_free or scenario.on_conflict is not OnConflict.IGNORE):
         return "a request is turned away although the object is free"
     if verdict is Verdict.CLAIMED and not is_free and scenario.on_conflict is OnConflict.IGNORE:
@@ -71,7 +135,7 @@ def _redrive_fault(verdict: Verdict, before: RunItem, message: Message) -> str:
     if moved_back and verdict is not Verdict.CLAIMED:
         return "a dead letter was moved back, and its run is not opened"
     if verdict is Verdict.EARLY:
-        return "a hop comes before its predecessor is committed"
+        return "a hop comes before its predecessor is committed, or before what it waits for is there"
     return ""
 
 
@@ -85,8 +149,9 @@ def write_fault(world: World, found: RunItem | None, worker_name: str, fact: Fac
     same_hop = [old for old in world.log if old[0] == "commit" and old[1:3] == (run, hop)]
     if any(old[3] != Status.FAILED.value for old in same_hop) or fact in same_hop:
         return f"hop {hop} of {run} is committed twice ({status})"
-    before = ("commit", run, str(int(hop) - 1), Status.RUNNING.value)
-    if hop != "1" and not any(old[:4] == before for old in world.log):
+    before = ("commit", run, str(int(hop) - 1))
+    went_on = (Status.RUNNING.value, Status.WAITING.value)
+    if hop != "1" and not any(old[:3] == before and old[3] in went_on for old in world.log):
         return f"hop {hop} of {run} is committed, and the hop before it is not"
     return ""
 
@@ -98,10 +163,10 @@ def sends_fault(world: World, own: str, sends: Iterable[Send], facts: Iterable[F
     for fact in facts:
         if sent.get(fact[1], fact) != fact:
             return f"two different messages are sent under the id {fact[1]}"
-    carriers = {send.id for send in sends if send.kind in _CARRIERS and send.id.startswith(f"{own}-")}
+    carriers = {send.id for send in sends if send.kind in CARRIERS and send.id.startswith(f"{own}-")}
     here = {send.id for send in sends}
     for fact in world.log:
-        if fact[0] == "owed" and fact[2] in carriers and fact[1] not in sent and fact[1] not in here:
+        if fact[0] in ("owed", "before") and fact[2] in carriers and fact[1] not in sent and fact[1] not in here:
             return f"{fact[2]} is sent before {fact[1]}"
     return ""
 
@@ -140,12 +205,24 @@ def _run_fault(scenario: Scenario, function: Function, world: World, item: RunIt
             return ""
         over = ("ended", name) in world.log or letters
         return "" if over else f"{name} was accepted, and neither ended nor was superseded"
+    if item.status is Status.WAITING:
+        return _left_waiting(scenario, item)
     if item.status is Status.RUNNING:
         return "" if letters and ("expired",) in world.log else f"{name} has stopped at hop {item.hop}"
     if item.status is Status.COMPLETED:
         return f"{name} is COMPLETED and has a dead letter" if letters and scenario.is_calm else ""
+    if scenario.waits and not (scenario.budget.failures or scenario.budget.rejects):
+        return f"{name} is FAILED, and nothing has failed"
     due = [letter for letter in letters if (letter.hop, letter.redrive) == (item.hop, item.redrive + 1)]
     return "" if len(due) == 1 else f"{name} is FAILED with {len(due)} dead letters to move back"
+
+
+def _left_waiting(scenario: Scenario, item: RunItem) -> str:
+    """I15. An answer that is given once may be lost before anybody has it, and then only the deadline goes on."""
+    if item.wait is not None and not _is_over(item.wait):
+        what = f"waits for {', '.join(sorted(item.wait.waiting))} for ever"
+        return "" if scenario.is_direct and not scenario.has_deadline else f"{item.request_id} {what}"
+    return f"{item.request_id} waits for nothing, and does not go on"
 
 
 def calm_fault(scenario: Scenario, function: Function, shelf: Shelf, world: World) -> str:

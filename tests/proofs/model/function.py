@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel
 
+from flowguard.callback import Callback
 from flowguard.clock import ManualClock
 from flowguard.destinations import Queue
 from flowguard.errors import Reject
@@ -22,22 +23,40 @@ from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.outbox import Send
-from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
+from flowguard.protocol.run import (
+    AwaitingRow,
+    Claim,
+    ClaimRequest,
+    Commit,
+    Committed,
+    Fenced,
+    Refused,
+    Settled,
+    TimedOut,
+)
+from flowguard.protocol.waiting import GivenAnswer
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute, attributes_to
-from flowguard.wire.envelope import Envelope, normalize_record
+from flowguard.wire.envelope import Envelope, normalize, normalize_record
 from flowguard.wire.message import FLOW_STAGE, REQUEST_ID, Message
 from flowguard.worker.batch import Batch
-from flowguard.worker.ports import Memos, Refusal, Services, Unlimited, Waits
+from flowguard.worker.callbacks import Callbacks
+from flowguard.worker.ending import Ending
+from flowguard.worker.outside import FoundAnswer
+from flowguard.worker.ports import Memos, Refusal, Services, Unlimited
 from flowguard.worker.routing import Arrival, Routes
+from flowguard.worker.settler import ArrivedDeadline, find_arrived
+from tests.proofs.model.peers import EVENT_QUEUE, PARTIES, PARTY_QUEUE, answer_of, awaited_of
 from tests.proofs.model.scenarios import Scenario
-from tests.proofs.model.world import Shelf, Worker
+from tests.proofs.model.world import Record, Shelf, Worker
 
 NOW = 1_800_000_000_000
 INBOX = "inbox"
 FIFO_INBOX = "inbox.fifo"
+_DAY = timedelta(days=1)
 
 
 class Claiming(NamedTuple):
@@ -61,13 +80,52 @@ class Sending(NamedTuple):
     sends: tuple[Send, ...]
 
 
+class Settling(NamedTuple):
+    address: AnswerAddress
+    answer: GivenAnswer
+
+
+class TimingOut(NamedTuple):
+    address: AnswerAddress
+
+
+class Saving(NamedTuple):
+    rows: tuple[AwaitingRow, ...]
+
+
+class Finding(NamedTuple):
+    """The rows of an id."""
+
+    awaited_id: str
+
+
+class Keeping(NamedTuple):
+    """An answer is kept that may come before its wait."""
+
+    awaited_id: str
+    answer: GivenAnswer
+
+
+class Looking(NamedTuple):
+    """Whether an answer was kept."""
+
+    awaited_id: str
+
+
 class Ended(NamedTuple):
     """All that is left is to tell the queue."""
 
     ack: bool
 
 
-Call = Claiming | Handling | Releasing | Committing | Sending | Ended
+Waiting = Settling | TimingOut | Saving | Finding | Keeping | Looking
+Call = Claiming | Handling | Releasing | Committing | Sending | Waiting | Ended
+
+
+class Direct(NamedTuple):
+    """An answer over HTTP: nobody gives it a second time, whatever comes of it."""
+
+    awaited_id: str
 
 
 class _Suspended(KeyboardInterrupt):
@@ -88,16 +146,16 @@ class _Outside:
         self._answers = iter(answers)
 
     @property
-    def waits(self) -> Waits:
-        raise AssertionError("no stage of the worlds waits")
+    def waits(self) -> _Outside:
+        return self
 
     @property
     def memos(self) -> Memos:
         raise AssertionError("no stage of the worlds remembers anything")
 
     def ask(self, call: Call) -> Any:
-        answer = next(self._answers, None)
-        if answer is None:
+        answer = next(self._answers, self)
+        if answer is self:
             raise _Suspended(call)
         if isinstance(answer, Exception):
             raise answer
@@ -116,6 +174,28 @@ class _Outside:
 
     def send(self, sends: Sequence[Send]) -> Mapping[int, Refusal]:
         answer: Mapping[int, Refusal] = self.ask(Sending(tuple(sends)))
+        return answer
+
+    def settle(self, address: AnswerAddress, answer: GivenAnswer) -> Settled:
+        settled: Settled = self.ask(Settling(address, answer))
+        return settled
+
+    def time_out(self, address: AnswerAddress, now: int) -> TimedOut:
+        ended: TimedOut = self.ask(TimingOut(address))
+        return ended
+
+    def save(self, rows: Sequence[AwaitingRow]) -> None:
+        self.ask(Saving(tuple(rows)))
+
+    def waiting_for(self, flow: str, awaited_id: str) -> tuple[AwaitingRow, ...]:
+        rows: tuple[AwaitingRow, ...] = self.ask(Finding(awaited_id))
+        return rows
+
+    def keep_early(self, flow: str, awaited_id: str, answer: GivenAnswer, *, now: int, expires_at: int) -> None:
+        self.ask(Keeping(awaited_id, answer))
+
+    def early(self, flow: str, awaited_id: str, now: int) -> GivenAnswer | None:
+        answer: GivenAnswer | None = self.ask(Looking(awaited_id))
         return answer
 
     def postpone(self, envelope: Envelope, seconds: int) -> None:
@@ -139,9 +219,69 @@ class Cart(BaseModel):
 
 
 class Passed(BaseModel):
-    """The run's state: the hops it has passed, in their order."""
+    """The run's state: the hops it has passed, in their order, and the answers that the last of them got."""
 
     hops: tuple[int, ...] = ()
+    answers: tuple[str, ...] = ()
+
+
+class Answers(BaseModel):
+    """No field takes a failure, and each may stay without an answer."""
+
+    a: Any = None
+    b: Any = None
+    p: Any = None
+    x: Any = None
+
+
+def make_waiting_flow(scenario: Scenario) -> AnyFlow:
+    """A flow whose first stage waits; it goes on at one of three stages, by how the wait ended."""
+    policy = RetryPolicy(attempts=scenario.attempts, backoff=Fixed(0), jitter=0)
+
+    class Begin(Stage[Cart, Passed], name="first", then=("second", "late", "sorry"), retry=policy):
+        def handle(self, payload: Cart, step: Step[Passed]) -> Outcome:
+            _work(step)
+            awaited = awaited_of(scenario, step)
+            needed = scenario.needed or len(awaited)
+            return GoOn.when(quorum=needed, **awaited, within=_DAY, on_timeout="late", on_error="sorry")
+
+    class GoOn(Stage[Answers, Passed], name="second", retry=policy):
+        def handle(self, payload: Answers, step: Step[Passed]) -> Outcome:
+            _work(step)
+            step.state.answers = tuple(name for name, one in payload.model_dump().items() if one is not None)
+            return Done()
+
+    class Late(Stage[dict[str, Any], Passed], name="late", retry=policy):
+        def handle(self, payload: dict[str, Any], step: Step[Passed]) -> Outcome:
+            _work(step)
+            step.state.answers = _given(payload)
+            return Done()
+
+    class Sorry(Stage[dict[str, Any], Passed], name="sorry", retry=policy):
+        def handle(self, payload: dict[str, Any], step: Step[Passed]) -> Outcome:
+            _work(step)
+            step.state.answers = _given(payload)
+            return Done()
+
+    class Waits(
+        Flow,
+        name="modelled",
+        object_id="cart",
+        inbox=INBOX,
+        dead_letters="parked",
+        complete_to="told",
+        on_conflict=scenario.on_conflict,
+        abandoned_after=_DAY,
+        callbacks=(Callback(PARTY_QUEUE, id="ref"), Callback(EVENT_QUEUE, id="ref", keep_early=_DAY)),
+    ):
+        stages = (Begin, GoOn, Late, Sorry)
+
+    return Waits
+
+
+def _given(payload: dict[str, Any]) -> tuple[str, ...]:
+    """The names with an answer, and not a failure in its place."""
+    return tuple(sorted(name for name, one in payload.items() if not (isinstance(one, dict) and one.get("failed"))))
 
 
 def make_flow(scenario: Scenario) -> AnyFlow:
@@ -170,7 +310,7 @@ def make_flow(scenario: Scenario) -> AnyFlow:
         dead_letters="parked",
         complete_to="told",
         on_conflict=scenario.on_conflict,
-        abandoned_after=timedelta(days=1),
+        abandoned_after=_DAY,
         request_id="order" if scenario.by_payload else None,
     ):
         stages = (First,) if last else (First, Second)
@@ -195,11 +335,13 @@ class Function:
         self._shelf = shelf
         self._apart = scenario.apart
         self._by_payload = scenario.by_payload
-        self.flow = make_flow(scenario)
+        self.flow = make_waiting_flow(scenario) if scenario.waits else make_flow(scenario)
+        self._failing = scenario.failing
         self._routes = Routes([self.flow])
         self._calls: dict[tuple[int, bool, int, tuple[int, ...]], Call] = {}
         self._arrivals: dict[int, Arrival] = {}
         self._records: dict[int, int] = {}
+        self._about: dict[int, tuple[str, str]] = {}
 
     def call_of(self, worker: Worker) -> Call:
         """What the worker does next."""
@@ -219,18 +361,76 @@ class Function:
             observer=_unheard,
             draw=random.Random(0),
         )
-        batch = Batch(self._routes, services, Unlimited(), from_dlq=worker.record.from_dlq)
         try:
-            [ending] = batch.run([self._shelf[worker.record.envelope]])
+            return Ended(self._ending(worker.record, services).ack)
         except _Suspended as suspended:
             return suspended.call
-        return Ended(ending.ack)
+
+    def _ending(self, record: Record, services: Services) -> Ending:
+        """Run the function that reads the record's queue."""
+        envelope = self._shelf[record.envelope]
+        callbacks = Callbacks((self.flow,), services)
+        if isinstance(envelope, Direct):
+            return self._direct(envelope, callbacks)
+        if envelope.queue in (PARTY_QUEUE, EVENT_QUEUE):
+            return callbacks.take(envelope)
+        [ending] = Batch(self._routes, services, Unlimited(), from_dlq=record.from_dlq).run([envelope])
+        return ending
+
+    def _direct(self, given: Direct, callbacks: Callbacks) -> Ending:
+        [nothing] = normalize({}, invocation_id="direct")
+        assert isinstance(nothing, Envelope)
+        try:
+            callbacks.answer(FoundAnswer(self.flow, given.awaited_id, GivenAnswer('"given"')))
+        except Exception:
+            return Ending(nothing, ack=False)
+        return Ending(nothing, ack=True)
 
     def message_of(self, envelope: int) -> Message:
         """The message of a record, as the library's own routing reads it."""
         if envelope not in self._arrivals:
             self._arrivals[envelope] = self._routes.resolve(self._shelf[envelope], NOW)
         return self._arrivals[envelope].message
+
+    def about(self, envelope: int) -> tuple[str, str]:
+        """The run of a record, if it says so, and what it is, for people."""
+        if envelope not in self._about:
+            self._about[envelope] = self._find_about(self._shelf[envelope], envelope)
+        return self._about[envelope]
+
+    def _find_about(self, envelope: Envelope | Direct, number: int) -> tuple[str, str]:
+        if isinstance(envelope, Direct):
+            return "", f"an answer over HTTP for {envelope.awaited_id}"
+        if envelope.queue in (PARTY_QUEUE, EVENT_QUEUE):
+            return "", f"an answer from outside for {json.loads(envelope.message)['ref']}"
+        if (arrived := find_arrived(envelope)) is not None:
+            run, name = arrived.address.request_id, arrived.address.name
+            return run, f"{run}, the deadline" if isinstance(arrived, ArrivedDeadline) else f"{run}, the answer {name}"
+        m = self.message_of(number)
+        attempt = f"{f', redrive {m.redrive}' if m.redrive else ''}{f', retry {m.retry}' if m.retry else ''}"
+        return m.request_id, f"{m.request_id}, hop {m.hop}{attempt}"
+
+    def given(self, awaited_id: str, *, is_direct: bool = False) -> int:
+        """The envelope of an event's answer, which comes without being asked for."""
+        if is_direct:
+            return self._shelf.put(Direct(awaited_id))
+        return self._outside(EVENT_QUEUE, awaited_id)
+
+    def unasked(self, run: int, name: str) -> int:
+        """The envelope of a party's answer that it gives before it is asked: it knows the id from elsewhere."""
+        message = self.message_of(self.request(run))
+        return self._outside(PARTY_QUEUE, f"{name}#{message.hop_id}")
+
+    def answer_to(self, send: Send) -> int:
+        """The envelope of the answer to what was asked for."""
+        if send.to == Queue(PARTIES):
+            return self._outside(PARTY_QUEUE, send.attributes[REQUEST_ID].value)
+        answer = answer_of(send, self._envelope_of(send.body, send.attributes, "m", "another"), self._failing)
+        return self.received(answer)
+
+    def _outside(self, queue: str, awaited_id: str) -> int:
+        body = json.dumps({"ref": awaited_id})
+        return self._shelf.put(self._envelope_of(body, {}, "m", queue))
 
     def request(self, run: int, later: int = 0) -> int:
         """The envelope of the first message of a run; a greater run was asked for later. ``later`` is in ms."""
@@ -258,18 +458,22 @@ class Function:
 
     def _envelope(self, body: str, attributes: Mapping[str, Attribute], message_id: str = "m") -> int:
         """As the inbox of its stage delivers it, also where it comes from the dead letters."""
-        stage = self.flow.stage(attributes[FLOW_STAGE].value.rpartition("/")[2])
-        inbox = self.flow.inbox_of(stage)
+        inbox = self.flow.answers
+        if FLOW_STAGE in attributes:
+            inbox = self.flow.inbox_of(self.flow.stage(attributes[FLOW_STAGE].value.rpartition("/")[2]))
         assert isinstance(inbox, Queue)
+        return self._shelf.put(self._envelope_of(body, attributes, message_id, inbox.name))
+
+    def _envelope_of(self, body: str, attributes: Mapping[str, Attribute], message_id: str, queue: str) -> Envelope:
         record = {
             "messageId": message_id,
             "body": body,
             "attributes": {"SentTimestamp": str(NOW), "MessageGroupId": "c"},
             "messageAttributes": attributes_to(_IN_RECORD, attributes),
             "eventSource": "aws:sqs",
-            "eventSourceARN": f"arn:aws:sqs:eu-central-1:123456789012:{inbox.name}",
+            "eventSourceARN": f"arn:aws:sqs:eu-central-1:123456789012:{queue}",
         }
-        return self._shelf.put(normalize_record(record))
+        return normalize_record(record)
 
 
 _IN_RECORD: Callable[[Attribute], dict[str, Any]] = Attribute.to_sqs_record

@@ -14,6 +14,11 @@ class Scenario(NamedTuple):
     expired. ``receives`` is the queue's maxReceiveCount, 0 for none. ``is_fifo`` says so of the last stage's queue.
     ``by_payload``: the senders give no ids, and the flow names its requests by a field of the payload.
 
+    ``flows``, ``parties`` and ``events`` are the names that the first hop waits for: other flows answer them, parties
+    outside that are asked, and somebody who is not. ``needed`` of them are enough, all by default. Of ``failing`` the
+    answer is a failure, ``silent`` events never happen, ``unasked`` parties answer before they are asked, ``is_direct``
+    says that events come over HTTP and are given once. Without ``has_deadline`` the deadline lies far ahead.
+
     The tests leave out what ``is_long``; the command does not."""
 
     name: str
@@ -31,6 +36,19 @@ class Scenario(NamedTuple):
     apart: int = 0
     """ms between one request and the next: 0 where all are asked for before the first commit."""
     is_long: bool = False
+    flows: tuple[str, ...] = ()
+    parties: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    needed: int | None = None
+    failing: tuple[str, ...] = ()
+    unasked: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
+    is_direct: bool = False
+    has_deadline: bool = False
+
+    @property
+    def waits(self) -> bool:
+        return bool(self.flows or self.parties or self.events)
 
     @property
     def is_calm(self) -> bool:
@@ -144,4 +162,75 @@ SCENARIOS = (
     Scenario("expiry-alone", "the item expires under a worker, and nobody asks again", Budget(expiries=1)),
     Scenario("expiry", "the item expires under a worker", Budget(0, 0, 0, 1, 1, expiries=1), again=(1, 2), hops=1),
     Scenario("expiry-later", "the item expires between two hops", Budget(expiries=1, doubles=1), again=(1,)),
+    Scenario("wait-all", "a run waits for two flows", Budget(crashes=1, doubles=1), flows=("a", "b")),
+    Scenario(
+        "wait-any", "a run waits for one of two flows", Budget(crashes=1), flows=("a", "b"), needed=1, has_deadline=True
+    ),
+    Scenario(
+        "wait-event",
+        "a run waits for what may happen before it waits",
+        Budget(crashes=1, doubles=1),
+        events=("x",),
+    ),
+    Scenario(
+        "wait-event-fails",
+        "the same, and an attempt fails",
+        Budget(crashes=1, failures=1, doubles=1),
+        events=("x",),
+        is_long=True,
+    ),
+    Scenario(
+        "wait-mixed",
+        "a run waits for an event or a flow",
+        Budget(crashes=1),
+        flows=("a",),
+        events=("x",),
+        needed=1,
+        has_deadline=True,
+    ),
+    Scenario("newer-wait", "a newer request meets a run that waits", Budget(crashes=1), (1, 2), flows=("a",)),
+    Scenario(
+        "newer-event", "the same, and both wait for one event", Budget(crashes=1), (1, 2), events=("x",), is_long=True
+    ),
+    Scenario("wait-lost", "answers to applied writes are lost", Budget(lost=2, refused=1), flows=("a",)),
+    Scenario(
+        "wait-party",
+        "a run waits for a party outside, which may know the id before it is asked",
+        Budget(crashes=1),
+        parties=("p",),
+        unasked=("p",),
+    ),
+    Scenario(
+        "wait-direct", "an answer over HTTP is given once", Budget(crashes=1, refused=1), events=("x",), is_direct=True
+    ),
+    Scenario(
+        "wait-timeout",
+        "nobody answers",
+        Budget(crashes=1, lost=1, early=1),
+        events=("x",),
+        silent=("x",),
+        has_deadline=True,
+    ),
+    Scenario(
+        "wait-failed", "one of two flows fails", Budget(crashes=1), flows=("a", "b"), failing=("b",), has_deadline=True
+    ),
+    Scenario(
+        "wait-spare",
+        "one of two flows fails, and one is enough",
+        Budget(crashes=1),
+        flows=("a", "b"),
+        failing=("b",),
+        needed=1,
+    ),
+    Scenario(
+        "wait-redrive", "the hop after a wait fails for good and is redriven", Budget(1, 0, 1, redrives=1), flows=("a",)
+    ),
+    Scenario(
+        "wait-ignore",
+        "a run that waits keeps its object",
+        Budget(crashes=1, abandoned=1),
+        (1, 2),
+        flows=("a",),
+        on_conflict=_IGNORE,
+    ),
 )

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.proof("every order of small worlds")
 
 HARMFUL = [mutant for mutant in MUTANTS if not mutant.harmless]
 HARMLESS = [mutant for mutant in MUTANTS if mutant.harmless]
-AT_HAND = ("calm", "used-up", "lost", "chain")
+AT_HAND = ("calm", "used-up", "lost", "chain", "wait-party")
 """Where harmless mutants are looked at here; the command tries them on more."""
 
 

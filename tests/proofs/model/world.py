@@ -5,6 +5,7 @@ Items, envelopes and answers are objects of the library; a state holds their num
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, NamedTuple
 
 
@@ -69,13 +70,18 @@ class Budget(NamedTuple):
     """The item is removed."""
     abandoned: int = 0
     """Nobody has worked on the run for longer than its flow allows."""
+    early: int = 0
+    """The message of a deadline comes before its time."""
 
 
 Fact = tuple[str, ...]
 
 
 class World(NamedTuple):
-    """One state. ``log`` is what has happened as far as the checks need it; ``fault`` what a step did wrong."""
+    """One state. ``log`` is what has happened as far as the checks need it; ``fault`` what a step did wrong.
+
+    ``rows`` are those by which answers from outside find their runs, ``kept`` the answers that came before their wait.
+    """
 
     item: int | None
     queue: tuple[Record, ...]
@@ -84,6 +90,8 @@ class World(NamedTuple):
     parked: tuple[int, ...] = ()
     log: frozenset[Fact] = frozenset()
     fault: str = ""
+    rows: frozenset[int] = frozenset()
+    kept: frozenset[tuple[str, int]] = frozenset()
 
     def spend(self, what: str, **changes: Any) -> World:
         left = self.budget._replace(**{what: getattr(self.budget, what) - 1})
@@ -102,6 +110,38 @@ class World(NamedTuple):
         copy = next(number for number in range(len(used) + 1) if number not in used)
         return self._replace(queue=(*self.queue, Record(envelope, copy)))
 
+    def tidied(self) -> World:
+        """The same world, with its records and workers in one order. It makes no difference which copy is which."""
+        queue, workers = tuple(sorted(self.queue)), tuple(sorted(self.workers))
+        if any(record[1] for record in queue) or any(one[0][1] for one in workers):
+            numbers = _numbers(queue, workers)
+            queue = tuple(sorted(_renumbered(record, numbers) for record in queue))
+            workers = tuple(sorted(Worker(_renumbered(one[0], numbers), one[1], one[2]) for one in workers))
+        return self._replace(queue=queue, workers=workers)
+
     @property
     def is_quiet(self) -> bool:
         return not self.queue and not self.workers
+
+
+_Original = tuple[int, int, bool]
+"""What does not change of a record while it is in its queue."""
+
+
+def _numbers(queue: tuple[Record, ...], workers: tuple[Worker, ...]) -> dict[_Original, int]:
+    """The number that each copy gets, by what is done with it."""
+    places: dict[_Original, list[tuple[object, ...]]] = {}
+    for record in queue:
+        places.setdefault(record[:3], []).append((0, record[3], record[4]))
+    for worker in workers:
+        places.setdefault(worker[0][:3], []).append((1, worker[1], worker[2]))
+    numbers: dict[_Original, int] = {}
+    used: Counter[int] = Counter()
+    for original in sorted(places, key=lambda one: (one[2], places[one], one)):
+        numbers[original] = used[original[0]]
+        used[original[0]] += 1
+    return numbers
+
+
+def _renumbered(record: Record, numbers: dict[_Original, int]) -> Record:
+    return Record(record[0], numbers[record[:3]], record[2], record[3], record[4])

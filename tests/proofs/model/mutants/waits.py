@@ -1,0 +1,281 @@
+"""Waits: what ends them, what is sent again, and in which order a hop begins to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from flowguard.protocol import answers, claims
+from flowguard.protocol.outbox import Kind, Outbox
+from flowguard.protocol.run import RunItem
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.protocol.waiting import Wait, WaitEnd, WaitPlan
+from flowguard.wire.answer_address import AnswerAddress
+from flowguard.worker import outside, runtime, settler
+from tests.proofs.model.actions import Environment
+from tests.proofs.model.mutants.mutant import Mutant, Patch
+
+_SETTLE, _LOOK = settler.Settler.settle, settler.Settler.look_early
+_COMMIT, _TAKEN, _JUDGE = runtime.Runtime._commit, claims.taken, answers.judge
+_TIME_OUT, _ENDING = settler.Settler._time_out, settler.Settler.ending
+_FROM_OUTSIDE, _QUEUED = outside.OutsideAnswers.settle, outside.OutsideAnswers._put_into_queue
+
+
+def _without_repair(self: Any, flow: Any, envelope: Any, address: Any, answer: Any) -> Any:
+    verdict, onward = _SETTLE(self, flow, envelope, address, answer)
+    return verdict, onward if verdict is AnswerVerdict.RESUMED else None
+
+
+def _deaf_deadline(self: Any, flow: Any, envelope: Any, deadline: Any) -> Any:
+    """Only the call that ended the wait sends."""
+    applied: list[bool] = []
+    services = self._services
+
+    class Watched:
+        def time_out(self, address: Any, now: int) -> Any:
+            ended = services.store.waits.time_out(address, now)
+            applied.append(ended.applied or ended.item is None or ended.item.wait is None or not ended.item.wait.end)
+            return ended
+
+    watching = settler.Settler(replace(services, store=_Store(services.store, Watched())))
+    onward = _TIME_OUT(watching, flow, envelope, deadline)
+    return onward if applied[0] else None
+
+
+class _Store:
+    def __init__(self, store: Any, waits: Any) -> None:
+        self._store = store
+        self.waits = waits
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+def _once_deadline(self: Any, flow: Any, envelope: Any, deadline: Any) -> Any:
+    """A deadline that comes too early does not come again."""
+    onward = _TIME_OUT(self, flow, envelope, deadline)
+    return None if onward is not None and onward[1].kind is Kind.DEADLINE else onward
+
+
+def _look_never(self: Any, *given: Any) -> Iterator[Any]:
+    return iter(())
+
+
+def _rows_late(self: Any, arrival: Any, claim: Any, commit: Any) -> Any:
+    if commit.wait is None:
+        return _COMMIT(self, arrival, claim, commit)
+    ending = _COMMIT(self, arrival, claim, commit._replace(wait=commit.wait._replace(rows=())))
+    self.services.store.waits.save(commit.wait.rows)
+    return ending
+
+
+def _rows_never(self: Any, arrival: Any, claim: Any, commit: Any) -> Any:
+    wait = None if commit.wait is None else commit.wait._replace(rows=())
+    return _COMMIT(self, arrival, claim, commit._replace(wait=wait))
+
+
+def _without_wait(item: Any, request: Any) -> RunItem:
+    return _TAKEN(item, request)._replace(wait=None)
+
+
+def _without_outbox(item: Any, request: Any) -> RunItem:
+    after = _TAKEN(item, request)
+    return after._replace(outbox=None) if request.message.resumed else after
+
+
+def _proved_by_any(self: Any, arrival: Any, item: RunItem, outbox: Any) -> Any:
+    if arrival.message.resumed and outbox.request_id == arrival.message.request_id:
+        return () if item.wait is not None and item.wait.answered else outbox.left_by_its_wait()
+    return outbox.left_by_another(arrival.message.request_id, 0)
+
+
+def _proved_by_parties(self: Any, arrival: Any, item: RunItem, outbox: Any) -> Any:
+    wait = item.wait
+    if arrival.message.resumed and wait is not None and wait.plan is not None:
+        asked = {name for name, own in wait.plan.names.items() if own is None or "#" in own}
+        return () if asked & wait.answered else outbox.left_by_its_wait()
+    return outbox.left_by_another(arrival.message.request_id, 0)
+
+
+def _judged(change: Callable[[RunItem, AnswerAddress], RunItem]) -> Patch:
+    """``judge`` of an item that looks otherwise."""
+
+    def judge(item: RunItem | None, address: AnswerAddress, *, counts: bool = True) -> AnswerVerdict:
+        return _JUDGE(item if item is None else change(item, address), address, counts=counts)
+
+    return answers, "judge", judge
+
+
+def _every_name(item: RunItem, address: AnswerAddress) -> RunItem:
+    if item.wait is None or item.wait.end is not None:
+        return item
+    waiting = item.wait.waiting | {address.name}
+    return item._replace(wait=item.wait._replace(waiting=waiting, answered=frozenset()))
+
+
+def _not_over(item: RunItem, address: AnswerAddress) -> RunItem:
+    if item.wait is None:
+        return item
+    return item._replace(wait=item.wait._replace(timed_out=False, spare=0))
+
+
+def _failure_counts(self: Wait, name: str, *, counts: bool) -> Wait:
+    return self._replace(waiting=self.waiting - {name}, answered=self.answered | {name})
+
+
+def _always_the_stage(self: WaitPlan, end: WaitEnd) -> str:
+    return self.stage
+
+
+def _acked_early(self: Any, envelope: Any, flow: Any, arrived: Any) -> Any:
+    return _ENDING(self, envelope, flow, arrived)._replace(ack=True)
+
+
+def _kept_late(self: Any, found: Any, envelope: Any, *, queued: bool) -> Any:
+    """Rows are looked for first, and the answer is kept after that."""
+    settled = _FROM_OUTSIDE(self, found._replace(keep_early=None), envelope, queued=queued)
+    if found.keep_early is not None:
+        self._services.store.waits.keep_early(found.flow.name, found.awaited_id, found.answer, now=0, expires_at=0)
+    return settled
+
+
+def _queued_never(self: Any, found: Any, rows: Any, now: int) -> None:
+    return
+
+
+WAITS = (
+    Mutant(
+        "norepair",
+        "an answer that finds the wait over does not send the next hop again",
+        ((settler.Settler, "settle", _without_repair),),
+        caught_by="wait-all",
+    ),
+    Mutant(
+        "nolook",
+        "a wait does not look for what was kept before it",
+        ((settler.Settler, "look_early", _look_never),),
+        caught_by="wait-event",
+    ),
+    Mutant(
+        "nolook-own",
+        "only a repeated record looks for what was kept",
+        ((runtime.Runtime, "_early", _look_never),),
+        caught_by="wait-event",
+    ),
+    Mutant(
+        "kept-late",
+        "an event is kept after its rows were looked for",
+        ((outside.OutsideAnswers, "settle", _kept_late),),
+        caught_by="wait-event",
+    ),
+    Mutant(
+        "noresumeflush",
+        "the hop after a wait does not send what the waiting one left",
+        ((Outbox, "left_by_its_wait", lambda self: ()),),
+        caught_by="wait-mixed",
+    ),
+    Mutant(
+        "resume-clears",
+        "the claim of the hop after a wait clears the outbox",
+        ((claims, "taken", _without_outbox),),
+        caught_by="wait-mixed",
+    ),
+    Mutant(
+        "proved-by-any",
+        "any answer is taken for a proof that what stood before the asks was sent",
+        ((runtime.Runtime, "_left", _proved_by_any),),
+        caught_by="wait-event",
+    ),
+    Mutant(
+        "proved-by-party",
+        "the answer of a party outside is taken for such a proof",
+        ((runtime.Runtime, "_left", _proved_by_parties),),
+        caught_by="wait-party",
+    ),
+    Mutant(
+        "rowslate",
+        "rows are saved after the commit",
+        ((runtime.Runtime, "_commit", _rows_late),),
+        caught_by="wait-party",
+    ),
+    Mutant("rowsnever", "rows are not saved", ((runtime.Runtime, "_commit", _rows_never),), caught_by="wait-party"),
+    Mutant(
+        "asks-first",
+        "asks go with the side messages and the deadline",
+        ((Kind, "is_last", property(lambda self: self in (Kind.NEXT, Kind.DEAD))),),
+        caught_by="wait-all",
+    ),
+    Mutant(
+        "wait-lost",
+        "the claim of the hop after a wait drops the answers",
+        ((claims, "taken", _without_wait),),
+        caught_by="wait-all",
+    ),
+    Mutant(
+        "answered-twice",
+        "an answer to a name that has one is kept",
+        (_judged(_every_name),),
+        caught_by="wait-all",
+    ),
+    Mutant(
+        "old-answers",
+        "the answers of a superseded run are kept",
+        (_judged(lambda item, address: item._replace(request_id=address.request_id)),),
+        caught_by="newer-wait",
+    ),
+    Mutant(
+        "late-answers",
+        "an answer is kept although the wait has ended without it",
+        (_judged(_not_over),),
+        caught_by="wait-any",
+    ),
+    Mutant(
+        "ends-twice",
+        "a deadline ends a wait that is over",
+        environment=Environment(ends_twice=True),
+        caught_by="wait-any",
+    ),
+    Mutant(
+        "deadline-deaf",
+        "a deadline that finds the wait over does not send the next hop again",
+        ((settler.Settler, "_time_out", _deaf_deadline),),
+        caught_by="wait-timeout",
+    ),
+    Mutant(
+        "deadline-once",
+        "a deadline that comes too early is not sent again",
+        ((settler.Settler, "_time_out", _once_deadline),),
+        caught_by="wait-timeout",
+    ),
+    Mutant(
+        "failure-counts",
+        "a failure counts as an answer that the stage takes",
+        ((Wait, "after", _failure_counts),),
+        caught_by="wait-failed",
+    ),
+    Mutant(
+        "one-stage",
+        "a run goes on at the same stage however its wait ended",
+        ((WaitPlan, "stage_at", _always_the_stage),),
+        caught_by="wait-timeout",
+    ),
+    Mutant(
+        "direct-unqueued",
+        "an answer over HTTP is settled without its copy in the queue",
+        ((outside.OutsideAnswers, "_put_into_queue", _queued_never),),
+        caught_by="wait-direct",
+    ),
+    Mutant(
+        "resume-any-time",
+        "the hop after a wait is claimed although the wait goes on",
+        ((claims, "is_waiting", lambda item: False),),
+        harmless="its message is sent when the wait is over and not before: a forged one is refused by this",
+    ),
+    Mutant(
+        "early-acked",
+        "an answer that comes before the commit of its hop is acked",
+        ((settler.Settler, "ending", _acked_early),),
+        harmless="flows are asked after the commit: what comes before it is kept, or comes again when it is asked for",
+    ),
+)
