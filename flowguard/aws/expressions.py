@@ -120,3 +120,11 @@ KEEP_FAILURE: Final = KEEP_ANSWER.replace(" DELETE", ", #wait.spare = #wait.spar
 
 TIME_OUT: Final = f"{_WAITING} AND #wait.deadline <= :now"
 END_WAIT: Final = "SET #wait.timed_out = :yes"
+
+# of the copies of a deadline's message only one goes on: the first that comes after the message before them had sent
+# it, or one that comes when all others must be lost
+TIME_OUT_LATER: Final = (
+    f"{_WAITING} AND (attribute_not_exists(#wait.looked_at) OR #wait.looked_at <= :since OR "
+    "#wait.looked_at < :long_ago)"
+)
+LOOK: Final = "SET #wait.looked_at = :at, #wait.looked_by = :by"

@@ -127,6 +127,8 @@ def _wait(item: Item) -> Wait:
         room=int(found["room"]["N"]),
         answered=frozenset(found["answers"]["M"]),
         size=size_of_value(item["wait"]) + size_of_value(item.get("waiting", {"SS": []})),
+        looked_at=int(found["looked_at"]["N"]) if "looked_at" in found else 0,
+        looked_by=found["looked_by"]["S"] if "looked_by" in found else "",
     )
 
 

@@ -63,7 +63,7 @@ PLAN = "plan"
 SMALLEST_ANSWER = 256
 """Bytes that a commit leaves for the answer to each name: a failure's text, or a pointer to S3."""
 
-_FIXED_OF_A_WAIT = 128
+_FIXED_OF_A_WAIT = 192
 
 LONGEST_IN_KEY = 512
 """Characters of a request id, quoted, within a key of S3, which has at most 1,024; a longer one becomes a digest."""

@@ -33,9 +33,9 @@ from flowguard.aws.items import (
 from flowguard.aws.packing import Packing
 from flowguard.errors import FlowguardError, TooLarge, shown
 from flowguard.protocol.answers import judge
-from flowguard.protocol.run import AwaitingRow, RunItem, Settled, Status, TimedOut
+from flowguard.protocol.run import AwaitingRow, Looked, RunItem, Settled, Status, TimedOut
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import GivenAnswer
+from flowguard.protocol.waiting import GivenAnswer, Look
 from flowguard.wire.answer_address import AnswerAddress
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ MOST_TRIES = 5
 
 LARGEST_EARLY = LARGEST_ITEM - KEPT_FREE
 """Bytes of an answer that is kept before its wait, beside which its keys have to fit."""
+
+_LOOKER = 16
+"""Characters that name the message of a deadline in the item."""
 
 EARLY = "early"
 """The sort key of an answer that came before its wait. Rows have a digest there."""
@@ -151,19 +154,45 @@ class DynamoDBWaits(NamedTuple):
 
     def time_out(self, address: AnswerAddress, now: int) -> TimedOut:
         """End the wait with one UpdateItem, if it goes on and its deadline has passed at ``now`` (ms)."""
+        changes = {":yes": {"BOOL": True}, ":now": number(now)}
+        applied, item = self._changed(address, expressions.END_WAIT, expressions.TIME_OUT, changes)
+        if not applied or item is None or item.wait is None:
+            return TimedOut(False, item)
+        return TimedOut(True, item._replace(wait=item.wait._replace(timed_out=True)))
+
+    def look(self, address: AnswerAddress, look: Look) -> Looked:
+        """Note the look with one UpdateItem, if the wait goes on and no copy of the message has looked before."""
+        by = hashlib.sha256(look.by.encode("utf-8", "surrogatepass")).hexdigest()[:_LOOKER]
+        changes = {
+            ":since": number(look.since),
+            ":long_ago": number(look.long_ago),
+            ":at": number(look.at),
+            ":by": {"S": by},
+        }
+        applied, item = self._changed(address, expressions.LOOK, expressions.TIME_OUT_LATER, changes)
+        if item is None or item.wait is None:
+            return Looked(False, item)
+        if applied:
+            return Looked(True, item._replace(wait=item.wait.looked(look._replace(by=by))))
+        here = (item.request_id, item.hop) == (address.request_id, address.hop) and item.wait.end is None
+        return Looked(here and item.wait.looked_by == by, item)
+
+    def _changed(
+        self, address: AnswerAddress, update: str, condition: str, changes: Item
+    ) -> tuple[bool, RunItem | None]:
+        """Change a wait that goes on. Returns whether that was done, and the item as it was found."""
         call: Any = {
             "TableName": self.table,
             "Key": run_key(address.flow, address.object_id),
-            "UpdateExpression": expressions.END_WAIT,
-            "ConditionExpression": expressions.TIME_OUT,
+            "UpdateExpression": update,
+            "ConditionExpression": condition,
             "ExpressionAttributeNames": expressions.WAIT_NAMES,
             "ExpressionAttributeValues": {
                 ":request_id": {"S": address.request_id},
                 ":hop": number(address.hop),
                 ":waiting": {"S": Status.WAITING.value},
                 ":zero": number(0),
-                ":yes": {"BOOL": True},
-                ":now": number(now),
+                **changes,
             },
             "ReturnValues": "ALL_OLD",
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
@@ -175,10 +204,8 @@ class DynamoDBWaits(NamedTuple):
                 raise
             found = error.response.get("Item")
             item = read_item(found) if found else None
-            return TimedOut(False, self._at_rest(address, item, found))
-        item = self.whole(read_item(found), found)
-        assert item.wait is not None  # noqa: S101 - its status is WAITING
-        return TimedOut(True, item._replace(wait=item.wait._replace(timed_out=True)))
+            return False, self._at_rest(address, item, found)
+        return True, self.whole(read_item(found), found)
 
     # -- rows
 

@@ -164,6 +164,16 @@ class TimedOut(NamedTuple):
     item: RunItem | None
 
 
+class Looked(NamedTuple):
+    """The store's reply to a deadline that comes too early. ``item`` is the run item afterwards.
+
+    ``goes_on`` says that this message is to be sent again; of its copies no other is.
+    """
+
+    goes_on: bool
+    item: RunItem | None
+
+
 class Commit(NamedTuple):
     """Everything that one hop changes, to be written at once or not at all. Times in ms.
 

@@ -66,13 +66,32 @@ class GivenAnswer(NamedTuple):
     failed: bool = False
 
 
+class Look(NamedTuple):
+    """A deadline's message that comes too early, and is to be sent again. Times in ms.
+
+    ``by`` names the message, the same at each delivery. ``since`` is when it was sent. Whatever looked before
+    ``long_ago`` and has no successor is lost.
+    """
+
+    by: str
+    since: int
+    now: int
+    long_ago: int
+
+    @property
+    def at(self) -> int:
+        """Return when it looks. That is after it was sent, whatever the clocks say."""
+        return max(self.now, self.since + 1)
+
+
 class Wait(NamedTuple):
     """A wait as the run item holds it. Times in ms.
 
     ``waiting`` are the names without an answer. The wait is over when at most ``spare`` of them are left; each failure
     that its stage does not take as an answer lowers ``spare``, and below zero the wait has failed. ``room`` are the
     bytes left for answers. ``answers`` and ``plan`` are read only where they are needed, and empty elsewhere;
-    ``answered`` names the answers in any case. ``size`` is what all of it takes in the item.
+    ``answered`` names the answers in any case. ``size`` is what all of it takes in the item. ``looked_at`` is when the
+    deadline's message last came too early, and ``looked_by`` names that message.
     """
 
     waiting: frozenset[str]
@@ -84,6 +103,8 @@ class Wait(NamedTuple):
     answers: Mapping[str, GivenAnswer] = {}
     plan: WaitPlan | None = None
     size: int = 0
+    looked_at: int = 0
+    looked_by: str = ""
 
     @property
     def end(self) -> WaitEnd | None:
@@ -98,3 +119,7 @@ class Wait(NamedTuple):
         """Return the wait after an answer to ``name``. One that does not count is a failure that was not asked for."""
         spare = self.spare if counts else self.spare - 1
         return self._replace(waiting=self.waiting - {name}, spare=spare, answered=self.answered | {name})
+
+    def looked(self, look: Look) -> Wait:
+        """Return the wait after a look."""
+        return self._replace(looked_at=look.at, looked_by=look.by)

@@ -21,11 +21,12 @@ from flowguard.protocol.run import (
     Commit,
     Committed,
     Fenced,
+    Looked,
     Refused,
     Settled,
     TimedOut,
 )
-from flowguard.protocol.waiting import GivenAnswer
+from flowguard.protocol.waiting import GivenAnswer, Look
 from flowguard.step import ReadsTables
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
@@ -47,6 +48,10 @@ class Waits(Protocol):
 
     def time_out(self, address: AnswerAddress, now: int) -> TimedOut:
         """End the wait, if it goes on and its deadline has passed at ``now`` (ms). The address names no answer."""
+        ...
+
+    def look(self, address: AnswerAddress, look: Look) -> Looked:
+        """Note that a deadline's message came too early, if it is not the copy of one that did before."""
         ...
 
     def save(self, rows: Sequence[AwaitingRow]) -> None:

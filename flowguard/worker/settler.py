@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from flowguard.errors import EnvelopeError, RunFailed, Untrusted
@@ -14,16 +16,25 @@ from flowguard.payloads import encode_json
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import GivenAnswer
+from flowguard.protocol.waiting import GivenAnswer, Look
+from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
-from flowguard.wire.message import PLACE, ErrorNote, Message
+from flowguard.wire.message import PLACE, REQUESTED_AT, ErrorNote, Message
 from flowguard.wire.signing import signed_attributes
 from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Services
 from flowguard.worker.resumed import check_answer
-from flowguard.worker.routing import Arrival
+from flowguard.worker.routing import CLOCKS_DIFFER_BY, Arrival
 from flowguard.worker.wait_planner import ANSWER, DEADLINE, deadline_message
+
+LOST_AFTER = 2 * LONGEST_SQS_DELAY
+"""After this time a deadline's message that came too early, and has not come again, will not come again."""
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+_TIME = re.compile("[0-9]{1,15}")
+"""Milliseconds as they are written in attributes."""
 
 
 class ArrivedAnswer(NamedTuple):
@@ -34,9 +45,11 @@ class ArrivedAnswer(NamedTuple):
 
 
 class ArrivedDeadline(NamedTuple):
-    """The message of a wait's deadline. The moment itself stands in the run item."""
+    """The message of a wait's deadline, with its time and when it was sent, in ms. The item has the last word."""
 
     address: AnswerAddress
+    moment: int = 0
+    since: int = 0
 
 
 def find_arrived(envelope: Envelope) -> ArrivedAnswer | ArrivedDeadline | None:
@@ -57,7 +70,8 @@ def find_arrived(envelope: Envelope) -> ArrivedAnswer | ArrivedDeadline | None:
         if ANSWER in place:
             return ArrivedAnswer(AnswerAddress.parse(place[ANSWER]), _answer(envelope.message))
         if DEADLINE in place:
-            return ArrivedDeadline(AnswerAddress.parse({**_as_dict(place[DEADLINE]), "name": DEADLINE}))
+            address = AnswerAddress.parse({**_as_dict(place[DEADLINE]), "name": DEADLINE})
+            return ArrivedDeadline(address, _moment(envelope.message), _sent_at(envelope))
     except (ValueError, RecursionError) as error:
         raise EnvelopeError(envelope.message_id, f"attributes.{PLACE}", str(error)) from None
     return None
@@ -65,6 +79,18 @@ def find_arrived(envelope: Envelope) -> ArrivedAnswer | ArrivedDeadline | None:
 
 def _as_dict(found: object) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
+
+
+def _moment(text: str) -> int:
+    """Return the time of a deadline as its message says it. 0 where it says none."""
+    moment = _as_dict(json.loads(text)).get(DEADLINE)
+    return moment if type(moment) is int else 0
+
+
+def _sent_at(envelope: Envelope) -> int:
+    """Return when a deadline was sent as its message says it, in ms. 0 where it says none."""
+    said = envelope.attributes.get(REQUESTED_AT)
+    return int(said.value) if said is not None and _TIME.fullmatch(said.value) else 0
 
 
 def _answer(text: str) -> GivenAnswer:
@@ -151,13 +177,25 @@ class Settler:
     def _time_out(self, flow: AnyFlow, envelope: Envelope, deadline: ArrivedDeadline) -> tuple[Arrival, Send] | None:
         """End the wait, or send its deadline again where that lies ahead. A wait that is over may need its message."""
         address, now = deadline.address, self._services.clock.now()
-        applied, item = self._services.store.waits.time_out(address, now)
-        if applied:
-            self._emit(EventType.TIMED_OUT, address, item)
-        if item is None or not _is_at(item, address) or item.wait is None or item.wait.end is not None:
-            return self._onward(flow, envelope, address, item)
-        message = _message(flow, address, item)
-        again = deadline_message(flow, address, item.wait.deadline, now, message)
+        if deadline.moment <= now:
+            applied, item = self._services.store.waits.time_out(address, now)
+            if applied:
+                self._emit(EventType.TIMED_OUT, address, item)
+            if not _goes_on(item, address):
+                return self._onward(flow, envelope, address, item)
+        return self._later(flow, envelope, deadline, now)
+
+    def _later(
+        self, flow: AnyFlow, envelope: Envelope, deadline: ArrivedDeadline, now: int
+    ) -> tuple[Arrival, Send] | None:
+        """Send the deadline again, if this message is not a copy of one that was. Copies would multiply."""
+        since = min(deadline.since, now + CLOCKS_DIFFER_BY // _MILLISECOND)
+        look = Look(envelope.message_id, since, now, long_ago=now - LOST_AFTER // _MILLISECOND)
+        goes_on, item = self._services.store.waits.look(deadline.address, look)
+        if not goes_on or item is None or item.wait is None:
+            return self._onward(flow, envelope, deadline.address, item)
+        message, wait = _message(flow, deadline.address, item), item.wait
+        again = deadline_message(flow, deadline.address, wait.deadline, now, message, sent_at=wait.looked_at)
         return Arrival(envelope, flow, None, message), again
 
     def _onward(
@@ -199,6 +237,11 @@ def _is_at(item: RunItem, address: AnswerAddress) -> bool:
     """Answer whether the run is at the hop that waits, and waits."""
     here = item.request_id == address.request_id and item.hop == address.hop
     return here and item.status is Status.WAITING
+
+
+def _goes_on(item: RunItem | None, address: AnswerAddress) -> bool:
+    """Answer whether the run is at the hop that waits, and its wait is not over."""
+    return item is not None and _is_at(item, address) and item.wait is not None and item.wait.end is None
 
 
 def _message(flow: AnyFlow | None, address: AnswerAddress, item: RunItem | None) -> Message:

@@ -168,17 +168,20 @@ class WaitPlanner(NamedTuple):
             yield from _payload_problems(found, outcome, is_main=target == outcome.stage)
 
 
-def deadline_message(flow: AnyFlow, wait: AnswerAddress, deadline: int, now: int, message: Message) -> Send:
+def deadline_message(
+    flow: AnyFlow, wait: AnswerAddress, deadline: int, now: int, message: Message, sent_at: int | None = None
+) -> Send:
     """Build the message that comes back to the flow at its wait's deadline, or in between to be sent again.
 
-    SQS delays a message by at most 15 minutes, so a long wait takes several, one after the other.
+    SQS delays a message by at most 15 minutes, so a long wait takes several, one after the other. ``sent_at`` is what
+    the item says of when this one is sent, by which it is told from the copies of an earlier one.
     """
     left = max(0, -((now - deadline) // 1000))
     own = f"{message.hop_id}.{DEADLINE}"
     place = {DEADLINE: wait._replace(name=DEADLINE).as_json()}
     attributes = {
         REQUEST_ID: Attribute.string(own),
-        REQUESTED_AT: Attribute.number(now),
+        REQUESTED_AT: Attribute.number(now if sent_at is None else sent_at),
         PLACE: Attribute.string(json.dumps(place, separators=(",", ":"))),
     }
     body = json.dumps({DEADLINE: deadline})

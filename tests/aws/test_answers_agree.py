@@ -19,7 +19,7 @@ from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.answers import judge
 from flowguard.protocol.run import RunItem
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import GivenAnswer, WaitEnd
+from flowguard.protocol.waiting import GivenAnswer, Look, WaitEnd
 from flowguard.settings import Settings
 from flowguard.wire.answer_address import AnswerAddress
 from tests.aws import states
@@ -134,6 +134,60 @@ def test_a_deadline_ends_only_a_wait_that_goes_on_and_not_before_its_time(client
             assert now._replace(wait=now.wait._replace(size=item.wait.size)) == item
             ended.append(says)
     assert ended == ["one of two is missing"]
+
+
+FIRST = Look("first", NOW - 10, NOW, NOW - 100)
+
+
+def looks() -> Iterator[tuple[str, dict[str, Any], AnswerAddress, Look | None, Look, bool]]:
+    """A wait, the address of a look at it, the look before, the look, and whether it goes on."""
+    for says, hop, request in product(WAITS, (1, 2), (states.STORED[1], "other")):
+        ours = hop == 1 and request == states.STORED[1] and says == "one of two is missing"
+        for before in (None, FIRST):
+            yield says, WAITS[says], address("deadline", hop, request), before, FIRST, ours
+    for by, since, long_ago in product(("first", "second"), (-1, 0), (0, 1)):
+        look = Look(by, FIRST.at + since, FIRST.at + 5, FIRST.at + long_ago)
+        goes_on = by == "first" or since >= 0 or long_ago > 0
+        told = f"looked at since by {by}: {since}, long ago {long_ago}"
+        yield told, WAITS["one of two is missing"], address("deadline"), FIRST, look, goes_on
+
+
+@pytest.mark.parametrize("clients", ["memory", DYNAMODB, MOTO], indirect=True)
+def test_of_the_copies_of_an_early_deadline_only_one_goes_on(clients: Clients) -> None:
+    waits = aws_store(Settings(), clients).waits
+    for says, about, where, before, look, goes_on in looks():
+        lay_out(clients, states.item(1, "waiting", (0, 0), "over", "other", states.wait(**about)))
+        if before is not None:
+            waits.look(address("deadline"), before)
+        found, item = waits.look(where, look)
+        assert found is goes_on, says
+        now = stored(clients)
+        assert now is not None, says
+        assert item is not None, says
+        assert now.wait is not None, says
+        assert item.wait is not None, says
+        assert (now.wait.looked_at, now.wait.looked_by) == (item.wait.looked_at, item.wait.looked_by), says
+        assert item.wait.end is now.wait.end, says
+
+
+def test_a_repeated_look_changes_nothing() -> None:
+    with on_memory() as clients:
+        lay_out(clients, states.item(1, "waiting", (0, 0), "over", "other", states.wait()))
+        waits = aws_store(Settings(), clients).waits
+        for look in (FIRST, FIRST._replace(now=NOW + 7)):
+            goes_on, item = waits.look(address("deadline"), look)
+            assert goes_on
+            assert item is not None
+            assert item.wait is not None
+            assert item.wait.looked_at == NOW, "what was sent by the first one would be a copy otherwise"
+
+
+def test_a_look_at_a_run_that_is_gone_goes_nowhere() -> None:
+    with on_memory() as clients:
+        lay_out(clients, None)
+        assert aws_store(Settings(), clients).waits.look(address("deadline"), FIRST) == (False, None)
+        lay_out(clients, states.item(2, "done", (0, 0), "over", "other"))
+        assert not aws_store(Settings(), clients).waits.look(address("deadline"), FIRST).goes_on
 
 
 def test_a_deadline_ends_no_run_that_went_on() -> None:

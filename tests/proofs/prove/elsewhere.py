@@ -21,8 +21,13 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
-        r"^expressions\.(ANSWER|KEEP_\w+|TIME_OUT|END_WAIT)",
-        ("tests/aws/test_answers_agree.py", "tests/aws/test_waits.py", "tests/worker/test_waiting.py"),
+        r"^expressions\.(ANSWER|KEEP_\w+|TIME_OUT|TIME_OUT_LATER|LOOK|END_WAIT)",
+        (
+            "tests/aws/test_answers_agree.py",
+            "tests/aws/test_waits.py",
+            "tests/worker/test_deadlines.py",
+            "tests/worker/test_waiting.py",
+        ),
         "an answer, or a deadline, that meets a run in each state that there is",
     ),
     Elsewhere(
@@ -52,7 +57,12 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^protocol\.(answers|waiting)\.",
-        ("tests/aws/test_answers_agree.py", "tests/protocol/test_waiting.py", "tests/worker/test_waiting.py"),
+        (
+            "tests/aws/test_answers_agree.py",
+            "tests/protocol/test_waiting.py",
+            "tests/worker/test_deadlines.py",
+            "tests/worker/test_waiting.py",
+        ),
         "an answer that meets a run in each state that there is, and a plan of every form",
     ),
     Elsewhere(
@@ -72,7 +82,12 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.settler\.",
-        ("tests/worker/test_waiting.py", "tests/worker/test_signed_waits.py", "tests/worker/test_callbacks.py"),
+        (
+            "tests/worker/test_waiting.py",
+            "tests/worker/test_deadlines.py",
+            "tests/worker/test_signed_waits.py",
+            "tests/worker/test_callbacks.py",
+        ),
         "answers and deadlines of every kind, forged ones too, in every order",
     ),
     Elsewhere(

@@ -50,6 +50,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "an absent set is smaller than any number: it is asked for because moto refuses to tell its size": (
         "expressions.ANSWER: attribute_exists(waiting) → true",
         "expressions.TIME_OUT: attribute_exists(waiting) → true",
+        "expressions.TIME_OUT_LATER: attribute_exists(waiting) → true",
     ),
     "an item that waits has its wait with its plan, and a commit of one packs it: this is for the type checker": (
         "protocol.claims.is_waiting: item.wait is None → forced false",
