@@ -76,7 +76,7 @@ _CLAIM: Final = (
     "hop = :hop, retry = :retry, redrive = :redrive, epoch = if_not_exists(epoch, :zero) + :one, #owner = :owner, "
     "lease_until = :lease_until, done = :no, #ttl = :ttl"
 )
-CLAIM_FIRST_HOP: Final = f"SET {_CLAIM}, stages = :stages REMOVE #result, #error, waiting, #wait"
+CLAIM_FIRST_HOP: Final = f"SET {_CLAIM}, stages = :stages REMOVE #result, #error, waiting, #wait, late"
 """Leaves the outbox and the state of a run that is taken over, for this run's first stage."""
 
 CLAIM_LATER_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE outbox, #result, #error"

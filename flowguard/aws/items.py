@@ -10,7 +10,7 @@ from typing import Any
 
 from flowguard.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.run import RunItem, Status
-from flowguard.protocol.waiting import Wait
+from flowguard.protocol.waiting import Late, Wait
 from flowguard.wire.message import Message
 
 Item = dict[str, Any]
@@ -114,7 +114,17 @@ def read_item(item: Item) -> RunItem:
         stages={name: RequestId(value["S"]) for name, value in item.get("stages", {"M": {}})["M"].items()},
         ttl=int(item["ttl"]["N"]) if "ttl" in item else 0,
         wait=_wait(item) if "wait" in item else None,
+        late=_late(item["late"]["M"]) if "late" in item else None,
     )
+
+
+def late_item(late: Late) -> Item:
+    """Return the names that came too late as the item holds them."""
+    return {"M": {"hop": number(late.hop), "names": {"SS": sorted(late.names)}}}
+
+
+def _late(found: Item) -> Late:
+    return Late(int(found["hop"]["N"]), frozenset(found["names"]["SS"]))
 
 
 def _wait(item: Item) -> Wait:

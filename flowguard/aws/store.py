@@ -21,6 +21,7 @@ from flowguard.aws.items import (
     KEPT_FREE_AT_THE_END,
     LARGEST_ITEM,
     Item,
+    late_item,
     message_problem,
     number,
     read_item,
@@ -52,7 +53,7 @@ from flowguard.protocol.run import (
     Status,
 )
 from flowguard.protocol.verdicts import Verdict
-from flowguard.protocol.waiting import GivenAnswer, WaitPlan
+from flowguard.protocol.waiting import GivenAnswer, Late, WaitPlan
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -247,6 +248,9 @@ class DynamoDBStore:
             removed.append("memo")
         packed, room = self._packed(claim, commit)
         names = dict(expressions.END_NAMES if commit.status is Status.FAILED else expressions.COMMIT_NAMES)
+        if (late := _late(item, commit)) is not None:
+            changes.append("late = :late")
+            values[":late"] = late_item(late)
         if commit.wait is not None:
             names["#wait"] = "wait"
             changes += ["waiting = :names", "#wait = :wait"]
@@ -294,6 +298,8 @@ class DynamoDBStore:
             sizes["the answers"] = item.wait.size
         if item.memo is not None and commit.status is Status.FAILED:  # nor is what was done once done again then
             sizes["what it remembers"] = item.memo.size
+        if (late := _late(item, commit) or item.late) is not None:
+            sizes["the names without an answer"] = size_of_value(late_item(late))
         if sum(sizes.values()) > LARGEST_ITEM:
             raise TooLarge(f"the commit of {claim.message.flow}/{claim.message.stage}", sizes, LARGEST_ITEM)
         return packed, LARGEST_ITEM - sum(sizes.values())
@@ -422,6 +428,14 @@ def _long_texts(commit: Commit) -> dict[str, str | None]:
     if commit.wait is not None:
         texts[PLAN] = commit.wait.plan.to_text()
     return texts if commit.status is Status.FAILED else {**texts, "state": commit.state}
+
+
+def _late(item: RunItem, commit: Commit) -> Late | None:
+    """Return what the commit keeps of a wait that timed out. A failed hop keeps the whole wait, for a redrive."""
+    wait = item.wait
+    if wait is None or not (wait.timed_out and wait.waiting) or commit.status is Status.FAILED:
+        return None
+    return Late(item.hop - 1, wait.waiting)
 
 
 def _new_wait(wait: NewWait, plan: Packed | None, room: int) -> Item:

@@ -21,10 +21,10 @@ def judge(item: RunItem | None, address: AnswerAddress, *, counts: bool = True) 
         return AnswerVerdict.SUPERSEDED
     if item.hop < address.hop or (item.hop == address.hop and not item.done):
         return AnswerVerdict.EARLY
-    if item.status in ENDED:
-        return AnswerVerdict.EXPIRED
     if item.hop > address.hop:
         return _gone_on(item, address)
+    if item.status in ENDED:
+        return AnswerVerdict.EXPIRED
     return _at_its_hop(item, address, counts)
 
 
@@ -45,9 +45,16 @@ def _at_its_hop(item: RunItem, address: AnswerAddress, counts: bool) -> AnswerVe
 
 
 def _gone_on(item: RunItem, address: AnswerAddress) -> AnswerVerdict:
-    """Decide for a run that is past the hop that waited. The hop right after it still knows how the wait ended."""
-    wait = item.wait
-    if wait is None or item.hop != address.hop + 1 or item.status is Status.WAITING:
-        return AnswerVerdict.DUPLICATE
-    late = wait.timed_out and address.name not in wait.answered
-    return AnswerVerdict.EXPIRED if late else AnswerVerdict.DUPLICATE
+    """Decide for a run that is past the hop that waited, and may have ended.
+
+    Until it is committed, the hop right after it still has the whole wait. After that the item has the names that came
+    too late, of the last wait that timed out.
+    """
+    wait, late = item.wait, item.late
+    if late is not None and late.hop == address.hop:
+        in_vain = address.name in late.names
+    elif wait is None or item.hop != address.hop + 1 or item.status is Status.WAITING:
+        in_vain = False
+    else:
+        in_vain = wait.timed_out and address.name not in wait.answered
+    return AnswerVerdict.EXPIRED if in_vain else AnswerVerdict.DUPLICATE

@@ -99,6 +99,7 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
         stages={m.stage: m.request_id} if item is None or first else {**item.stages, m.stage: m.request_id},
         ttl=request.expires_at // 1000,
         wait=None if item is None or first else item.wait,
+        late=None if item is None or first else item.late,
         lost=None if item is None or first else item.lost,
         left=item.left if item is not None else None,
         memo=item.memo if item is not None else None,

@@ -16,7 +16,7 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.memo import Memo
 from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
 from flowguard.protocol.verdicts import AnswerVerdict, Verdict
-from flowguard.protocol.waiting import Wait, WaitPlan
+from flowguard.protocol.waiting import Late, Wait, WaitPlan
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.writes import Write
@@ -67,6 +67,8 @@ class RunItem(NamedTuple):
     """The state that the run before has left in the item. Only a claim of a first hop has it."""
     memo: Memo | None = None
     """What the hop has remembered, or what is left of another hop or run."""
+    late: Late | None = None
+    """What an earlier hop waited for in vain."""
     lost: TextGone | None = None
     """Why the state or the result cannot be read, where the item points to a text that is gone."""
 

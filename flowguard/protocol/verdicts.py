@@ -52,7 +52,7 @@ class AnswerVerdict(StrEnum):
     """A newer request has the object, so nobody waits for this answer any more."""
 
     EXPIRED = "EXPIRED"
-    """The wait timed out, the run has ended, or the time of the token is over."""
+    """The wait timed out before, its run ended without it, or the time of the token is over."""
 
     UNKNOWN = "UNKNOWN"
     """Nothing waits for this id."""

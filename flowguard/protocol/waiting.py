@@ -59,6 +59,13 @@ class WaitPlan(NamedTuple):
         )
 
 
+class Late(NamedTuple):
+    """The names that had no answer when their hop's wait timed out. It stays in the item when the wait is gone."""
+
+    hop: int
+    names: frozenset[str]
+
+
 class GivenAnswer(NamedTuple):
     """An answer as it is kept. ``text`` is JSON; of one that ``failed``, the error."""
 

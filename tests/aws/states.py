@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from flowguard.aws.items import number, run_key
+from flowguard.aws.items import late_item, number, run_key
 from flowguard.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import ClaimRequest
-from flowguard.protocol.waiting import WaitPlan
+from flowguard.protocol.waiting import Late, WaitPlan
 from flowguard.wire.message import Message
 
 NOW = 1_000_000
@@ -99,7 +99,7 @@ def _waits() -> Iterator[Meeting]:
         stored = item(1, "waiting", (0, 0), lease, "other", wait(deadline=NOW - over))
         asked = request(OTHERS["newer"], policy=OnConflict.IGNORE)
         yield Meeting(f"a newer request, deadline over by {over} ms, lease {lease}", stored, asked)
-        resumed = {**item(2, "running", (0, 0), lease, "other"), **wait(deadline=NOW - over)}
+        resumed = {**item(2, "running", (0, 0), lease, "other"), **wait(deadline=NOW - over), **late(1, "a")}
         yield Meeting(f"a newer request, the hop after a wait over by {over} ms, lease {lease}", resumed, asked)
 
 
@@ -126,6 +126,11 @@ def item(
         **({"committed_at": number(STORED[0])} if done else {}),
         **((waits or wait()) if status == "WAITING" else {}),
     }
+
+
+def late(hop: int, *names: str) -> dict[str, Any]:
+    """What came too late for the hop."""
+    return {"late": late_item(Late(hop, frozenset(names)))}
 
 
 WAITS: dict[str, dict[str, Any]] = {

@@ -27,6 +27,7 @@ from tests.aws.engines import on_memory
 from tests.aws.states import NOW, WAITS
 
 KEPT = (AnswerVerdict.RESUMED, AnswerVerdict.RECORDED)
+LATE = ((1, "a"), (1, "b"), (2, "a"))
 ANSWERS = {"an answer": (False, False), "a failure": (True, False), "a failure that is an answer": (True, True)}
 
 
@@ -64,6 +65,10 @@ def meets() -> Iterator[Meets]:
         for hop in (1, 2):
             told = f"an answer for hop {hop}; hop 2 is {state} after a wait that is {says}"
             yield Meets(told, stored, address(hop=hop), _given(False))
+    for state, stored_hop, (late_at, late) in product(states.STATES, (2, 3), LATE):
+        stored = {**states.item(stored_hop, state, (0, 0), "over", "other"), **states.late(late_at, late)}
+        told = f"item at {stored_hop} {state}; {late} came too late for hop {late_at}"
+        yield Meets(f"an answer; {told}", stored, address(hop=1), _given(False))
 
 
 def _given(failed: bool) -> GivenAnswer:

@@ -117,7 +117,7 @@ def test_the_gateways_that_hand_over_a_path_or_a_parameter_are_served(runner: Fl
     balancer = {"httpMethod": "POST", "path": f"/answers/{name}", "requestContext": {"elb": {}}}
     assert last(asked(runner), rest) == ("RESUMED", 200)
     runner.run()
-    assert last(runner, balancer) == ("EXPIRED", 200)
+    assert last(runner, balancer) == ("DUPLICATE", 200)
 
 
 def test_a_request_means_the_token_that_was_made_last_unless_it_names_another_request(runner: FlowRunner) -> None:

@@ -181,8 +181,8 @@ def test_a_run_goes_on_when_person_bank_and_carrier_have_answered(shop: Shop) ->
         "paid": {"amount": 5},
         "parcel": {"number": 9},
     }
-    assert shop.post(token, {"answer": "no"})[1]["verdict"] == "EXPIRED"
-    assert shop.client.answer(Buying, ref, {"number": 9}) is AnswerVerdict.EXPIRED
+    assert shop.post(token, {"answer": "no"})[1]["verdict"] == "DUPLICATE"
+    assert shop.client.answer(Buying, ref, {"number": 9}) is AnswerVerdict.DUPLICATE
 
 
 def test_an_answer_over_http_counts_once_and_a_copy_of_it_is_in_the_queue(shop: Shop) -> None:

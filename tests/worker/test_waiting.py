@@ -300,6 +300,48 @@ def test_after_its_deadline_a_wait_goes_on_at_the_stage_for_that(at: WaitScene) 
     assert at.verdicts() == ["RECORDED", "EXPIRED", "EXPIRED"]
 
 
+def test_an_answer_that_was_used_stays_a_duplicate_when_the_run_has_ended(at: WaitScene) -> None:
+    """Its sender did not get the first verdict, and must not conclude that the answer was not used."""
+    at.begin(for_any)
+    at.answer("a", 1)
+    at.resume()
+    assert at.item().status is Status.COMPLETED
+    at.answer("a", 1)
+    at.answer("b", 1)
+    assert at.verdicts() == ["RESUMED", "DUPLICATE", "DUPLICATE"]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_only_what_came_too_late_is_expired_when_the_run_went_on_after_its_deadline(at: WaitScene, ends: bool) -> None:
+    at.begin(for_all)
+    at.answer("b", 2)
+    at.time_out()
+    if not ends:
+        SCRIPT.resumed = _fails
+    at.resume()
+    assert at.item().status is (Status.COMPLETED if ends else Status.FAILED)
+    for name in NAMES:
+        at.answer(name, 1)
+    assert at.verdicts() == ["RECORDED", "EXPIRED", "DUPLICATE", "EXPIRED"]
+
+
+def _fails(step: Step[Progress]) -> None:
+    raise Reject("not today")
+
+
+def test_what_came_too_late_for_one_run_says_nothing_of_the_next(at: WaitScene) -> None:
+    at.begin(for_all)
+    at.time_out()
+    at.resume()
+    assert at.item().late is not None
+    at.begin(for_any, request_id=RequestId("run-2"), requested_at=at.clock.now() + 1)
+    assert at.item().late is None
+    at.answer("a", 1, request="run-2")
+    at.resume()
+    at.answer("b", 1, request="run-2")
+    assert at.verdicts() == ["RESUMED", "DUPLICATE"]
+
+
 def test_where_no_stage_takes_a_timeout_the_run_fails(at: WaitScene) -> None:
     at.begin(without_other_stages)
     at.answer("b", 2)
@@ -474,7 +516,7 @@ def test_a_redriven_stage_that_failed_has_the_answers_again(at: WaitScene) -> No
     at.resume()
     assert at.item().status is Status.FAILED
     at.answer("b", 2)
-    assert at.verdicts() == ["RESUMED", "EXPIRED"]
+    assert at.verdicts() == ["RESUMED", "DUPLICATE"]
     (letter,) = at.waiting("carts-dead-letters")
     seen: list[dict[str, Any]] = []
     SCRIPT.resumed = lambda step: seen.append(at.raw())

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from flowguard.aws.items import LARGEST_ITEM, size_of_value
+from flowguard.aws.items import LARGEST_ITEM, late_item, size_of_value
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import TooLarge
 from flowguard.ids import RequestId
 from flowguard.protocol.run import Claim, Commit, Committed, NewWait, Status
-from flowguard.protocol.waiting import GivenAnswer, WaitPlan
+from flowguard.protocol.waiting import GivenAnswer, Late, WaitPlan
 from flowguard.testing.hostile import noise
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import ErrorNote
@@ -82,6 +82,23 @@ def test_what_ends_well_does_not_count_the_answers_that_it_removes(store: Dynamo
         answer(store, name, f'"{noise(150_000)}"')
     assert store.commit(resumed(store), commit(body=noise(300_000), state="{}")) == Committed()
     assert stored(store).wait is None
+
+
+def test_the_names_that_came_too_late_stay_and_are_counted(store: DynamoDBStore) -> None:
+    store.commit(claimed(store), waiting(state="{}"))
+    answer(store, "a", "1")
+    address = AnswerAddress("flow", stored_object(), RequestId(STORED[1]), 1, "deadline")
+    assert store.waits.time_out(address, NOW + 60_000).applied
+    late = Late(1, frozenset(NAMES[1:]))
+    assert store.commit(resumed(store), commit(state="{}", outbox=None)) == Committed()
+    assert (stored(store).late, stored(store).wait) == (late, None)
+    third = store.claim(request(STORED, hop=3))
+    assert isinstance(third, Claim)
+    with pytest.raises(TooLarge) as refused:
+        store.commit(third, commit(state=noise(600_000)))
+    assert refused.value.sizes["the names without an answer"] == size_of_value(late_item(late))
+    assert store.commit(third, commit(state="{}")) == Committed()
+    assert stored(store).late == late
 
 
 def test_a_hop_that_saw_no_wait_fails_without_counting_one(store: DynamoDBStore) -> None:
