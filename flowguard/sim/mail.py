@@ -30,23 +30,30 @@ class Mail:
         self._provisioner = provisioner
         self._source = source
         self._clock = clock
-        self.moments: set[int] = set()
-        """When something that was sent can be received, ms since 1970."""
+        self._due: dict[int, set[str | None]] = {}
+
+    @property
+    def moments(self) -> Iterable[int]:
+        """Return when something that was sent can be received, ms since 1970."""
+        return self._due
 
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
         now = self._clock.now()
         if self._source.postponed(call, now):
             return {}
         if (sends := sending(call.service, call.operation)) is not None and sends.fills_queues:
-            self.moments.update(now + one.get("DelaySeconds", 0) * 1000 for one in sends.entries(call.params))
+            for one in sends.entries(call.params):
+                delay = one.get("DelaySeconds", 0)  # a message's own delay is for the queue that it is sent to
+                queue = sends.receiver(call.params, one) if delay else None
+                self._due.setdefault(now + delay * 1000, set()).add(queue)
         return proceed()
 
     def collect(self, queues: Iterable[str]) -> None:
-        """Receive messages from these queues, if any may have arrived."""
+        """Receive messages from those of the queues in which any may have arrived."""
         now = self._clock.now()
-        due = {moment for moment in self.moments if moment <= now}
-        self.moments -= due
-        for queue in sorted(queues) if due else ():
+        due = [self._due.pop(moment) for moment in [*self._due] if moment <= now]
+        found = set().union(*due)
+        for queue in sorted(queue for queue in queues if found & {queue, None}):
             for message in self._received(queue):
                 (envelope,) = normalize({"Messages": [message]})
                 if isinstance(envelope, BadRecord):
