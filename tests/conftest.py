@@ -8,11 +8,14 @@ import resource
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Final
+from typing import Any, Final
 
+import boto3
 import botocore.session
 import pytest
 
+from flowguard.sim import in_process
+from flowguard.sim.account import session_here
 from flowguard.sim.moto import EmbeddedAWS
 from tests.engines.dynamodb_local import dynamodb_local
 from tests.engines.elasticmq import elasticmq
@@ -23,10 +26,22 @@ from tests.garbage import spare_what_is_there
 
 @pytest.fixture(scope="session", autouse=True)
 def service_models() -> Iterator[None]:
-    """Share what botocore reads of a service among all sessions: to parse it is most of what a new client costs."""
+    """Share what botocore reads of a service among all sessions, and the engines' own clients among all engines.
+
+    To make a client takes longer than most tests, and it keeps nothing from call to call.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(botocore.session, "create_loader", functools.cache(botocore.session.create_loader))
+        patch.setattr(in_process, "session_here", functools.partial(_with_same_clients, {}))
         yield
+
+
+def _with_same_clients(sessions: dict[boto3.Session, Any]) -> boto3.Session:
+    """Return the session of the environment, whose clients are made once."""
+    session: Any = session_here()
+    if session not in sessions:
+        sessions[session] = session.client = functools.cache(session.client)
+    return session  # type: ignore[no-any-return]
 
 
 def pytest_collection_finish() -> None:

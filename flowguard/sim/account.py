@@ -16,6 +16,7 @@ from flowguard.errors import SettingsError
 
 ACCOUNT_ID = "123456789012"
 REGION = "us-east-1"
+Variables = tuple[tuple[str, str], ...]
 SIMULATED_KEYS = "simulated:every-reader-of-this-package-knows-it"
 """The keys of tokens where nothing is real. They are no secret."""
 
@@ -66,8 +67,21 @@ def isolated(region: str) -> dict[str, str]:
     }
 
 
-def new_session() -> boto3.Session:
-    """Create a session from the environment as it is now."""
+def session_here() -> boto3.Session:
+    """Return the session of the environment as it is now, which is one for all blocks with an equal one.
+
+    To make it takes longer than most tests. Clients are not shared: a test may change what one does.
+    """
+    return _session(environment_here())
+
+
+def environment_here() -> Variables:
+    """Return the ``AWS_…`` variables as they are now."""
+    return tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("AWS_")))
+
+
+@functools.lru_cache(maxsize=8)
+def _session(environment: Variables) -> boto3.Session:
     session = botocore.session.get_session()
     session.register_component("data_loader", _service_models())
     return boto3.Session(botocore_session=session)

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
-from flowguard.sim.account import REGION, environment, isolated, new_session, only_one
+from flowguard.sim.account import REGION, environment, isolated, only_one, session_here
 from flowguard.sim.keyed import create_run_table
 from flowguard.sim.limits.refusing import Refusing
 
@@ -44,7 +44,7 @@ class AWSInProcess(ABC):
             opened.enter_context(only_one(self._one))
             opened.enter_context(environment({**isolated(self.region), **self._credentials()}))
             self._open(opened)
-            self._session = new_session()
+            self._session = session_here()
             self._exit = opened.pop_all()
         return self
 

@@ -5,6 +5,7 @@ That is the engine with its tables and queues, the clients and the virtual time.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from flowguard.ids import SeededIds
 from flowguard.protocol.outbox import Outbox
 from flowguard.protocol.run import RunItem
 from flowguard.settings import Settings
-from flowguard.sim.account import ACCOUNT_ID, SIMULATED_KEYS
+from flowguard.sim.account import ACCOUNT_ID, SIMULATED_KEYS, Variables, environment_here
 from flowguard.sim.calls import Interceptor, intercept
 from flowguard.sim.declared import DeclaredKey, GivenItems, declared_items, read_items
 from flowguard.sim.engine import Engine, EngineFor, Snapshots
@@ -145,7 +146,7 @@ class Sandbox:
         self._exit.close()
 
     def _set_up(self) -> None:
-        self._clients = Clients()
+        self._clients = _clients(environment_here())
         self.store = aws_store(self.settings, self._clients)
         self.dynamodb = self._engine.client("dynamodb")
         self.provisioner = AutoProvisioner(self._engine, self.keys, self.settings.table)
@@ -295,6 +296,12 @@ def _settings(offload_above: int | None) -> Settings:
         return Settings.model_validate(said)
     except ValidationError as error:
         raise SettingsError("offload_above", error.errors(include_url=False)[0]["msg"]) from None
+
+
+@functools.lru_cache(maxsize=8)
+def _clients(environment: Variables) -> Clients:
+    """Return flowguard's own clients in this environment, which no user code can change: once for all explorations."""
+    return Clients()
 
 
 def _made(engine: EngineFor, clock: Clock) -> Engine:
