@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from flowguard.errors import DefinitionError as DefinitionError
     from flowguard.errors import EnvelopeError as EnvelopeError
     from flowguard.errors import FlowguardError as FlowguardError
+    from flowguard.errors import InProgress as InProgress
     from flowguard.errors import ItemChanged as ItemChanged
     from flowguard.errors import Reject as Reject
     from flowguard.errors import Retry as Retry
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from flowguard.handler import LambdaHandler as LambdaHandler
     from flowguard.handler import dlq_handler as dlq_handler
     from flowguard.handler import lambda_handler as lambda_handler
+    from flowguard.key_table import KeyTable as KeyTable
+    from flowguard.once_function import once as once
     from flowguard.outcome import AwaitedToken as AwaitedToken
     from flowguard.outcome import Done as Done
     from flowguard.outcome import Next as Next
@@ -92,6 +95,9 @@ _HOME = {
     "dlq_handler": "handler",
     "callback_handler": "callback_function",
     "Settings": "settings",
+    # without a flow
+    "once": "once_function",
+    "KeyTable": "key_table",
     # see what happened
     "Event": "events",
     "EventType": "events",
@@ -107,6 +113,7 @@ _HOME = {
     "ConditionRejected": "errors",
     "ItemChanged": "errors",
     "WorkerFenced": "errors",
+    "InProgress": "errors",
 }
 
 __all__ = list(_HOME)

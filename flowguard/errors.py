@@ -334,3 +334,89 @@ class NotProcessed(FlowguardError):
 
     def __str__(self) -> str:
         return "not processed: " + "; ".join(f"{record}: {why}" for record, why in self.records.items())
+
+
+# -- functions under ``@once`` ----------------------------------------------------------------------------------------
+
+
+class InProgress(FlowguardError):
+    """Another call with this key is at work. The function was not called; try again after ``seconds``.
+
+    By then the other call has ended, or its Lambda function has been stopped.
+    """
+
+    def __init__(self, name: str, key: str, seconds: int) -> None:
+        super().__init__(name, key, seconds)
+        self.name = name
+        self.key = key
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"{self.name}: {shown(self.key)} is in progress elsewhere, for {self.seconds} s at most; try again then"
+
+
+class KeyReused(FlowguardError):
+    """The key was completed with another payload. The function was not called, and nothing was changed."""
+
+    def __init__(self, name: str, key: str) -> None:
+        super().__init__(name, key)
+        self.name = name
+        self.key = key
+
+    def __str__(self) -> str:
+        cure = "send another request under another key"
+        return f"{self.name}: {shown(self.key)} was completed with another payload; {cure}. The function was not called"
+
+
+class KeyMissing(FlowguardError):
+    """The call has no usable key. The function was not called, and nothing was written."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(name, problem)
+        self.name = name
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.problem}. The function was not called"
+
+
+class ResultRefused(FlowguardError):
+    """The function was called, and its result cannot be stored.
+
+    The key is COMPLETED without a result: no repeat calls the function again, and each repeat raises this error.
+    """
+
+    def __init__(self, name: str, key: str, problem: str) -> None:
+        super().__init__(name, key, problem)
+        self.name = name
+        self.key = key
+        self.problem = problem
+
+    def __str__(self) -> str:
+        done = "The function was called, and the key is COMPLETED without a result: a repeat does not call it again"
+        return f"{self.name}: the result of {shown(self.key)} cannot be stored: {self.problem}. {done}"
+
+
+class ResultUnsaved(FlowguardError):
+    """The function was called, and its result was not stored. A repeat may call it again.
+
+    The store did not take the result, or another call took the key over after this one's lease.
+    """
+
+    def __init__(self, name: str, key: str, why: str) -> None:
+        super().__init__(name, key, why)
+        self.name = name
+        self.key = key
+        self.why = why
+
+    def __str__(self) -> str:
+        done = "The function was called; a repeat may call it again"
+        return f"{self.name}: the result of {shown(self.key)} was not stored: {self.why}. {done}"
+
+
+class NotABatch(FlowguardError):
+    """An event is no batch of SQS records, as ``batch`` of a function under ``@once`` takes. Nothing was called."""
+
+    def __str__(self) -> str:
+        cure = "call the function itself with the event, or read it from SQS"
+        return f"the event has no Records of SQS, each with a messageId and a body; {cure}. Nothing was called"

@@ -64,6 +64,10 @@ class EventType(StrEnum):
     """Not enough time was left: the record goes back to its queue untouched."""
     TIME_SHORT = "time_short"
     """The invocation is about to be cut off in the middle of this message."""
+    RAISED = "raised"
+    """A function under ``@once`` raised. The next call with its key calls it again."""
+    KEY_REUSED = "key_reused"
+    """A key of ``@once`` came with another payload. The function was not called."""
     BROKEN = "broken"
     """Something outside the stage failed (a service, a setting): the record stays queued."""
 
@@ -79,6 +83,7 @@ _WARNINGS = frozenset(
         EventType.ABANDONED,
         EventType.RETURNED,
         EventType.TIME_SHORT,
+        EventType.RAISED,
     }
 )
 _ERRORS = frozenset(
@@ -89,6 +94,7 @@ _ERRORS = frozenset(
         EventType.UNREADABLE,
         EventType.UNROUTABLE,
         EventType.UNTRUSTED,
+        EventType.KEY_REUSED,
         EventType.BROKEN,
     }
 )

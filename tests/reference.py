@@ -41,6 +41,8 @@ PAGES: Final = {
     "client": "Start a flow.",
     "handler": "Make a Lambda function of flows.",
     "callback_function": "Make a Lambda function of answers.",
+    "once_function": "Call a function once for each key, without a flow.",
+    "key_table": "Another table for its keys.",
     "settings": "What differs from one deployment to the next.",
     "events": "What an observer gets.",
     "protocol.verdicts": "The results of a claim.",

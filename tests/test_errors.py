@@ -17,10 +17,16 @@ from flowguard.errors import (
     DefinitionError,
     EnvelopeError,
     FlowguardError,
+    InProgress,
     ItemChanged,
+    KeyMissing,
+    KeyReused,
+    NotABatch,
     NotHeld,
     NotProcessed,
     Reject,
+    ResultRefused,
+    ResultUnsaved,
     Retry,
     RunFailed,
     SendFailed,
@@ -81,6 +87,31 @@ SENTENCES: list[tuple[FlowguardError, str]] = [
     (WorkerFenced("newer run"), "this worker no longer owns the hop: newer run"),
     (SendFailed({"sqs:a": "gone", "sns:b": "denied"}), "not sent: sqs:a: gone; sns:b: denied"),
     (NotProcessed({"m-1": "busy"}), "not processed: m-1: busy"),
+    (
+        InProgress("charge", "o-1", 30),
+        "charge: 'o-1' is in progress elsewhere, for 30 s at most; try again then",
+    ),
+    (
+        KeyReused("charge", "o-1"),
+        "charge: 'o-1' was completed with another payload; send another request under another key. "
+        "The function was not called",
+    ),
+    (KeyMissing("charge", "no usable key at 'id'"), "charge: no usable key at 'id'. The function was not called"),
+    (
+        ResultRefused("charge", "o-1", "result is nan"),
+        "charge: the result of 'o-1' cannot be stored: result is nan. "
+        "The function was called, and the key is COMPLETED without a result: a repeat does not call it again",
+    ),
+    (
+        ResultUnsaved("charge", "o-1", "DynamoDB is away"),
+        "charge: the result of 'o-1' was not stored: DynamoDB is away. "
+        "The function was called; a repeat may call it again",
+    ),
+    (
+        NotABatch(),
+        "the event has no Records of SQS, each with a messageId and a body; "
+        "call the function itself with the event, or read it from SQS. Nothing was called",
+    ),
     (Unroutable("a/b is not served here"), "a/b is not served here"),
 ]
 

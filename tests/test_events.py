@@ -35,8 +35,19 @@ PLACE = {
     "redrive": 1,
 }
 
-WARNINGS = {"gone", "early", "retried", "refused", "not_sent", "weak_id", "abandoned", "returned", "time_short"}
-ERRORS = {"parked", "lost", "failed", "unreadable", "unroutable", "untrusted", "broken"}
+WARNINGS = {
+    "gone",
+    "early",
+    "retried",
+    "refused",
+    "not_sent",
+    "weak_id",
+    "abandoned",
+    "returned",
+    "time_short",
+    "raised",
+}
+ERRORS = {"parked", "lost", "failed", "unreadable", "unroutable", "untrusted", "key_reused", "broken"}
 
 
 def lines(caplog: pytest.LogCaptureFixture, event: Event, level: int = logging.INFO) -> list[logging.LogRecord]:

@@ -1,0 +1,308 @@
+"""The ledger of ``@once`` in DynamoDB: an entry for each key, claimed by one conditional write, finished by another.
+
+::
+
+    pk once#<name>#<key>   sk once     in flowguard's table
+    id once#<name>#<key>               in a table whose key is a hash key alone, such as one of Powertools
+
+A claim lets a repeat of a completed call through as well, which it only counts: the answer brings the result.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from botocore.exceptions import ClientError
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.faults import error_code, patiently
+from flowguard.aws.items import KEPT_FREE, LARGEST_ITEM, Item, number
+from flowguard.aws.packing import Packed, Packing
+from flowguard.errors import SettingsError, TooLarge, shown
+from flowguard.ids import Owner
+from flowguard.key_table import KeyTable
+from flowguard.protocol.entry import (
+    Completion,
+    Entry,
+    EntryStatus,
+    KeyAsk,
+    KeyClaim,
+    KeyVerdict,
+    Met,
+    judge_key,
+)
+from flowguard.settings import Settings
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+MOST_TRIES = 3
+"""How often a claim is made again that found an expired entry, and then another one or none in its place."""
+
+_SORT: Final = {"S": "once"}
+
+# -- what stands in an entry: RUNNING also of an attempt that failed, which has no owner
+
+_RUNNING, _COMPLETED = {"S": EntryStatus.RUNNING.value}, {"S": EntryStatus.COMPLETED.value}
+
+_ABSENT: Final = "attribute_not_exists(#key)"
+_FREE: Final = "(attribute_not_exists(#owner) OR lease_until <= :now OR #owner = :owner)"
+_SAME: Final = " AND (attribute_not_exists(digest) OR digest = :digest)"
+CLAIM: Final = f"{_ABSENT} OR (#status = :running AND {_FREE}) OR (#status = :completed AND expires_at > :now{{same}})"
+CLAIM_EXPIRED: Final = "#status = :completed AND expires_at <= :now"
+FINISH: Final = "#status = :running AND #owner = :owner"
+
+_MET: Final = (
+    "SET #status = if_not_exists(#status, :running), begun_at = if_not_exists(begun_at, :now), #owner = :owner, "
+    "lease_until = :lease_until, updated_at = :now, #ttl = :ttl{digest} REMOVE failure ADD met :one"
+)
+"""Leaves a completed entry COMPLETED: there the owner and the lease mean nothing."""
+_ANEW: Final = (
+    "SET #status = :running, begun_at = :now, #owner = :owner, lease_until = :lease_until, updated_at = :now, "
+    "#ttl = :ttl, met = :one{digest} "
+    "REMOVE failure, #result, refusal, completed_at, completed_by, expires_at{no_digest}"
+)
+_FREED: Final = "SET failure = :failure, updated_at = :now, lease_until = :over REMOVE #owner"
+
+
+class DynamoDBLedger:
+    """The entries in one table. Immutable; safe to share between threads, functions and nested calls."""
+
+    def __init__(
+        self,
+        client: DynamoDBClient,
+        table: KeyTable,
+        packing: Packing,
+        prefix: str = "flowguard/",
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._client = client
+        self._table = table
+        self._packing = packing
+        self._prefix = prefix
+        self._pause = pause
+        self._names = {"#status": "status", "#owner": "owner"}
+
+    # -- claim
+
+    def claim(self, ask: KeyAsk) -> KeyClaim | Met:
+        """Claim the key with one UpdateItem, or learn from its answer why that cannot be.
+
+        An expired entry that DynamoDB has not removed yet takes a second one.
+        """
+        for _ in range(MOST_TRIES):
+            answer = self._claim(ask, CLAIM, _MET)
+            if isinstance(answer, Met) and answer.verdict is KeyVerdict.EXPIRED:
+                answer = self._claim(ask, CLAIM_EXPIRED, _ANEW)
+            if answer is not None and not (isinstance(answer, Met) and answer.verdict is KeyVerdict.EXPIRED):
+                return answer
+        return Met(KeyVerdict.BUSY, Entry(EntryStatus.RUNNING, None, ask.now, 0, ask.now, ask.now))
+
+    def _claim(self, ask: KeyAsk, condition: str, update: str) -> KeyClaim | Met | None:
+        """Return None where another entry, or none, stands in the place of an expired one."""
+        call = self._claim_call(ask, condition, update)
+        try:
+            found: Any = patiently(lambda: self._client.update_item(**call), self._pause).get("Attributes")
+        except ClientError as error:
+            return self._refused(ask, error)
+        before = _entry(found) if found else None
+        if before is not None and judge_key(before, ask) is KeyVerdict.DONE:
+            return Met(KeyVerdict.DONE, self._with_result(before, found))
+        return KeyClaim(ask, before)
+
+    def _refused(self, ask: KeyAsk, error: ClientError) -> KeyClaim | Met | None:
+        if error_code(error) == "ResourceNotFoundException":
+            raise self._no_table() from None
+        if error_code(error) != "ConditionalCheckFailedException":
+            raise error
+        found: Any = error.response.get("Item")
+        if not found:
+            return None
+        entry = _entry(found)
+        match judge_key(entry, ask):
+            case KeyVerdict.CLAIMED if entry.owner == ask.owner:  # this very call, repeated after a lost answer
+                return KeyClaim(ask, None)
+            case KeyVerdict.CLAIMED:
+                return None
+            case KeyVerdict.DONE:
+                return Met(KeyVerdict.DONE, self._with_result(entry, found))
+            case verdict:
+                return Met(verdict, entry)
+
+    def _claim_call(self, ask: KeyAsk, condition: str, update: str) -> Any:
+        digest = ask.digest is not None
+        values = {
+            ":running": _RUNNING,
+            ":completed": _COMPLETED,
+            ":owner": {"S": ask.owner},
+            ":now": number(ask.now),
+            ":lease_until": number(ask.lease_until),
+            ":ttl": number(ask.removed_at // 1000),
+            ":one": number(1),
+            **({":digest": {"S": ask.digest}} if digest else {}),
+        }
+        names = {**self._names, "#ttl": self._table.ttl}
+        if condition == CLAIM:
+            names["#key"] = self._table.key
+        else:
+            names["#result"] = "result"
+        return {
+            "TableName": self._table.name,
+            "Key": self._key(ask.name, ask.key),
+            "UpdateExpression": update.format(
+                digest=", digest = :digest" if digest else "", no_digest="" if digest else ", digest"
+            ),
+            "ConditionExpression": condition.format(same=_SAME if digest else ""),
+            "ExpressionAttributeNames": names,
+            "ExpressionAttributeValues": values,
+            "ReturnValues": "ALL_OLD",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+
+    def _no_table(self) -> SettingsError:
+        where = f"there is no table {shown(self._table.name)} in {self._client.meta.region_name}"
+        sort = f" and {self._table.sort!r}" if self._table.sort else ""
+        cure = f"create it with the text key {self._table.key!r}{sort}, or name the right one"
+        return SettingsError("FLOWGUARD_TABLE", f"{where}; {cure}. The function was not called")
+
+    # -- finish
+
+    def finish(self, claim: KeyClaim, end: Completion) -> Met | None:
+        """Complete the key with one UpdateItem, if the claim still holds. Else return who has it; None where it held.
+
+        A result that no item can hold goes to S3 first. Raises :class:`TooLarge` without a bucket; nothing was written
+        then. An entry that is gone counts as one that another call holds.
+        """
+        ask = claim.ask
+        packed = self._packed(ask, end.result) if end.result is not None else None
+        result = "#result = :result" if packed is not None else "refusal = :refusal"
+        text: Any = packed.value if packed is not None else {"S": end.refusal or ""}
+        call: Any = {
+            "TableName": self._table.name,
+            "Key": self._key(ask.name, ask.key),
+            "UpdateExpression": "SET #status = :completed, completed_by = :owner, completed_at = :now, "
+            f"updated_at = :now, expires_at = :expires_at, #ttl = :ttl, {result}",
+            "ConditionExpression": FINISH,
+            "ExpressionAttributeNames": {
+                **self._names,
+                "#ttl": self._table.ttl,
+                **({"#result": "result"} if packed is not None else {}),
+            },
+            "ExpressionAttributeValues": {
+                ":running": _RUNNING,
+                ":completed": _COMPLETED,
+                ":owner": {"S": ask.owner},
+                ":now": number(end.now),
+                ":expires_at": number(end.expires_at),
+                ":ttl": number(-(-end.expires_at // 1000)),
+                (":result" if packed is not None else ":refusal"): text,
+            },
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        try:
+            patiently(lambda: self._client.update_item(**call), self._pause)
+        except ClientError as error:
+            if error_code(error) != "ConditionalCheckFailedException":
+                raise
+            return self._fenced(claim, end, error.response.get("Item"))
+        return None
+
+    def _fenced(self, claim: KeyClaim, end: Completion, found: Any) -> Met | None:
+        if not found:
+            return Met(KeyVerdict.BUSY, Entry(EntryStatus.RUNNING, None, end.now, 0, end.now, end.now))
+        entry = _entry(found)
+        if entry.completed_by == claim.ask.owner:  # its own write, whose answer was lost
+            return None
+        if entry.status is EntryStatus.COMPLETED:
+            return Met(KeyVerdict.DONE, self._with_result(entry, found))
+        return Met(KeyVerdict.BUSY, entry)
+
+    def _packed(self, ask: KeyAsk, text: str) -> Packed:
+        digest = sha256(ask.key.encode()).hexdigest()
+        packed = self._packing.pack(text, f"{self._prefix}once/{ask.name}/{digest}/{ask.owner}")
+        sizes = {"result": packed.size, "the rest": KEPT_FREE}
+        if sum(sizes.values()) > LARGEST_ITEM:
+            raise TooLarge("the entry", sizes, LARGEST_ITEM)
+        return packed
+
+    # -- free
+
+    def free(self, claim: KeyClaim, failure: str, now: int) -> None:
+        """End the lease of a call that raised, with one UpdateItem, so that the next one may begin at once.
+
+        Writes nothing where another call holds the key by now.
+        """
+        call: Any = {
+            "TableName": self._table.name,
+            "Key": self._key(claim.ask.name, claim.ask.key),
+            "UpdateExpression": _FREED,
+            "ConditionExpression": FINISH,
+            "ExpressionAttributeNames": self._names,
+            "ExpressionAttributeValues": {
+                ":running": _RUNNING,
+                ":owner": {"S": claim.ask.owner},
+                ":failure": {"S": failure},
+                ":now": number(now),
+                ":over": number(now),
+            },
+        }
+        try:
+            patiently(lambda: self._client.update_item(**call), self._pause)
+        except ClientError as error:
+            if error_code(error) != "ConditionalCheckFailedException":
+                raise
+
+    # -- for tools and tests, never called while a function is
+
+    def read(self, name: str, key: str) -> Entry | None:
+        """Read an entry consistently, with its result."""
+        where: Any = self._key(name, key)
+        answer = self._client.get_item(TableName=self._table.name, Key=where, ConsistentRead=True)
+        found: Any = answer.get("Item")
+        return self._with_result(_entry(found), found) if found else None
+
+    def _with_result(self, entry: Entry, found: Item) -> Entry:
+        return entry._replace(result=self._packing.unpack(found["result"])) if "result" in found else entry
+
+    def _key(self, name: str, key: str) -> Item:
+        own = {self._table.key: {"S": f"once#{name}#{key}"}}
+        return own if self._table.sort is None else {**own, self._table.sort: _SORT}
+
+
+def ledger_of(settings: Settings, clients: Clients, table: KeyTable | None = None) -> DynamoDBLedger:
+    """Build the ledger in flowguard's own table, or in another one."""
+    packing = Packing(lambda: clients.s3, settings.bucket, settings.offload_above)
+    own = table if table is not None else KeyTable(settings.table, "pk", "sk", "ttl")
+    return DynamoDBLedger(clients.dynamodb, own, packing, settings.prefix)
+
+
+def _entry(item: Item) -> Entry:
+    """Read an entry without its result, which may be in S3."""
+
+    def at(name: str) -> int:
+        return int(item[name]["N"]) if name in item else 0
+
+    def text(name: str) -> str | None:
+        return str(item[name]["S"]) if name in item else None
+
+    owner, by = text("owner"), text("completed_by")
+    status = EntryStatus(item["status"]["S"])
+    if status is EntryStatus.RUNNING and owner is None:
+        status = EntryStatus.FAILED
+    return Entry(
+        status=status,
+        owner=Owner(owner) if owner is not None else None,
+        lease_until=at("lease_until"),
+        met=at("met"),
+        begun_at=at("begun_at"),
+        updated_at=at("updated_at"),
+        digest=text("digest"),
+        failure=text("failure"),
+        completed_at=at("completed_at"),
+        completed_by=Owner(by) if by is not None else None,
+        expires_at=at("expires_at"),
+        refusal=text("refusal"),
+    )

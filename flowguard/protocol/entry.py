@@ -1,0 +1,115 @@
+"""The entry of a key in the ledger of ``@once``, and the decision who may call the function.
+
+::
+
+                    claim                       finish
+    (no entry) ───────────────▶ RUNNING ───────────────────────▶ COMPLETED ──── expires ──▶ as if there were none
+                                │  ▲
+                        raised  ▼  │ claim: the lease is over, or the attempt was freed
+                               FAILED
+
+Values only, no expressions. Times are ms since 1970.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from flowguard.ids import Owner
+
+
+class EntryStatus(StrEnum):
+    """Where a key stands."""
+
+    RUNNING = "RUNNING"
+    """A call is at work until its lease ends. After that it has died, and the next call takes the key."""
+    FAILED = "FAILED"
+    """The last call raised, and the next one takes the key."""
+    COMPLETED = "COMPLETED"
+
+
+class KeyVerdict(StrEnum):
+    """The result of a claim of a key."""
+
+    CLAIMED = "CLAIMED"
+    DONE = "DONE"
+    """Completed before: the entry has the result."""
+    BUSY = "BUSY"
+    """Another call is at work, and its lease is alive."""
+    REUSED = "REUSED"
+    """Completed before, with another payload."""
+    EXPIRED = "EXPIRED"
+    """Completed so long ago that the entry no longer counts. It is begun anew."""
+
+
+class Entry(NamedTuple):
+    """What the ledger knows of a key.
+
+    ``met`` counts the calls that claimed the key or found it completed. ``owner`` is None after a failed attempt.
+    ``failure`` is the type of the error that the last attempt raised. ``refusal`` says why there is no result.
+    ``result`` is JSON text, where it was read.
+    """
+
+    status: EntryStatus
+    owner: Owner | None
+    lease_until: int
+    met: int
+    begun_at: int
+    updated_at: int
+    digest: str | None = None
+    failure: str | None = None
+    completed_at: int = 0
+    completed_by: Owner | None = None
+    expires_at: int = 0
+    refusal: str | None = None
+    result: str | None = None
+
+
+class KeyAsk(NamedTuple):
+    """What a call asks of the ledger. ``digest`` is that of the payload, where payloads are compared."""
+
+    name: str
+    key: str
+    owner: Owner
+    now: int
+    lease_until: int
+    removed_at: int
+    """When DynamoDB may remove the entry, if nothing else happens to it."""
+    digest: str | None = None
+
+
+class KeyClaim(NamedTuple):
+    """The right to call the function for a key, until the lease is over. Immutable: each call has its own."""
+
+    ask: KeyAsk
+    before: Entry | None
+
+
+class Met(NamedTuple):
+    """A call that may not call the function, with the entry that says why."""
+
+    verdict: KeyVerdict
+    entry: Entry
+
+
+class Completion(NamedTuple):
+    """How a call ended. It has a ``result`` (JSON text), or a ``refusal``, which says why it has none."""
+
+    result: str | None
+    refusal: str | None
+    now: int
+    expires_at: int
+
+
+def judge_key(entry: Entry | None, ask: KeyAsk) -> KeyVerdict:
+    """Decide whether a call may call the function."""
+    if entry is None:
+        return KeyVerdict.CLAIMED
+    if entry.status is EntryStatus.COMPLETED:
+        if entry.expires_at <= ask.now:
+            return KeyVerdict.EXPIRED
+        other = None not in (entry.digest, ask.digest) and entry.digest != ask.digest
+        return KeyVerdict.REUSED if other else KeyVerdict.DONE
+    free = entry.owner is None or entry.lease_until <= ask.now or entry.owner == ask.owner
+    return KeyVerdict.CLAIMED if free else KeyVerdict.BUSY

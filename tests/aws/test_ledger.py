@@ -1,0 +1,308 @@
+"""The ledger on each engine: who may call the function, what a finish overwrites, and what each call costs."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.ledger import DynamoDBLedger, ledger_of
+from flowguard.errors import SettingsError, TextGone, TooLarge
+from flowguard.ids import Owner
+from flowguard.key_table import KeyTable
+from flowguard.protocol.entry import Completion, Entry, EntryStatus, KeyAsk, KeyClaim, KeyVerdict, Met, judge_key
+from flowguard.settings import Settings
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.sim.keyed import create_table
+from tests.aws.engines import on_memory
+
+NOW = 1_800_000_000_000
+DAY = 86_400_000
+KEY = {"pk": {"S": "once#charge#o-1"}, "sk": {"S": "once"}}
+
+
+@pytest.fixture
+def memory() -> Iterator[Clients]:
+    with on_memory() as found:
+        yield found
+
+
+def ask(owner: str = "me", now: int = NOW, digest: str | None = None, key: str = "o-1") -> KeyAsk:
+    return KeyAsk("charge", key, Owner(owner), now, now + 30_000, now + DAY, digest)
+
+
+def ledger(clients: Clients, bucket: str | None = None, table: KeyTable | None = None) -> DynamoDBLedger:
+    return ledger_of(Settings(bucket=bucket), clients, table)
+
+
+def claimed(store: DynamoDBLedger, asked: KeyAsk) -> KeyClaim:
+    found = store.claim(asked)
+    assert isinstance(found, KeyClaim), found
+    return found
+
+
+def met(store: DynamoDBLedger, asked: KeyAsk) -> Met:
+    found = store.claim(asked)
+    assert isinstance(found, Met), found
+    return found
+
+
+def there(store: DynamoDBLedger) -> Entry:
+    """The entry as it is."""
+    entry = store.read("charge", "o-1")
+    assert entry is not None
+    return entry
+
+
+def done(text: str = '"paid"', now: int = NOW + 1, keep: int = DAY) -> Completion:
+    return Completion(text, None, now, now + keep)
+
+
+def noise(length: int) -> str:
+    return '"' + "".join(random.Random(1).choices("0123456789abcdefghijklmnopqrstuvwxyz", k=length)) + '"'
+
+
+# -- the condition and the decision agree ------------------------------------------------------------------------------
+
+OWNERS = (None, "me", "other")
+LEASES = (NOW - 1, NOW, NOW + 1)
+DIGESTS = (None, "d1", "d2")
+STATES: list[dict[str, Any] | None] = [
+    None,
+    *(
+        {"status": "RUNNING", "lease_until": lease, **({"owner": owner} if owner else {})}
+        for owner, lease in itertools.product(OWNERS, LEASES)
+    ),
+    *(
+        {"status": "COMPLETED", "owner": owner, "lease_until": NOW + 1, "completed_by": owner, "expires_at": ends}
+        | ({"digest": digest} if digest else {})
+        for owner, ends, digest in itertools.product(("me", "other"), LEASES, DIGESTS)
+    ),
+]
+
+
+def lay_out(clients: Clients, state: dict[str, Any] | None) -> None:
+    clients.dynamodb.delete_item(TableName="flowguard", Key=KEY)
+    if state is not None:
+        item: dict[str, Any] = {
+            name: {"N": str(one)} if isinstance(one, int) else {"S": one} for name, one in {"met": 1, **state}.items()
+        }
+        if state["status"] == "COMPLETED":
+            item["result"] = {"S": '"before"'}
+        clients.dynamodb.put_item(TableName="flowguard", Item={**KEY, **item})
+
+
+@pytest.mark.slow("each small state on three engines")
+def test_the_condition_decides_as_the_python_does(clients: Clients) -> None:
+    store = ledger(clients)
+    for state, digest in itertools.product(STATES, (None, "d1")):
+        lay_out(clients, state)
+        before = store.read("charge", "o-1")
+        verdict = judge_key(before, ask(digest=digest))
+        answer = store.claim(ask(digest=digest))
+        after = store.read("charge", "o-1")
+        assert after is not None
+        match verdict:
+            case KeyVerdict.CLAIMED | KeyVerdict.EXPIRED:
+                assert isinstance(answer, KeyClaim), (state, digest)
+                assert (after.status, after.owner, after.result) == (EntryStatus.RUNNING, "me", None)
+                assert after.met == (1 if verdict is KeyVerdict.EXPIRED or before is None else 2)
+                assert after.digest == digest
+            case KeyVerdict.DONE:
+                assert isinstance(answer, Met), (state, digest)
+                assert answer.verdict is verdict
+                assert answer.entry.result == after.result == '"before"'
+                assert (after.status, after.met) == (EntryStatus.COMPLETED, 2)
+            case KeyVerdict.BUSY | KeyVerdict.REUSED:
+                assert before is not None
+                assert answer == Met(verdict, before._replace(result=None))
+                assert after == before
+
+
+# -- one write each ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", [None, KeyTable("idempotency"), KeyTable("both", "PK", "SK")], ids=str)
+def test_a_key_is_claimed_finished_and_answered_with_one_write_each(clients: Clients, table: KeyTable | None) -> None:
+    if table is not None:
+        create_table(clients.dynamodb, table.name, *filter(None, (table.key, table.sort)))
+    store = ledger(clients, table=table)
+    with intercept(Recorder()) as calls:
+        claim = claimed(store, ask())
+        assert met(store, ask("other")).verdict is KeyVerdict.BUSY
+        assert store.finish(claim, done()) is None
+        again = met(store, ask("other", NOW + 2))
+    assert [call.operation for call in calls.calls] == ["UpdateItem"] * 4
+    assert (again.verdict, again.entry.result) == (KeyVerdict.DONE, '"paid"')
+    entry = store.read("charge", "o-1")
+    assert entry is not None
+    assert (entry.status, entry.met, entry.begun_at, entry.updated_at) == (EntryStatus.COMPLETED, 2, NOW, NOW + 2)
+    (item,) = clients.dynamodb.scan(TableName=table.name if table else "flowguard")["Items"]
+    assert item[table.ttl if table else "ttl"] == {"N": str((NOW + 2 + DAY) // 1000)}
+
+
+def test_a_freed_key_is_claimed_at_once_by_the_next_call(clients: Clients) -> None:
+    store = ledger(clients)
+    store.free(claimed(store, ask()), "ValueError", NOW + 1)
+    entry = store.read("charge", "o-1")
+    assert entry is not None
+    assert (entry.status, entry.failure, entry.met) == (EntryStatus.FAILED, "ValueError", 1)
+    assert claimed(store, ask("next", NOW + 1)).before == entry
+    after = store.read("charge", "o-1")
+    assert after is not None
+    assert (after.status, after.failure, after.met) == (EntryStatus.RUNNING, None, 2)
+
+
+def test_a_key_is_free_when_its_owner_cannot_be_alive_and_not_before(clients: Clients) -> None:
+    store = ledger(clients)
+    claimed(store, ask())
+    assert met(store, ask("other", NOW + 29_999)) == Met(
+        KeyVerdict.BUSY, store.read("charge", "o-1") or pytest.fail("no entry")
+    )
+    claimed(store, ask("other", NOW + 30_000))
+
+
+# -- who is late -------------------------------------------------------------------------------------------------------
+
+
+def test_a_call_whose_lease_is_over_changes_nothing_of_a_faster_one(clients: Clients) -> None:
+    store = ledger(clients)
+    slow = claimed(store, ask())
+    fast = claimed(store, ask("fast", NOW + 30_000))
+    assert store.finish(slow, done('"slow"')) == Met(
+        KeyVerdict.BUSY, store.read("charge", "o-1") or pytest.fail("no entry")
+    )
+    store.free(slow, "ValueError", NOW + 30_001)
+    assert met(store, ask("third", NOW + 30_002)).verdict is KeyVerdict.BUSY, "a late failure frees nothing"
+    assert store.finish(fast, done('"fast"', NOW + 30_003)) is None
+    late = store.finish(slow, done('"slow"', NOW + 30_004))
+    assert late is not None
+    assert (late.verdict, late.entry.result) == (KeyVerdict.DONE, '"fast"')
+    store.free(slow, "ValueError", NOW + 30_005)
+    assert met(store, ask("fourth", NOW + 30_006)).entry.result == '"fast"'
+
+
+def test_a_call_whose_entry_is_gone_is_no_owner_any_more(clients: Clients) -> None:
+    store = ledger(clients)
+    claim = claimed(store, ask())
+    clients.dynamodb.delete_item(TableName="flowguard", Key=KEY)
+    late = store.finish(claim, done())
+    assert late is not None
+    assert late.verdict is KeyVerdict.BUSY
+    assert store.read("charge", "o-1") is None
+
+
+class LostAnswers:
+    """Applies each write twice, as botocore does after an answer that got lost."""
+
+    def __call__(self, call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "UpdateItem":
+            proceed()
+        return proceed()
+
+
+def test_a_lost_answer_leaves_the_claim_and_its_result_where_they_are(clients: Clients) -> None:
+    store = ledger(clients)
+    with intercept(LostAnswers()):
+        claim = claimed(store, ask())
+        assert store.finish(claim, done()) is None
+        assert met(store, ask("other")).entry.result == '"paid"'
+
+
+def test_a_lost_answer_to_a_finish_is_its_own_also_when_a_repeat_came_between(clients: Clients) -> None:
+    store = ledger(clients)
+    claim = claimed(store, ask())
+    assert store.finish(claim, done()) is None
+    assert met(store, ask("other", NOW + 2)).verdict is KeyVerdict.DONE
+    assert store.finish(claim, done(now=NOW + 3)) is None
+
+
+# -- what has expired --------------------------------------------------------------------------------------------------
+
+
+def test_an_expired_entry_is_begun_anew_with_a_second_write(clients: Clients) -> None:
+    store = ledger(clients)
+    store.finish(claimed(store, ask(digest="d1")), done(keep=1_000))
+    later = ask("later", NOW + 2_000, digest="d2")
+    with intercept(Recorder()) as calls:
+        claimed(store, later)
+    assert [call.operation for call in calls.calls] == ["UpdateItem"] * 2
+    entry = store.read("charge", "o-1")
+    assert entry == Entry(EntryStatus.RUNNING, Owner("later"), NOW + 32_000, 1, NOW + 2_000, NOW + 2_000, "d2")
+
+
+def test_a_lost_answer_to_the_second_write_is_its_own(clients: Clients) -> None:
+    store = ledger(clients)
+    store.finish(claimed(store, ask()), done(keep=1_000))
+    with intercept(LostAnswers()):
+        claimed(store, ask("later", NOW + 2_000))
+
+
+class Between:
+    """Does something before the second write, as another worker would."""
+
+    def __init__(self, act: Any) -> None:
+        self.act = act
+        self.calls = 0
+
+    def __call__(self, call: ApiCall, proceed: Proceed) -> Response:
+        self.calls += 1
+        if self.calls == 2:
+            self.act()
+        return proceed()
+
+
+def test_two_calls_that_meet_an_expired_entry_do_not_both_begin(memory: Clients) -> None:
+    store = ledger(memory)
+    store.finish(claimed(store, ask()), done(keep=1_000))
+    with intercept(Between(lambda: claimed(store, ask("faster", NOW + 2_000)))):
+        assert met(store, ask("slower", NOW + 2_000)).verdict is KeyVerdict.BUSY
+
+
+def test_an_expired_entry_that_is_removed_meanwhile_is_begun_anew(memory: Clients) -> None:
+    store = ledger(memory)
+    store.finish(claimed(store, ask()), done(keep=1_000))
+    with intercept(Between(lambda: memory.dynamodb.delete_item(TableName="flowguard", Key=KEY))):
+        claimed(store, ask("later", NOW + 2_000))
+
+
+# -- long results, and hostile keys ------------------------------------------------------------------------------------
+
+
+def test_a_long_result_goes_to_s3_and_comes_back(with_s3: Clients) -> None:
+    store, text = ledger(with_s3, "long-texts"), noise(900_000)
+    assert store.finish(claimed(store, ask()), done(text)) is None
+    assert met(store, ask("other")).entry.result == text
+    (found,) = with_s3.s3.list_objects_v2(Bucket="long-texts")["Contents"]
+    assert found["Key"].startswith("flowguard/once/charge/")
+    with_s3.s3.delete_object(Bucket="long-texts", Key=found["Key"])
+    with pytest.raises(TextGone):
+        store.claim(ask("third"))
+
+
+def test_a_long_result_without_a_bucket_is_refused_before_anything_is_written(clients: Clients) -> None:
+    store = ledger(clients)
+    claim = claimed(store, ask())
+    with intercept(Recorder()) as calls, pytest.raises(TooLarge, match="the entry is too large"):
+        store.finish(claim, done(noise(900_000)))
+    assert calls.calls == []
+    assert store.finish(claim, Completion(None, "too large", NOW, NOW + DAY)) is None
+    again = met(store, ask("other")).entry
+    assert (again.status, again.result, again.refusal) == (EntryStatus.COMPLETED, None, "too large")
+
+
+@pytest.mark.parametrize("key", ["#", "a#b", ":a", "\x00\n", "é😀", "x" * 1_024, '"', "once#charge#o-1"])
+def test_a_key_is_never_part_of_an_expression(memory: Clients, key: str) -> None:
+    store = ledger(memory)
+    claimed(store, ask(key=key))
+    assert met(store, ask("other", key=key)).verdict is KeyVerdict.BUSY
+    claimed(store, ask("other", key=f"{key[:-1]}!"))
+
+
+def test_a_table_that_is_not_there_is_named_with_its_keys(memory: Clients) -> None:
+    with pytest.raises(SettingsError, match=r"there is no table 'nope' .* text key 'id', or name"):
+        ledger(memory, table=KeyTable("nope")).claim(ask())
