@@ -11,7 +11,7 @@ A claim lets a repeat of a completed call through as well, which it only counts:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 MOST_TRIES = 3
 """How often a claim is made again that found an expired entry, and then another one or none in its place."""
 
+_PREFIX: Final = "once#"
 _SORT: Final = {"S": "once"}
 
 # -- what stands in an entry: RUNNING also of an attempt that failed, which has no owner
@@ -268,7 +269,7 @@ class DynamoDBLedger:
         return entry._replace(result=self._packing.unpack(found["result"])) if "result" in found else entry
 
     def _key(self, name: str, key: str) -> Item:
-        own = {self._table.key: {"S": f"once#{name}#{key}"}}
+        own = {self._table.key: {"S": f"{_PREFIX}{name}#{key}"}}
         return own if self._table.sort is None else {**own, self._table.sort: _SORT}
 
 
@@ -277,6 +278,18 @@ def ledger_of(settings: Settings, clients: Clients, table: KeyTable | None = Non
     packing = Packing(lambda: clients.s3, settings.bucket, settings.offload_above)
     own = table if table is not None else KeyTable(settings.table, "pk", "sk", "ttl")
     return DynamoDBLedger(clients.dynamodb, own, packing, settings.prefix)
+
+
+def lasting(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what of an entry does not depend on its calls: key, status, result. Another item is returned as it is.
+
+    The item is in plain values.
+    """
+    texts = {name: value for name, value in item.items() if isinstance(value, str)}
+    if not any(value.startswith(_PREFIX) for value in texts.values()) or not item.keys() >= {"met", "begun_at"}:
+        return item
+    keys = {name for name, value in texts.items() if value.startswith(_PREFIX) or value == _SORT["S"]}
+    return {name: value for name, value in item.items() if name in {*keys, "status", "result", "refusal"}}
 
 
 def _entry(item: Item) -> Entry:

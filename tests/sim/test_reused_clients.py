@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import boto3
+import botocore.session
+import pytest
 from botocore.config import Config
 
 from flowguard.sim.reused_clients import SameClients
@@ -36,3 +38,15 @@ def test_what_cannot_be_compared_is_made_anew() -> None:
     anything = object()
     with SameClients().kept():
         assert client("sqs", use_ssl=anything) is not client("sqs", use_ssl=anything)
+
+
+def test_so_is_one_of_botocore_in_the_same_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of_botocore() -> Any:
+        return botocore.session.Session().create_client("sqs")
+
+    with SameClients().kept():
+        assert of_botocore() is of_botocore()
+        first = of_botocore()
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+        assert of_botocore() is not first
+    assert of_botocore() is not of_botocore()

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from flowguard.aws.ledger import lasting
 from flowguard.protocol.run import Status
 from flowguard.sim.declared import Keys, TableKey
 from flowguard.sim.posted import Posted
@@ -126,7 +127,7 @@ def _by_key(
 ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
     found: dict[str, list[Mapping[str, Any]]] = {}
     for item in items:
-        kept = {name: value for name, value in sorted(item.items()) if name not in free}
+        kept = {name: value for name, value in sorted(lasting(item).items()) if name not in free}
         if key is not None and kept.keys() >= set(key.names):
             name = ", ".join(f"{own} {kept[own]}" for own in key.names)
         else:

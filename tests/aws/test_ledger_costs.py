@@ -1,0 +1,116 @@
+"""What a call costs in calls and write units, beside the same by Powertools, measured on DynamoDB Local."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import pytest
+from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer, IdempotencyConfig, idempotent_function
+
+from flowguard import once
+from flowguard.aws.clients import Clients
+from flowguard.aws.ledger import ledger_of
+from flowguard.clock import SystemClock
+from flowguard.events import Tally
+from flowguard.ids import RandomIds
+from flowguard.key_table import KeyTable
+from flowguard.once_function import OnceServices
+from flowguard.settings import Settings
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.keyed import create_table
+from flowguard.testing import sqs_event
+from flowguard.testing.context import FakeContext
+from tests.aws.engines import on_dynamodb_local
+
+FAILING, WORKING = {"order_id": "o-2", "fails": True}, {"order_id": "o-1"}
+
+
+class Meter:
+    """Counts calls and the units that DynamoDB says they took."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.units = 0.0
+
+    def __call__(self, call: ApiCall, proceed: Proceed) -> Response:
+        params: Any = call.params
+        params["ReturnConsumedCapacity"] = "TOTAL"
+        self.calls.append(call.operation)
+        try:
+            answer: Any = proceed()
+        except Exception as error:
+            self.units += 1  # a failed condition is charged like a write of its item; DynamoDB Local does not say it
+            raise error
+        self.units += answer["ConsumedCapacity"]["CapacityUnits"]
+        return dict(answer)
+
+
+class Sides(NamedTuple):
+    """The same function guarded twice: it takes an order, or a record with one."""
+
+    once: Callable[[dict[str, Any]], Any]
+    of_a_batch: Callable[[dict[str, Any]], Any]
+    powertools: Callable[[dict[str, Any]], Any]
+
+
+def charge(order: dict[str, Any]) -> dict[str, Any]:
+    if order.get("fails"):
+        raise ValueError
+    return {"charged": order["order_id"]}
+
+
+def charge_record(record: dict[str, Any]) -> dict[str, Any]:
+    return charge(json.loads(record["body"]))
+
+
+@pytest.fixture(scope="module")
+def sides(dynamodb_local_url: str) -> Sides:
+    clients: Clients = on_dynamodb_local(dynamodb_local_url)
+    create_table(clients.dynamodb, "idempotency", "id")
+    services = OnceServices(
+        ledger_of(Settings(), clients, KeyTable("idempotency")), SystemClock(), RandomIds(), Tally()
+    )
+    context = FakeContext(clock=SystemClock(), timeout=timedelta(seconds=30))
+    config = IdempotencyConfig(event_key_jmespath="order_id")
+    config.register_lambda_context(context)  # type: ignore[arg-type]  # it reads no more than this
+    store = DynamoDBPersistenceLayer("idempotency", boto3_client=clients.dynamodb)
+    theirs: Any = idempotent_function(charge, data_keyword_argument="order", config=config, persistence_store=store)
+    plain = once("plain", key="order_id")(charge).using(services).within(context)
+    batch = once("batch", key="body.order_id")(charge_record).using(services)
+    return Sides(
+        plain,
+        lambda order: batch.batch(sqs_event("orders", order), context),
+        lambda order: theirs(order=order),
+    )
+
+
+def cost(call: Callable[[dict[str, Any]], Any], order: dict[str, Any]) -> tuple[list[str], float]:
+    with intercept(Meter()) as meter, suppress(ValueError), warnings.catch_warnings(action="ignore"):
+        call(order)
+    return meter.calls, meter.units
+
+
+def test_each_costs_what_the_page_says(sides: Sides) -> None:
+    new = {name: cost(side, WORKING) for name, side in sides._asdict().items()}
+    assert new == {
+        "once": (["UpdateItem", "UpdateItem"], 2),
+        "of_a_batch": (["UpdateItem", "UpdateItem"], 2),
+        "powertools": (["PutItem", "UpdateItem"], 2),
+    }
+    repeat = {name: cost(side, WORKING) for name, side in sides._asdict().items()}
+    assert repeat == {
+        "once": (["UpdateItem"], 1),
+        "of_a_batch": (["UpdateItem"], 1),
+        "powertools": (["PutItem"], 1),
+    }
+    failing = {name: cost(side, FAILING) for name, side in sides._asdict().items()}
+    assert failing == {
+        "once": (["UpdateItem", "UpdateItem"], 2),
+        "of_a_batch": (["UpdateItem"], 1),
+        "powertools": (["PutItem", "DeleteItem"], 2),
+    }

@@ -1,0 +1,39 @@
+"""A plain handler under ``@once`` survives every fault, and the explorer finds it when the guard has a hole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowguard.aws import ledger
+from flowguard.testing import PlainFunction, explore
+from tests.testing.explorer import guarded
+
+TWICE = "totals, day monday: amount: expected 5, found 10"
+ORDER = {"order_id": "o1", "day": "monday", "amount": 5}
+
+
+def explored(handler: Any) -> Any:
+    function = PlainFunction("orders", handler, visibility=180, timeout=30)
+    return explore(function, [ORDER], tables=guarded.TABLES, bound=0, walks=0)
+
+
+@pytest.mark.slow("explores a handler")
+@pytest.mark.parametrize("handler", [guarded.handler, guarded.with_own_table], ids=["own", "powertools"])
+def test_a_handler_under_once_is_sound(handler: Any) -> None:
+    report = explored(handler)
+    assert report.ok, str(report)
+    assert report.schedules > 40
+
+
+@pytest.mark.slow("explores a handler")
+def test_without_the_guard_it_is_found() -> None:
+    assert TWICE in str(explored(guarded.without_guard))
+
+
+@pytest.mark.slow("explores a handler")
+def test_a_guard_that_lets_a_second_call_in_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    hole = ledger.CLAIM.replace("attribute_not_exists(#owner)", "attribute_exists(#owner)")
+    monkeypatch.setattr(ledger, "CLAIM", hole)
+    assert TWICE in str(explored(guarded.handler))
