@@ -20,6 +20,7 @@ from flowguard.destinations import Destination, Queue, destination, form_problem
 from flowguard.errors import RunFailed, TooManyWrites, shown, span_problem
 from flowguard.ids import ObjectId, RequestId
 from flowguard.modified import MOST_TRIES, Change, check_tries, modified
+from flowguard.newest import ItemFence, item_fence, milliseconds, newest_put
 from flowguard.outcome import Ask, AskFlow, AwaitedEvent, AwaitedToken
 from flowguard.payloads import Payload, decode, encode, encode_json, problems_of
 from flowguard.protocol.outbox import Kind, Send
@@ -91,6 +92,7 @@ class Before(NamedTuple):
     tables: ReadsTables | None = None
     calls: int = 0
     """How often the handler was called in this attempt before."""
+    epoch: int = 1
 
 
 class Startable(Protocol):
@@ -142,6 +144,7 @@ class Step(Generic[StateT]):
         self._left = before.left
         self._tables = before.tables
         self._calls = before.calls
+        self._epoch = before.epoch
         self._names: set[str] = set()
         self._memory = ForgottenMemory() if before.memory is None else before.memory
         self._remembered: set[str] = set()
@@ -356,6 +359,34 @@ class Step(Generic[StateT]):
         if self._applying:
             raise RunFailed(f"{shown(name)} is within a block of step.apply, which holds nothing but writes")
         self._remembered.add(name)
+
+    def newest_wins(
+        self,
+        table: str,
+        item: BaseModel | Mapping[str, Any],
+        key: str | Sequence[str],
+        *,
+        at: datetime | None = None,
+        deleted: bool = False,
+    ) -> None:
+        """Record an item that is dropped where the table has a newer one under its key.
+
+        ``key`` names the item's key attributes. ``at`` is how new it is, by default :attr:`requested_at`; older or
+        equally old ones are dropped without an error, but for a repeated write of the same request. The time and the
+        request are kept in the item, as ``newest_at`` (ms) and ``newest_by``. ``deleted`` leaves a tombstone, an item
+        with ``newest_deleted``, so that an older write does not bring the item back.
+        """
+        found = row(item, f"step.newest_wins({shown(table)}, …)")
+        moment = self._message.requested_at if at is None else milliseconds(at)
+        names = (key,) if isinstance(key, str) else tuple(key)
+        self._write(newest_put(table, found, names, moment, self.request_id, deleted=deleted))
+
+    def fence(self) -> ItemFence:
+        """Return a condition for a write that you make yourself, to an item which keeps the fence in its attributes.
+
+        It is for tables in another account. Only what a step records is applied exactly once.
+        """
+        return item_fence(self.request_id, self._message.requested_at, self._epoch)
 
     def modify(
         self,

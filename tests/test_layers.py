@@ -51,6 +51,7 @@ LAYERS = (
         "once_keys",
         "payload_names",
         "modified",
+        "newest",
         "outcome",
         "wire.home",
         "wire.message",

@@ -200,6 +200,7 @@ class Runtime:
                 left=None if claim.item.left is None else claim.item.left.read,
                 tables=services.tables,
                 calls=calls,
+                epoch=claim.item.epoch,
             ),
         )
         return planner.ended(stage().handle(payload, step), step)
