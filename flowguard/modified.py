@@ -38,7 +38,7 @@ def modified(
     if other := [name for name, value in key.items() if wanted.get(name, value) != value]:
         raise RunFailed(f"the change of an item of {shown(table)} changes its key ({other[0]}); nothing was written")
     if found is None:
-        return Put(table, {**wanted, **key}, still.condition())
+        return Put(table, {**key, **wanted}, still.condition())
     return still.changed({name: value for name, value in wanted.items() if name not in key})
 
 

@@ -413,7 +413,7 @@ class Step(Generic[StateT]):
         made = change(None if found is None else dict(found))
         wanted = None if made is None else row(made, f"the change in step.modify({shown(table)}, …)")
         self._write(modified(table, where, found, wanted, compare=compare, tries=tries))
-        return None if wanted is None else {**wanted, **where}
+        return None if wanted is None else {**where, **wanted}
 
     def _condition(
         self,

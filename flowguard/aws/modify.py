@@ -48,7 +48,7 @@ def modify(
         found = read_consistently(client, table, key)
         wanted = _wanted(change(None if found is None else dict(found)), table)
         if _is_written(client, modified(table, key, found, wanted, compare=compare), pause):
-            return None if wanted is None else {**wanted, **key}
+            return None if wanted is None else {**key, **wanted}
     raise ItemChanged(table, tries, found)
 
 
