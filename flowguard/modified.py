@@ -32,7 +32,7 @@ def modified(
     ``compare`` names the attributes that decide; by default all that were found. Attributes that the change adds must
     still be absent. Raises :class:`RunFailed` for a change of the key, and for too many attributes.
     """
-    still = _Still(table, key, found, compare or tuple(name for name in found or () if name not in key), tries)
+    still = _Still(table, key, found, compare, tries)
     if wanted is None:
         return still.check() if found is None else Delete(table, key, still.condition())
     if other := [name for name, value in key.items() if wanted.get(name, value) != value]:
@@ -61,22 +61,22 @@ class _Still:
     ) -> None:
         self._table = table
         self._key = key
-        self._found = found
+        self._found = {} if found is None else {name: one for name, one in found.items() if name not in key}
         self._tries = tries
         self._names: dict[str, str] = {"#key": next(iter(key), "")}
         self._values: dict[str, Any] = {}
-        if len(compare) > _MOST_COMPARED:
+        deciding = compare or tuple(self._found)
+        if len(deciding) > _MOST_COMPARED:
             raise RunFailed(
-                f"an item of {shown(table)} has {len(compare)} attributes, and a condition compares at most "
+                f"an item of {shown(table)} has {len(deciding)} attributes, and a condition compares at most "
                 f"{_MOST_COMPARED}; name those that decide: compare=('version',)"
             )
         self._parts = ["attribute_exists(#key)" if found is not None else "attribute_not_exists(#key)"]
-        for name in compare:
-            self._parts.append(self._equal(name))
+        self._parts += [self._equal(name) for name in deciding]
 
     def _equal(self, name: str) -> str:
         alias = self._alias(name)
-        if self._found is None or name not in self._found:
+        if name not in self._found:
             return f"attribute_not_exists({alias})"
         return f"{alias} = {self._value(self._found[name])}"
 
@@ -88,7 +88,7 @@ class _Still:
 
     def changed(self, wanted: Mapping[str, Any]) -> Write:
         """Return an update of what differs. Where nothing does, the item must only stay as it is."""
-        found = {name: value for name, value in (self._found or {}).items() if name not in self._key}
+        found = self._found
         changes = {name: value for name, value in wanted.items() if name not in found or found[name] != value}
         removed = [name for name in found if name not in wanted]
         if not changes and not removed:
@@ -106,9 +106,7 @@ class _Still:
         )
 
     def _alias(self, name: str) -> str:
-        alias = next(
-            (alias for alias, one in self._names.items() if one == name and alias != "#key"), f"#n{len(self._names)}"
-        )
+        alias = f"#n{len(self._names)}"
         self._names[alias] = name
         return alias
 

@@ -8,13 +8,17 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
 from pydantic import BaseModel
 
 from flowguard import ItemChanged, modify
 from flowguard.aws.clients import Clients
+from flowguard.aws.tables import DynamoDBTables
 from flowguard.errors import RunFailed, WriteInvalid
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 
 KEY = {"id": "c1"}
+DOWN: Any = {"Error": {"Code": "InternalServerError", "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": 500}}
 Item = dict[str, Any] | None
 
 
@@ -42,6 +46,7 @@ class Cart(BaseModel):
     ("before", "after"),
     [
         (None, {"n": 1}),
+        (None, {}),
         (None, {"id": "c1", "n": 1}),
         ({"n": {"N": "1"}}, {"n": 2}),
         ({"n": {"N": "1"}}, {"n": 1, "more": {"a": [1]}}),
@@ -131,9 +136,67 @@ def test_after_the_last_try_the_error_says_so_and_nothing_is_written(clients: Cl
         put(clients, n={"N": str(len(calls))})
         return {"n": 100}
 
+    pauses: list[float] = []
     with pytest.raises(ItemChanged) as raised:
-        changed(clients, change, tries=3)
+        modify(clients.dynamodb, "carts", KEY, change, tries=3, pause=pauses.append, draw=random.Random(7))
     assert (len(calls), raised.value.tries, there(clients)["n"]) == (3, 3, {"N": "3"})
+    chance = random.Random(7)
+    assert pauses == [chance.uniform(0, 0.02), chance.uniform(0, 0.04)]
+
+
+def test_the_chance_is_its_own_where_none_is_given(clients: Clients) -> None:
+    pauses: list[float] = []
+
+    def change(item: Item) -> Item:
+        put(clients, n={"N": str(len(pauses))})
+        return {"n": 100}
+
+    with pytest.raises(ItemChanged):
+        modify(clients.dynamodb, "carts", KEY, change, tries=2, pause=pauses.append)
+    assert len(pauses) == 1
+
+
+@pytest.mark.parametrize(("again", "most"), [(0, 0), (1, 0.02), (3, 0.08)])
+def test_a_stage_that_reads_again_waits_at_random(clients: Clients, again: int, most: float) -> None:
+    pauses: list[float] = []
+    put(clients, n={"N": "1"})
+    tables = DynamoDBTables(clients, random.Random(7), pauses.append)
+    assert tables.read("carts", KEY, again=again) == {"id": "c1", "n": 1}
+    assert pauses == ([random.Random(7).uniform(0, most)] if again else [])
+
+
+@pytest.mark.parametrize("operation", ["GetItem", "PutItem"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        EndpointConnectionError(endpoint_url="https://dynamodb"),
+        ClientError(DOWN, "UpdateItem"),
+    ],
+)
+def test_an_outage_is_raised_as_it_is(clients: Clients, operation: str, error: Exception) -> None:
+    def down(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == operation:
+            raise error
+        return proceed()
+
+    with intercept(down), pytest.raises(type(error)):
+        changed(clients, lambda item: {"n": 1})
+
+
+@pytest.mark.parametrize("before", [None, {"n": {"N": "1"}}])
+def test_an_attribute_that_decides_may_be_absent(clients: Clients, before: Any) -> None:
+    if before is not None:
+        put(clients, **before)
+    calls: list[Item] = []
+
+    def change(item: Item) -> Item:
+        calls.append(item)
+        if len(calls) == 1:
+            put(clients, version={"N": "1"})
+        return {"n": 2}
+
+    changed(clients, change, compare=("version",))
+    assert (len(calls), there(clients)["n"]) == (2, {"N": "2"})
 
 
 @pytest.mark.parametrize(

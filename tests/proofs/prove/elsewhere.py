@@ -207,7 +207,13 @@ TESTED: Final = (
     Elsewhere(r"^aws\.faults\.", ("tests/aws/test_faults.py",), "a transaction that meets another one"),
     Elsewhere(
         r"^aws\.writes\.",
-        ("tests/aws/test_writes.py", "tests/aws/store/", "tests/aws/test_refused_commits.py"),
+        (
+            "tests/aws/test_writes.py",
+            "tests/aws/store/",
+            "tests/aws/test_refused_commits.py",
+            "tests/worker/runtime/test_conditions.py",
+            "tests/worker/runtime/test_modify.py",
+        ),
         "values that no explored flow writes",
     ),
     Elsewhere(

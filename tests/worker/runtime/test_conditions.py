@@ -7,12 +7,14 @@ import json
 from typing import Any
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 from pydantic import BaseModel
 
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow, Flow
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import Status
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.worker.runtime import MOST_CALLS
@@ -144,6 +146,19 @@ def test_what_was_refused_at_an_earlier_call_stays_left_out(at: Scene) -> None:
     at.script.pricing = pricing
     assert at.deliver(at.message()) == [True]
     assert (met, at.priced()) == ([set(), {"pen"}, {"pen", "ink"}], 1)
+
+
+def test_an_outage_at_the_commit_calls_no_handler_again(at: Scene) -> None:
+    def down(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "TransactWriteItems":
+            raise EndpointConnectionError(endpoint_url="https://dynamodb")
+        return proceed()
+
+    with intercept(down):
+        assert at.deliver(at.message()) == [False]
+    [why] = [event.facts["why"] for event in at.tally.events if event.type is EventType.BROKEN]
+    assert str(why).startswith("EndpointConnectionError")
+    assert len(at.script.handled) == 1
 
 
 class Basket(BaseModel):
