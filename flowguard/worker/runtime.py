@@ -22,7 +22,7 @@ from flowguard.protocol.verdicts import Verdict
 from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
 from flowguard.step import NOTHING_REFUSED, Before, RefusedWrites, Step
 from flowguard.wire.message import ErrorNote
-from flowguard.worker.dispatch import Due, send_or_park
+from flowguard.worker.dispatch import Due, dispatch, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.hop_memory import HopMemory
@@ -246,15 +246,16 @@ class Runtime:
             sends = item.unsent_at(arrival.message.hop)
         except TextGone as gone:
             return self._dead(arrival, gone, Verdict.DONE)
-        onward = tuple(self._settler.look_early(arrival.flow, arrival.envelope, item, arrival.message))
-        return acked(arrival, Verdict.DONE, (*sends, *onward), item.result, str(item.lost or ""))
+        early = self._settler.look_early(arrival.flow, arrival.envelope, item, arrival.message)
+        return acked(arrival, Verdict.DONE, self._with_early(arrival, sends, early), item.result, str(item.lost or ""))
 
     def _answered(self, arrival: Arrival, claim: Claim, commit: Commit, answer: Committed | Fenced) -> Ending:
         """Return what the answer to a commit means for the record."""
         if isinstance(answer, Committed):
             self._emitter.committed(arrival, commit)
             sends = commit.outbox.sends if commit.outbox is not None else ()
-            return acked(arrival, Verdict.CLAIMED, (*sends, *self._early(arrival, claim, commit)), commit.result)
+            onward = self._with_early(arrival, sends, self._early(arrival, claim, commit))
+            return acked(arrival, Verdict.CLAIMED, onward, commit.result)
         self._emitter.emit(EventType.FENCED, arrival, by=answer.by.value)
         match answer.by:
             case FencedBy.NEWER_RUN:
@@ -279,6 +280,18 @@ class Runtime:
             return iter(())
         item = claim.item._replace(status=commit.status, done=True, wait=commit.wait.begun())
         return self._settler.look_early(arrival.flow, arrival.envelope, item, arrival.message)
+
+    def _with_early(self, arrival: Arrival, sends: tuple[Send, ...], early: Iterator[Send]) -> tuple[Send, ...]:
+        """Return what a commit sends with what answers that were kept before it lead to.
+
+        Where these cannot be looked up, the commit's own messages go at once, its deadline among them: the record
+        stays, and if nobody ever can, the wait still ends.
+        """
+        try:
+            return (*sends, *early)
+        except Exception:
+            dispatch(self.services, self._emitter, [acked(arrival, None, sends)])
+            raise
 
     def _failed(self, arrival: Arrival, claim: Claim, error: BaseException) -> Ending:
         """Decide by ``flowguard.failure`` whether the message is retried later or its run ends."""

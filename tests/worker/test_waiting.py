@@ -704,6 +704,28 @@ def test_a_worker_that_died_before_it_looked_is_made_up_for(at: WaitScene) -> No
     assert SCRIPT.got == [("some", Some(a=5, c=1))]
 
 
+def _no_reading(call: ApiCall, proceed: Proceed, /) -> Response:
+    """Deny what reads what was kept: a role without dynamodb:GetItem."""
+    if call.operation == "GetItem":
+        raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, call.operation)
+    return proceed()
+
+
+def test_a_wait_has_its_deadline_even_where_nobody_may_read_what_was_kept(at: WaitScene) -> None:
+    """The record stays each time, until SQS gives it up. Without the deadline the run would wait for ever."""
+    with intercept(_no_reading):
+        assert not at.begin(for_early)
+        assert not at.begin()
+    assert at.told(EventType.BROKEN) == 2
+    assert len({one["messageAttributes"]["uniquerequestid"]["stringValue"] for one in at.waiting("mails")}) == 1
+    deadlines = at.waiting("answers")
+    assert len(deadlines) == 2
+    at.move_to(DEADLINE)
+    assert at.deliver(deadlines[0])
+    assert at.resume() == 1
+    assert at.item().status is not Status.WAITING
+
+
 def test_the_first_answer_that_was_kept_stays(at: WaitScene) -> None:
     for text in ("5", "6"):
         at.waits.keep_early("carts", "paid", GivenAnswer(text), now=START, expires_at=DEADLINE)
