@@ -65,6 +65,9 @@ INTERRUPTED: Final = 130
 )
 @click.option("--seconds", metavar="N", type=click.FloatRange(0, min_open=True), help="Stop the search after so long.")
 @click.option("--bucket", "buckets", metavar="NAME", multiple=True, help="A bucket of yours in S3, empty; repeat it.")
+@click.option(
+    "--answer", "answers", metavar="NAME=JSON", multiple=True, help="What a party outside answers; repeat it."
+)
 @click.option("--same", metavar="QUEUE.FIELD", multiple=True, help="Copies are dropped by this field; repeat it.")
 @click.option("--network", metavar="HOST", multiple=True, help="May be reached; nothing else is. Repeat it.")
 @click.option("--any-order", is_flag=True, help="The end of plain handlers may depend on the order of the records.")
@@ -82,6 +85,7 @@ def explore(  # noqa: PLR0913 - the options of a command
     free: tuple[str, ...],
     failing: tuple[str, ...],
     buckets: tuple[str, ...],
+    answers: tuple[str, ...],
     same: tuple[str, ...],
     network: tuple[str, ...],
     seconds: float | None,
@@ -103,8 +107,8 @@ def explore(  # noqa: PLR0913 - the options of a command
 
     The flow's module says in TABLES which tables it writes to, in ITEMS
     what lies in them at the beginning, in BUCKETS and STUBS which buckets it has and what other services answer, in
-    FREE what may differ from the undisturbed end; its functions under @invariant
-    are checked after each schedule.
+    ANSWERS what parties outside answer, in FREE what may differ from the undisturbed end; its functions under
+    @invariant are checked after each schedule.
 
     A run that fails though nothing goes wrong is found, too, unless --failing names its object. Ctrl-C ends the search,
     and shows what was found until then.
@@ -123,6 +127,7 @@ def explore(  # noqa: PLR0913 - the options of a command
             "same": dict(_pair(one, ".") for one in same),
             "network": network,
             **({"buckets": buckets} if buckets else {}),
+            **({"answers": dict(map(_answer, answers))} if answers else {}),
         }
         events = _events(files)
         _write(html, "")  # before the minutes that an exploration may take
@@ -220,6 +225,15 @@ def _table(text: str) -> tuple[str, dict[str, str]]:
     if len(found) < len(parts):
         raise SettingsError(text, "names one attribute twice; write NAME=HASH, or NAME=HASH,RANGE")
     return table, found
+
+
+def _answer(text: str) -> tuple[str, Any]:
+    """Parse an ``--answer`` option: ``NAME=JSON``."""
+    name, value = _pair(text, "=")
+    try:
+        return name, json.loads(value)
+    except (ValueError, RecursionError):
+        raise SettingsError("--answer", f"what stands behind {name}= is no JSON; write NAME=JSON") from None
 
 
 def _pair(text: str, mark: str) -> tuple[str, str]:

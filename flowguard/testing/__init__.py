@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from flowguard.testing.explorer import Later as Later
     from flowguard.testing.explorer import NoSuchSchedule as NoSuchSchedule
     from flowguard.testing.explorer import PlainFunction as PlainFunction
+    from flowguard.testing.explorer import Question as Question
     from flowguard.testing.explorer import Report as Report
     from flowguard.testing.explorer import Trace as Trace
     from flowguard.testing.explorer import UnmetSchedule as UnmetSchedule
@@ -78,6 +79,7 @@ _HOME = {
     "replay": "testing.explorer",
     "Later": "testing.explorer",
     "PlainFunction": "testing.explorer",
+    "Question": "testing.explorer",
     "invariant": "testing.explorer",
     "View": "testing.explorer",
     "Report": "testing.explorer",

@@ -209,3 +209,58 @@ def test_a_table_whose_key_cannot_be_is_refused(table: str, problem: str) -> Non
     result = explore("flows.validate_cart.flow:ValidateCart", "--messages", CART, "--table", table)
     assert (result.exit_code, result.stdout) == (2, "")
     assert problem in result.stderr
+
+
+WAITING = """
+from datetime import timedelta
+from pydantic import BaseModel
+from flowguard import Done, Flow, Outcome, Stage, Step
+{answers}
+
+class Order(BaseModel):
+    order_id: str
+
+
+class Ask(Stage[Order], name="ask", then="go-on", inbox="orders"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        return GoOn.when_all(paid=step.event("payment/o1"), within=timedelta(minutes=5))
+
+
+class GoOn(Stage[dict], name="go-on", inbox="orders"):
+    def handle(self, answers: dict, step: Step) -> Outcome:
+        return Done(answers)
+
+
+class Asks(Flow, name="asks", object_id="order_id"):
+    stages = (Ask, GoOn)
+"""
+
+
+def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: str = "") -> tuple[str, ...]:
+    """The arguments that run one schedule of a flow that waits."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "waiting_orders", raising=False)
+    (tmp_path / "waiting_orders.py").write_text(WAITING.format(answers=answers))
+    (tmp_path / "order.json").write_text('{"order_id": "o1"}')
+    return (str(tmp_path / "order.json"), "--flow", "waiting_orders:Asks", "--schedule", "none")
+
+
+@pytest.mark.parametrize(("declared", "options"), [("", ("--answer", 'paid={"n": 1}')), ('ANSWERS = {"paid": 1}', ())])
+def test_what_parties_outside_answer_is_said_by_option_or_module(
+    declared: str, options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = explore(*waiting(tmp_path, monkeypatch, declared), *options)
+    assert done.exit_code == 0, done.output
+    assert "answer 'paid' for asks, hop 1" in done.output
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [("paid={", "what stands behind paid= is no JSON"), ("paid", "NAME=VALUE"), ("due=1", "no run awaits 'due'")],
+)
+def test_an_answer_that_is_none_is_refused(
+    answer: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = explore(*waiting(tmp_path, monkeypatch), "--answer", answer)
+    assert done.exit_code == 2
+    assert problem in done.output

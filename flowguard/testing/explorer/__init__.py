@@ -23,6 +23,7 @@ from flowguard.sim.engines import on_moto as on_moto
 from flowguard.testing.explorer.checks.equivalence import Free
 from flowguard.testing.explorer.checks.invariants import Invariant as Invariant
 from flowguard.testing.explorer.checks.invariants import invariant as invariant
+from flowguard.testing.explorer.record.question import Question as Question
 from flowguard.testing.explorer.record.schedule import NoSuchSchedule as NoSuchSchedule
 from flowguard.testing.explorer.record.schedule import Schedule as Schedule
 from flowguard.testing.explorer.record.unmet import UnmetSchedule as UnmetSchedule
@@ -37,6 +38,7 @@ from flowguard.testing.explorer.report.lines import timeline
 from flowguard.testing.explorer.run.given_buckets import GivenBuckets as GivenBuckets
 from flowguard.testing.explorer.run.inbox import Given
 from flowguard.testing.explorer.run.inbox import Later as Later
+from flowguard.testing.explorer.run.parties import GivenAnswers as GivenAnswers
 from flowguard.testing.explorer.run.plain import PlainFunction as PlainFunction
 from flowguard.testing.explorer.run.sandbox import PATIENCE, Needs, Sandbox
 from flowguard.testing.explorer.run.stubs import GivenStubs as GivenStubs
@@ -69,6 +71,7 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     any_order: bool = False,
     buckets: GivenBuckets | None = None,
     stubs: GivenStubs | None = None,
+    answers: GivenAnswers | None = None,
     same: Same | None = None,
     network: Sequence[str] = (),
     patience: float = PATIENCE,
@@ -91,17 +94,19 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
 
     ``buckets`` are those in S3 that the handlers use: their names, or what lies in each,
     ``{"reports": {"monday.csv": "5"}}``. ``stubs`` are answers of services that the engine does not have:
-    ``{"ssm.GetParameter": {"Parameter": {"Value": "tea"}}}``, or functions of the call's parameters. Both may stand in
-    the flow's module, as ``BUCKETS`` and ``STUBS``. ``same`` says by which field of their body a receiver drops copies
-    of messages that have no id: ``{"emails": "id"}``. Nothing goes out over the network but to the hosts in
-    ``network``. An invocation that takes longer than ``patience`` seconds by the clock on the wall is given up, which
-    is a violation. ``engine`` is :func:`in_memory` or :func:`on_moto`.
+    ``{"ssm.GetParameter": {"Parameter": {"Value": "tea"}}}``, or functions of the call's parameters. ``answers`` are
+    those of parties outside to what the flows await, by its name: ``{"parcel": {"number": 17}}``, or functions of the
+    :class:`Question`. They come in every order, twice, at their deadline, after it, and never. All three may stand in
+    the flow's module, as ``BUCKETS``, ``STUBS`` and ``ANSWERS``. ``same`` says by which field of their body a receiver
+    drops copies of messages that have no id: ``{"emails": "id"}``. Nothing goes out over the network but to the hosts
+    in ``network``. An invocation that takes longer than ``patience`` seconds by the clock on the wall is given up,
+    which is a violation. ``engine`` is :func:`in_memory` or :func:`on_moto`.
 
     Equal arguments give equal reports; another ``seed`` tries other schedules of more than two faults. The search ends
     at ``most`` different violations, and after ``seconds`` by the clock on the wall where they are given. One at a time
     in a process.
     """
-    needs = Needs(network, patience, buckets, stubs)
+    needs = Needs(network, patience, buckets, stubs, answers)
     sandbox = Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs)
     began = time.perf_counter()
     with sandbox:
@@ -125,6 +130,7 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     offload_above: int | None = None,
     buckets: GivenBuckets | None = None,
     stubs: GivenStubs | None = None,
+    answers: GivenAnswers | None = None,
     same: Same | None = None,
     network: Sequence[str] = (),
     patience: float = PATIENCE,
@@ -133,10 +139,10 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
 
     Raises :class:`NoSuchSchedule`, and :class:`UnmetSchedule` for one that names a call, delivery or dead letter that
     there is not. ``tables``, ``items``, ``invariants``, ``free``, ``seed``, ``engine``, ``offload_above``, ``buckets``,
-    ``stubs``, ``same``, ``network`` and ``patience`` are as for :func:`explore`.
+    ``stubs``, ``answers``, ``same``, ``network`` and ``patience`` are as for :func:`explore`.
     """
     wanted = Schedule.parse(schedule)
-    needs = Needs(network, patience, buckets, stubs)
+    needs = Needs(network, patience, buckets, stubs, answers)
     with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs) as sandbox:
         search = Search(sandbox, invariants, free or {}, same=same)
         search.references()

@@ -13,6 +13,7 @@ from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.testing.explorer.checks.problem import UNDISTURBED, Problem
 from flowguard.testing.explorer.checks.standing import LOST, PARKED
 from flowguard.testing.explorer.record.history import DeliveryRecord, History
+from flowguard.testing.explorer.record.question import PARTIES
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import OWN_ATTRIBUTES
@@ -80,6 +81,8 @@ def answers_name_what_is_left(history: History, flows: Sequence[AnyFlow]) -> Ite
         where, events = one.queue or "a function", {event.type for event in one.events if not _is_given_up(one, event)}
         if others := [name for name in one.failures if name != one.message_id]:
             yield Problem("I12", where, "a record that it was not given is listed", one.message_id, ", ".join(others))
+        if one.queue == PARTIES:
+            events -= {EventType.NOT_SENT}  # the copy of the answer in the flow's own queue repairs that
         if one.acked and (unsettled := events & _MUST_STAY):
             yield Problem("I12", where, f"a record was acked, though {_words(unsettled)}")
         is_early = any(event.facts.get("verdict") == AnswerVerdict.EARLY for event in one.events if one.settles)

@@ -13,7 +13,8 @@ from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import Wait
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import DeliveryRecord, History, Version
-from flowguard.wire.message import REQUEST_ID, Message
+from flowguard.testing.explorer.record.wait_messages import asks_in
+from flowguard.wire.message import Message
 
 _KEPT: Final = (AnswerVerdict.RESUMED, AnswerVerdict.RECORDED)
 
@@ -122,7 +123,7 @@ def _key(message: Message) -> str:
 
 def nothing_is_asked_for_another_run(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
     """Check I9: what a run asks for is never asked by the run that has taken its object over."""
-    asks = dict(_asks(history))
+    asks = dict(asks_in(history))
     working = {(one.key, one.worker): one.item.request_id for one in history.versions if one.item is not None}
     for sent in history.posted:
         if sent.id not in asks or not sent.call:
@@ -131,17 +132,6 @@ def nothing_is_asked_for_another_run(history: History, flows: Sequence[AnyFlow])
         by = working.get((key, history.calls[sent.call - 1].worker), request)
         if by != request:
             yield Problem("I9", key, f"{by} sent what {request} had asked for", None, sent.id)
-
-
-def _asks(history: History) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the id of each ask that was committed, with the key and the request id of its run."""
-    for version in history.versions:
-        item = version.item
-        if item is None or not item.done or item.outbox is None or item.outbox.request_id != item.request_id:
-            continue
-        for send in item.outbox.sends:
-            if send.kind is Kind.ASK:
-                yield send.attributes[REQUEST_ID].value, (version.key, item.request_id)
 
 
 def waits_have_deadlines(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:

@@ -30,3 +30,15 @@ def check_free(free: Free, history: History, keys: Keys, dead_letters: Iterable[
         if name not in known:
             there = ", ".join(sorted(known)) or "nothing at all"
             raise SettingsError("free", f"nothing is written or sent to {name!r}; there is {there}")
+
+
+def check_answers(given: Iterable[str], history: History) -> None:
+    """Raise :class:`SettingsError` for an answer to a name that no wait of the undisturbed run names."""
+    waits = (one.item.wait for one in history.versions if one.item is not None and one.item.wait is not None)
+    known = {
+        name for wait in waits if wait.plan is not None for name, own in wait.plan.names.items() if own is not None
+    }
+    for name in given:
+        if name not in known:
+            there = ", ".join(sorted(known)) or "nothing at all"
+            raise SettingsError("answers", f"no run awaits {name!r} from outside; there is {there}")

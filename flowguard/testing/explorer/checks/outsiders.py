@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from flowguard.callback import Callback
 from flowguard.destinations import Destination, Queue, Topic
@@ -17,6 +17,7 @@ from flowguard.protocol.run import RunItem, Status
 from flowguard.sim.functions import callback_queues, queue_of
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import DeliveryRecord, History
+from flowguard.testing.explorer.record.question import PARTIES
 from flowguard.testing.explorer.run.inbox import arn_of
 from flowguard.wire.home import Home, is_local
 
@@ -94,6 +95,7 @@ def answers_reach_only_what_they_name(history: History, flows: Sequence[AnyFlow]
     An address in a message is believed only in the flow's own queue of answers.
     """
     outside = {queue: _callbacks(queue, declaring) for queue, declaring in callback_queues(flows).items()}
+    outside[PARTIES] = [_PARTY]
     workers = {one.worker: one for one in history.deliveries if one.settles}
     before: dict[str, RunItem | None] = {}
     for version in history.versions:
@@ -111,6 +113,10 @@ def answers_reach_only_what_they_name(history: History, flows: Sequence[AnyFlow]
                         f"an answer from {worked.queue} was kept as {name!r}, which it does not name or may not answer"
                     )
                     yield Problem("I19", version.key, text)
+
+
+_PARTY: Final = Callback(PARTIES)
+"""What the explorer's own answers come through: they name what they answer, whole."""
 
 
 def _callbacks(queue: str, flows: Sequence[AnyFlow]) -> list[Callback]:

@@ -16,12 +16,14 @@ from flowguard.flow import AnyFlow
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import RunItem, Status
 from flowguard.sim.functions import queue_of, topics
+from flowguard.sim.posted import as_posted
 from flowguard.testing.explorer.checks.failures import last_of_runs
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import CallRecord, DeliveryRecord, History
 from flowguard.testing.explorer.record.parked import as_sent
 from flowguard.testing.explorer.record.refusal import LastingRefusal
 from flowguard.testing.explorer.record.schedule import DEATHS, FaultKind
+from flowguard.testing.explorer.record.wait_messages import asks_in
 from flowguard.testing.explorer.run.fault_effects import LAST_RECEIVE
 
 PARKED: Final = "parked"
@@ -96,7 +98,7 @@ class Standing:
     def ends_elsewhere(self, history: History) -> bool:
         """Answer whether the end may differ from the undisturbed one.
 
-        It may where a run failed by right, waits or was never started.
+        It may where a run failed by right, waits or was never started, and where nobody was asked.
         """
         if not self.refusals:
             return False
@@ -106,7 +108,9 @@ class Standing:
             return True
         if any(item.status is Status.FAILED for item in last_of_runs(history).values()):
             return True
-        return any(one.is_unsent and as_sent(one).to in self.inboxes for one in history.posted)
+        asks = dict(asks_in(history))
+        left = [one for one in history.posted if one.is_unsent]
+        return any(as_sent(one).to in self.inboxes or as_sent(one).id in asks for one in left)
 
 
 def _inboxes(flows: Sequence[AnyFlow]) -> Iterator[str]:
@@ -142,16 +146,26 @@ def _nothing_else_happens(history: History, standing: Standing) -> Iterator[Prob
     for made in history.calls:
         if made.fault is FaultKind.REFUSED and _is_own(made, "dynamodb"):
             refused.setdefault(made.worker, made.number)
+    committed = set(_committed(history))
     for one in history.deliveries:
         if one.acked and one.worker in refused:
             yield Problem("I6", one.queue or "a function", "a record was acked, though the run table denies access")
     for message in history.posted:
         if message.call and not message.from_user:
             worker = history.calls[message.call - 1].worker
-            if message.call > refused.get(worker, message.call):
+            if message.call > refused.get(worker, message.call) and (worker, message.id) not in committed:
                 yield Problem(
                     "I6", message.to, "a message was sent, though the run table denies access", None, message.id
                 )
+
+
+def _committed(history: History) -> Iterator[tuple[int, str | None]]:
+    """Yield the worker of each commit of a wait with the ids that it has to send, whatever is refused after it."""
+    for version in history.versions:
+        item = version.item
+        if item is not None and item.status is Status.WAITING and item.outbox is not None:
+            posted = (as_posted(send, 0) for send in item.outbox.sends)
+            yield from ((version.worker, one.id) for one in posted)
 
 
 def _nothing_goes_round(history: History) -> Iterator[Problem]:

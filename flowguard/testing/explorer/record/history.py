@@ -12,6 +12,7 @@ from typing import Any, Final
 from flowguard.events import Event, EventType
 from flowguard.protocol.run import RunItem
 from flowguard.sim.posted import Posted
+from flowguard.testing.explorer.record.question import Question
 from flowguard.testing.explorer.record.refusal import LastingRefusal
 from flowguard.testing.explorer.record.schedule import FaultKind, Schedule
 from flowguard.testing.explorer.record.site import Site
@@ -163,7 +164,8 @@ class History:
     ``requests`` are the ids that arrived at a first hop. Times are ms since 1970.
 
     ``inner`` are the queues whose messages are the business of plain functions that are explored, too. ``answers`` are
-    the queues through which the flows get answers and deadlines.
+    the queues through which the flows get answers and deadlines, ``questions`` what they asked parties outside that
+    answer, by number, ``given_up`` the numbers of those whose party did not try again.
     ``senders`` maps a record to the call that sent it, ``copies`` a record to the one that it is a copy of.
     ``refusals`` are those that never end. Where there are any, ``after`` is what a next request for each object led to
     while they lasted; ``asked`` are its ids by the objects' keys. ``lacks`` is what handlers needed and there was not,
@@ -187,6 +189,8 @@ class History:
     after: History | None = None
     inner: frozenset[str] = frozenset()
     answers: frozenset[str] = frozenset()
+    questions: dict[int, Question] = field(default_factory=dict)
+    given_up: set[int] = field(default_factory=set)
     tables: Items = field(default_factory=dict)
     at_rest: bool = True
     lacks: list[Lack] = field(default_factory=list)

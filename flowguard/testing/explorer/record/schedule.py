@@ -1,8 +1,8 @@
 """A schedule: what goes wrong and when. Its short id, such as ``d3.l7``, says it all.
 
 A number counts the AWS calls of the whole run from 1, in the order in which they are made; with ``x`` and ``o`` it
-counts deliveries, with ``r`` dead letters. Calls that only look a name up, such as ``GetQueueUrl``, are not counted:
-whether they are made depends on how warm a function is.
+counts deliveries, with ``r`` dead letters, with ``n`` what is awaited from parties outside. Calls that only look a
+name up, such as ``GetQueueUrl``, are not counted: whether they are made depends on how warm a function is.
 
 ========  ====================================================================================================
 ``d3``    the worker dies before call 3
@@ -21,6 +21,8 @@ whether they are made depends on how warm a function is.
 ``x2``    delivery 2 happens twice. ``x2-1``: the second time an hour later. ``x2-2``: as late as queues still keep
           the record, the flow's ``retention`` after it was sent; what has expired by then is removed
 ``o2-1``  at delivery 2 the first of the others that wait goes before
+``n2``    answer 2 of a party outside never comes. ``n2-1``: it comes an hour after the deadline. ``n2-2``: at the very
+          moment of the deadline
 ``r1``    when all is at rest the first dead letter is sent back. ``r1-1``: twice
 ``f3``    from call 3 on what it needs is refused for good: the queue, topic, bus or function that it sends to is gone
           (``f3-1``: it denies access), the run table denies access (``f3-1``: the first of the other tables that the
@@ -55,6 +57,7 @@ class FaultKind(StrEnum):
     REORDERED = "o"
     REDRIVEN = "r"
     REFUSED = "f"
+    MISSING = "n"
 
 
 HOLDS: Final = frozenset({FaultKind.SEEN_EARLY, FaultKind.HELD_UP})
@@ -64,6 +67,7 @@ ERRORS: Final = frozenset({FaultKind.ERROR, FaultKind.THROTTLED})
 RAISED: Final = ERRORS | {FaultKind.UNANSWERED, FaultKind.PARTIAL, FaultKind.REFUSED}
 """What the caller is told of: where that is user code, it may count as a failed attempt."""
 FOR_GOOD: Final = frozenset({FaultKind.REFUSED})
+OF_ANSWERS: Final = frozenset({FaultKind.MISSING})
 AT_CALLS: Final = (DEATHS | RAISED | {FaultKind.LOST, FaultKind.STALE}) - FOR_GOOD
 AS_LATE_AS_CAN_BE: Final = 2
 """Of a duplicate."""
@@ -73,6 +77,10 @@ TWICE: Final = 1
 
 DENIED: Final = 1
 """Of a destination that refuses for good: it denies access, and is not gone."""
+
+AFTER_THE_DEADLINE: Final = 1
+AT_THE_DEADLINE: Final = 2
+"""Of an answer that does not come when it is asked for."""
 
 NOTHING: Final = "none"
 """The id of the schedule in which nothing goes wrong."""

@@ -33,6 +33,9 @@ def _why_unmet(history: History, choice: Choice) -> str | None:
     match choice.kind:
         case FaultKind.DUPLICATED | FaultKind.REORDERED:
             return _of_delivery(history, choice)
+        case FaultKind.MISSING:
+            met = choice.at in history.questions
+            return None if met else f"parties outside were asked {_many(len(history.questions), 'question')}"
         case FaultKind.REDRIVEN:
             met = any(one.number == choice.at for one in history.redriven)
             return None if met else f"{_many(len(history.redriven), 'dead letter')} could be sent back"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
+from flowguard.protocol.outbox import Kind
+from flowguard.testing.explorer.record.history import History
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
-from flowguard.wire.message import PLACE
+from flowguard.wire.message import PLACE, REQUEST_ID
 from flowguard.worker.wait_planner import ANSWER, DEADLINE
 
 
@@ -34,3 +36,14 @@ def _address(text: str) -> AnswerAddress | None:
 def is_deadline(address: AnswerAddress) -> bool:
     """Answer whether the address is that of a deadline."""
     return address.name == DEADLINE
+
+
+def asks_in(history: History) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the id of each ask that was committed, with the key and the request id of its run."""
+    for version in history.versions:
+        item = version.item
+        if item is None or not item.done or item.outbox is None or item.outbox.request_id != item.request_id:
+            continue
+        for send in item.outbox.sends:
+            if send.kind is Kind.ASK:
+                yield send.attributes[REQUEST_ID].value, (version.key, item.request_id)

@@ -12,12 +12,17 @@ from typing import Final
 from flowguard.destinations import Queue
 from flowguard.errors import NotProcessed
 from flowguard.events import Event, EventType
+from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.sim.event_source import LEFT_THERE, MOST_RECEIVES, STEP, EventSource, failures_of
 from flowguard.sim.recording import RecordedRecord
 from flowguard.sim.waiting_records import Delivery
+from flowguard.testing import lambda_events
 from flowguard.testing.explorer.record.history import DeliveryRecord, History, Note
+from flowguard.testing.explorer.record.question import PARTIES
 from flowguard.testing.explorer.record.schedule import (
+    AFTER_THE_DEADLINE,
     AS_LATE_AS_CAN_BE,
+    OF_ANSWERS,
     OF_DELIVERIES,
     Choice,
     FaultKind,
@@ -28,16 +33,19 @@ from flowguard.testing.explorer.record.wait_messages import address_in, is_deadl
 from flowguard.testing.explorer.run.expiry import last_moment, remove_expired
 from flowguard.testing.explorer.run.fault_effects import Killed
 from flowguard.testing.explorer.run.held_workers import HeldWorkers
-from flowguard.testing.explorer.run.inbox import Inbox
+from flowguard.testing.explorer.run.inbox import Inbox, arn_of, envelope_of
 from flowguard.testing.explorer.run.injector import FaultInjector
 from flowguard.testing.explorer.run.next_requests import moment_of_next, next_requests
+from flowguard.testing.explorer.run.parties import AskedQuestion, OpenQuestions
 from flowguard.testing.explorer.run.redrives import Redrives
 from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.run.worker import Worker
+from flowguard.wire.message import FLOW_STAGE
 
 MOST_DELIVERIES: Final = 300
 """More, and the flow is taken not to come to rest."""
 
+_KEPT: Final = (AnswerVerdict.RESUMED, AnswerVerdict.RECORDED)
 _OF_WAITS: Final = (EventType.ANSWERED, EventType.TIMED_OUT)
 
 LATE: Final = 3_600_000
@@ -67,6 +75,8 @@ class _Driver:
         self._redrives = Redrives(sandbox, schedule, self.history)
         self._expires = any(choice.kind is FaultKind.DUPLICATED and choice.more > 1 for choice in schedule.choices)
         self._source = EventSource(MOST_RECEIVES + len(schedule.choices))
+        self._questions = OpenQuestions(sandbox.parties)
+        self._answers: dict[int, int] = {}
         self._later = sorted(sandbox.coming, key=lambda one: one.after)
         self._held = HeldWorkers(schedule, sandbox, self._source, self)
         self.faults = FaultInjector(sandbox, schedule, self.history, self._source, self._held.before)
@@ -134,7 +144,9 @@ class _Driver:
         self._source.put(recorded.envelope, recorded.raw, queue, self._sandbox.now())
 
     def arrive(self, now: int) -> None:
-        """Enqueue the later messages and the messages of schedules whose time has come."""
+        """Enqueue answers of parties outside, and the later messages and those of schedules whose time has come."""
+        for asked in self._questions.new(self.history):
+            self._answer(asked)
         while self._later and self._sandbox.start + self._later[0].after <= now:
             coming = self._later.pop(0)
             self._put(coming.recorded, coming.queue)
@@ -142,6 +154,20 @@ class _Driver:
             self.faults.scheduled.remove(one)
             for record in self.faults.inbox.receive(one, now):
                 self.history.senders[record.number] = one.call
+
+    def _answer(self, asked: AskedQuestion) -> None:
+        """Put an answer where its function gets it, now or when the schedule says."""
+        self.history.questions[asked.number] = asked.question
+        at = self._sandbox.now()
+        for choice in self._schedule.find(asked.number, OF_ANSWERS):
+            if not choice.more:
+                self.note(None, f"answer {asked.number}, {asked.question.name!r}, never comes")
+                return
+            at = asked.question.deadline + (LATE if choice.more == AFTER_THE_DEADLINE else 0)
+            self.note(None, f"answer {asked.number}, {asked.question.name!r}, comes at its deadline or later")
+        event = lambda_events.sqs_event(arn_of(PARTIES), asked.body, message_id=f"answer-{asked.number}", sent_at=at)
+        record = self._source.put(envelope_of(event), event["Records"][0], PARTIES, at)
+        self._answers[record.number] = asked.number
 
     def _reordered(self, first: Delivery) -> Delivery:
         number = len(self.history.deliveries) + 1
@@ -153,9 +179,32 @@ class _Driver:
         return first
 
     def _others(self, first: Delivery) -> list[Delivery]:
-        """Return the records that may go first instead. A deadline never does before its time: it would come again."""
-        now = self._sandbox.now()
-        return [one for one in self._source.others(first) if one.visible_at <= now or not _is_deadline(one)]
+        """Return the records that may go first instead.
+
+        A deadline never does before its time: it would come again. Nor does an answer that is late. Copies that change
+        nothing are in one order.
+        """
+        now, found, settled = self._sandbox.now(), [], self._settled()
+        said = {_said(first)}
+        if _answered_by(first) in settled:
+            return []
+        for one in self._source.others(first):
+            is_timed = _is_deadline(one) or one.queue == PARTIES
+            if (one.visible_at > now and is_timed) or _answered_by(one) in settled:
+                continue
+            if _said(one) is None or _said(one) not in said:
+                said.add(_said(one))
+                found.append(one)
+        return found
+
+    def _settled(self) -> set[tuple[object, ...]]:
+        """Return what was answered in time: an answer to it settles nothing more."""
+        found: set[tuple[object, ...]] = set()
+        for _, event in self.history.events(EventType.ANSWERED):
+            if (message := event.message) is not None and event.facts.get("verdict") in _KEPT:
+                own = message.flow, message.object_id, message.request_id, message.hop
+                found.add((*own, str(event.facts.get("name"))))
+        return found
 
     def _deliver(self, delivery: Delivery) -> None:
         history, number = self.history, len(self.history.deliveries) + 1
@@ -242,8 +291,20 @@ class _Driver:
         if not self._source.is_waiting(delivery) or (worker.killed and not entry.died):
             return
         left = not entry.died and bool(LEFT_THERE & {one.type.name for one in entry.events})
-        if self._source.end(delivery, acked=entry.acked, left=left, last=entry.last) and entry.last:
+        if not self._source.end(delivery, acked=entry.acked, left=left, last=entry.last):
+            return
+        if delivery.queue == PARTIES:
+            self._give_up(delivery)
+        elif entry.last:
             self.note(None, f"delivery {entry.worker} was its record's last receive")
+
+    def _give_up(self, delivery: Delivery) -> None:
+        """Let the party of an answer not try again."""
+        self._source.end(delivery, acked=True)
+        number = self._answers.get(self.history.copies.get(delivery.number, delivery.number))
+        if number is not None:
+            self.history.given_up.add(number)
+            self.note(None, f"the party of answer {number} does not try again")
 
     # -- telling
 
@@ -262,6 +323,20 @@ class _Driver:
     def note(self, worker: Worker | None, text: str) -> None:
         number = worker.entry.worker if worker is not None else None
         self.history.notes.append(Note(self._sandbox.now(), len(self.history.calls), number, text))
+
+
+def _answered_by(delivery: Delivery) -> tuple[object, ...] | None:
+    """Return the name that a record answers, with its run."""
+    address = address_in(delivery.envelope.attributes)
+    return None if address is None or is_deadline(address) else tuple(address[:5])
+
+
+def _said(delivery: Delivery) -> tuple[object, ...] | None:
+    """Return what copies of a later hop's message have in common. None for any other record."""
+    attributes = delivery.envelope.attributes
+    if FLOW_STAGE not in attributes or delivery.receives or delivery.from_dlq:
+        return None
+    return delivery.queue, delivery.envelope.message, tuple(sorted((k, a.value) for k, a in attributes.items()))
 
 
 def _is_deadline(delivery: Delivery) -> bool:

@@ -217,14 +217,15 @@ class Inbox:
                 arn, message.body, attributes=message.attributes, message_id=own, sent_at=now, group=message.group
             )
         raw = event["Records"][0]
-        return self._source.put(_envelope(event), raw, queue, now + message.delay * 1000)
+        return self._source.put(envelope_of(event), raw, queue, now + message.delay * 1000)
 
 
 def arn_of(queue: str) -> str:
     return f"arn:aws:sqs:{REGION}:{ACCOUNT_ID}:{queue}"
 
 
-def _envelope(event: Any) -> Envelope:
+def envelope_of(event: Any) -> Envelope:
+    """Return the envelope of an event with one record."""
     (envelope,) = normalize(event)
     if isinstance(envelope, BadRecord):
         raise envelope.error

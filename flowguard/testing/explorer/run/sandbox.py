@@ -38,12 +38,14 @@ from flowguard.sim.reused_clients import SameClients
 from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.world import START
 from flowguard.testing.explorer.record.history import Items
+from flowguard.testing.explorer.record.question import PARTIES
 from flowguard.testing.explorer.run.explored import keys_of, modules_of
 from flowguard.testing.explorer.run.given_buckets import Buckets, GivenBuckets
 from flowguard.testing.explorer.run.inbox import Given, read_given
 from flowguard.testing.explorer.run.invocation import Invocation
 from flowguard.testing.explorer.run.module_state import Memory
 from flowguard.testing.explorer.run.network import no_network
+from flowguard.testing.explorer.run.parties import GivenAnswers, Parties
 from flowguard.testing.explorer.run.plain import PlainFunction
 from flowguard.testing.explorer.run.quiet_asyncio import quiet_asyncio
 from flowguard.testing.explorer.run.seeded_random import SeededRandom, repeatable
@@ -65,14 +67,16 @@ class Needs:
     """What handlers need beside their tables and what they may do.
 
     ``network`` are hosts that they may reach, ``buckets`` their buckets in S3, ``stubs`` answers of what the engine
-    does not have. Where these two are not given they are those of the modules (``BUCKETS``, ``STUBS``). ``patience`` is
-    how long one invocation may take by the clock on the wall, in seconds.
+    does not have, ``answers`` what parties outside answer. Where these three are not given they are those of the
+    modules (``BUCKETS``, ``STUBS``, ``ANSWERS``). ``patience`` is how long one invocation may take by the clock on the
+    wall, in seconds.
     """
 
     network: Collection[str] = ()
     patience: float = PATIENCE
     buckets: GivenBuckets | None = None
     stubs: GivenStubs | None = None
+    answers: GivenAnswers | None = None
 
 
 class Sandbox:
@@ -115,6 +119,7 @@ class Sandbox:
         self.memory = Memory(modules_of(flows))
         self._buckets = Buckets(_declared("BUCKETS", modules) if needs.buckets is None else needs.buckets)
         self._stubs = Stubs(_declared("STUBS", modules) if needs.stubs is None else needs.stubs)
+        self.parties = Parties(_declared("ANSWERS", modules) if needs.answers is None else needs.answers, flows)
         self._engine = _made(engine, self)
         self.fast = self._engine if isinstance(self._engine, Snapshots) else None
         self._exit = ExitStack()
@@ -217,6 +222,8 @@ class Sandbox:
         if twice := [queue for queue, readers in read.items() if readers > 1]:
             raise SettingsError("functions", f"two of them read the same queue, {twice[0]}; give each its own")
         plain = {one.queue: one.deployed(self, self._same, self.memory) for one in self.plain}
+        if self.parties.given:
+            plain[PARTIES] = self.parties.function(services)
         return Functions(self.flows, services, plain)
 
     def _services(self, observer: Observer) -> Services:

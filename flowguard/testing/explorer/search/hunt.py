@@ -12,14 +12,15 @@ from typing import Final, TypeAlias
 
 from flowguard.testing.explorer.checks.equivalence import End, Free, differences, end_of, nearest
 from flowguard.testing.explorer.checks.failures import failed_by_right
-from flowguard.testing.explorer.checks.free import check_free, check_same
+from flowguard.testing.explorer.checks.free import check_answers, check_free, check_same
 from flowguard.testing.explorer.checks.invariants import Invariant, broken
+from flowguard.testing.explorer.checks.lateness import came_late
 from flowguard.testing.explorer.checks.leaked_state import order_problem, state_problem
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, Problem
 from flowguard.testing.explorer.checks.standing import Standing
 from flowguard.testing.explorer.checks.undisturbed import lacking, undisturbed_ends, unexpected
 from flowguard.testing.explorer.record.history import History
-from flowguard.testing.explorer.record.schedule import RAISED, FaultKind, Schedule
+from flowguard.testing.explorer.record.schedule import OF_ANSWERS, RAISED, Choice, FaultKind, Schedule
 from flowguard.testing.explorer.record.view import Same
 from flowguard.testing.explorer.report.diagnosis import Effects, diagnose, effects
 from flowguard.testing.explorer.report.findings import Report, Violation
@@ -33,6 +34,9 @@ from flowguard.testing.explorer.search.shrink import shrunk
 __all__ = ["Search", "SearchBudget"]
 
 MOST_ORDERS: Final = 200
+Missing: TypeAlias = frozenset[Choice]
+"""The answers of parties outside that do not come, or come late."""
+
 Group = tuple[str, str, str]
 """Problems that are one: the rule, what it is about, and the line to change."""
 
@@ -66,7 +70,8 @@ class Search:
         self._progress = progress
         self._same = same or {}
         self._any_order = any_order
-        self._ends: dict[str, list[Problem]] = {}
+        self._ends: dict[tuple[Missing, ...], dict[str, list[Problem]]] = {}
+        self._without: dict[Missing, dict[str, End]] = {}
         self._distinct: set[str] = set()
         self._references: dict[str, End] = {}
         self._undisturbed: list[Effects] = []
@@ -89,16 +94,34 @@ class Search:
         first = self._run(Schedule())
         check_free(self._free, first, self._sandbox.keys, _dead_letters(self._sandbox))
         check_same(self._same, first)
-        ahead = [Schedule()] if first.hung is None else []
-        while ahead and self._orders < MOST_ORDERS:
-            schedule = ahead.pop()
-            history = self._run(schedule) if schedule.choices else first
-            self._orders += 1
-            end = end_of(history, self._sandbox.keys, self._free, self._same)
-            self._references[end.digest] = end
-            self._undisturbed.append(effects(history))
-            ahead += [schedule.and_then(choice) for choice in reorderings(history)]
+        check_answers(self._sandbox.parties.given, first)
+        if first.hung is None:
+            self._references |= self._ends_in_every_order(Schedule(), first)
         return first
+
+    def _ends_in_every_order(self, schedule: Schedule, first: History) -> dict[str, End]:
+        """Run the undisturbed orders of one schedule up to a bound and return the ends by their digests."""
+        found: dict[str, End] = {}
+        ahead, orders = [(schedule, first)], 0
+        while ahead and orders < MOST_ORDERS:
+            ordered, known = ahead.pop()
+            history = known if ordered is schedule else self._run(ordered)
+            orders += 1
+            end = end_of(history, self._sandbox.keys, self._free, self._same)
+            found[end.digest] = end
+            self._undisturbed.append(effects(history))
+            ahead += [(ordered.and_then(choice), first) for choice in reorderings(history)]
+        self._orders += orders
+        return found
+
+    def _expected(self, missing: Missing) -> dict[str, End]:
+        """Return the undisturbed ends where these answers do not come as they are asked for."""
+        if not missing:
+            return self._references
+        if missing not in self._without:
+            schedule = Schedule(tuple(sorted(missing)))
+            self._without[missing] = self._ends_in_every_order(schedule, self._run(schedule))
+        return self._without[missing]
 
     def _judge_orders(self, first: History) -> None:
         """Find an end that depends on the order of a plain function's records, which no standard queue keeps."""
@@ -176,15 +199,21 @@ class Search:
     def _problems(self, history: History) -> list[Problem]:
         found = list(broken(history, self._sandbox.flows, self._invariants, self._same))
         end = end_of(history, self._sandbox.keys, self._free, self._same)
-        if end.digest not in self._ends:
-            self._ends[end.digest] = [] if end.digest in self._references else nearest(end, self._references.values())
-        differ = self._ends[end.digest]
-        if differ and Standing.of(history, self._sandbox.flows).ends_elsewhere(history):
+        differ = self._differences(end, tuple(_missing(history)))
+        if differ and (Standing.of(history, self._sandbox.flows).ends_elsewhere(history) or came_late(history)):
             return found
         if differ and _may_fail(history) and (_has_failed(differ) or failed_by_right(history)):
             return found
         self._distinct.add(end.digest)
         return found + differ
+
+    def _differences(self, end: End, missing: tuple[Missing, ...]) -> list[Problem]:
+        """Return how an end differs from the most similar of those that are right without these answers."""
+        known = self._ends.setdefault(missing, {})
+        if end.digest not in known:
+            expected = {digest: one for several in missing for digest, one in self._expected(several).items()}
+            known[end.digest] = [] if end.digest in expected else nearest(end, expected.values())
+        return known[end.digest]
 
     # -- all of them
 
@@ -286,6 +315,15 @@ class Search:
             likely = diagnose(history, self._undisturbed, problem)
             return replace(shortest, problems=(problem,), site=likely.site, cure=likely.text)
         return shortest
+
+
+def _missing(history: History) -> Iterator[Missing]:
+    """Yield the answers that do not come as they are asked for: as the schedule says, and with those given up."""
+    said = frozenset(choice for choice in history.schedule.choices if choice.kind in OF_ANSWERS)
+    yield said
+    given_up = {Choice(number, FaultKind.MISSING) for number in history.given_up}
+    if given_up - said:
+        yield said | given_up
 
 
 def _dead_letters(sandbox: Sandbox) -> list[str]:

@@ -14,8 +14,11 @@ from flowguard.flow import AnyFlow
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.redriven_letters import letters
 from flowguard.testing.explorer.record.schedule import (
+    AFTER_THE_DEADLINE,
     AS_LATE_AS_CAN_BE,
+    AT_THE_DEADLINE,
     DEATHS,
+    OF_ANSWERS,
     OF_DELIVERIES,
     TWICE,
     Choice,
@@ -33,7 +36,7 @@ INTERLEAVED: Final = (0, 1, 2, 3, 4, TO_THE_END)
 WALKED: Final = tuple(
     kind
     for kind in FaultKind
-    if kind not in {FaultKind.REORDERED, FaultKind.REDRIVEN, FaultKind.REFUSED, FaultKind.STALE}
+    if kind not in {FaultKind.REORDERED, FaultKind.REDRIVEN, FaultKind.REFUSED, FaultKind.STALE, FaultKind.MISSING}
 )
 
 
@@ -58,13 +61,15 @@ def planned(first: History, seconds: Sequence[Schedule], budget: SearchBudget) -
     """Yield all schedules in the order in which they are tried. ``seconds`` may grow during the single faults."""
     yield Schedule()
     yield from (Schedule((choice,)) for choice in choices_in(first))
+    if len(first.questions) > 1:
+        yield Schedule(tuple(Choice(number, FaultKind.MISSING) for number in sorted(first.questions)))
     yield from (Schedule((choice,)) for choice in lasting(first) if budget.for_good)
     yield from _spread(seconds, budget.bound)
     yield from _walks(first, budget)
 
 
 def reorderings(history: History) -> Iterator[Choice]:
-    last = max((choice.at for choice in history.schedule.choices), default=0)
+    last = max((choice.at for choice in history.schedule.choices if choice.kind in OF_DELIVERIES), default=0)
     for number, delivery in enumerate(history.deliveries, 1):
         if number > last:
             yield from (Choice(number, FaultKind.REORDERED, more) for more in range(1, delivery.others + 1))
@@ -85,10 +90,12 @@ def choices_in(history: History, *, after: Choice | None = None) -> Iterator[Cho
     if after is None:
         for number in range(1, len(history.deliveries) + 1):
             yield from (Choice(number, FaultKind.DUPLICATED, more) for more in (0, 1, AS_LATE_AS_CAN_BE))
+        for number in sorted(history.questions):
+            yield from (Choice(number, FaultKind.MISSING, more) for more in (0, AFTER_THE_DEADLINE, AT_THE_DEADLINE))
 
 
 def _beyond(history: History, after: Choice | None) -> int:
-    if after is None or after.kind in OF_DELIVERIES:
+    if after is None or after.kind in OF_DELIVERIES | OF_ANSWERS:
         return 0
     return history.redriven[-1].after_call if after.kind is FaultKind.REDRIVEN and history.redriven else after.at
 

@@ -1,0 +1,41 @@
+"""Answers that come too late because something went wrong: then the run rightly ends as its deadline says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from flowguard.events import EventType
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.schedule import OF_ANSWERS
+
+_Awaited: TypeAlias = tuple[str, str, int, str]
+"""The key of a run item, and the request id, hop and name that wait."""
+
+
+def came_late(history: History) -> bool:
+    """Answer whether a wait timed out to which an answer came later, though its schedule does not say so."""
+    meant = {choice.at for choice in history.schedule.choices if choice.kind in OF_ANSWERS}
+    asked = {
+        (f"run#{one.flow}#{one.object_id}", one.request_id, one.hop, one.name)
+        for number, one in history.questions.items()
+        if number in meant
+    }
+    return bool((set(_expired(history)) & set(_timed_out(history))) - asked)
+
+
+def _expired(history: History) -> Iterator[_Awaited]:
+    for _, event in history.events(EventType.ANSWERED):
+        message = event.message
+        if message is not None and event.facts.get("verdict") == AnswerVerdict.EXPIRED:
+            key = f"run#{message.flow}#{message.object_id}"
+            yield key, message.request_id, message.hop, str(event.facts.get("name"))
+
+
+def _timed_out(history: History) -> Iterator[_Awaited]:
+    """Yield the names without an answer of each wait that timed out."""
+    for version in history.versions:
+        item = version.item
+        if item is not None and item.wait is not None and item.wait.timed_out and item.done:
+            yield from ((version.key, item.request_id, item.hop, name) for name in item.wait.waiting)

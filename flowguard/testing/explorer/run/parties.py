@@ -1,0 +1,140 @@
+"""The parties outside: they answer what the explored runs ask, await and hand out tokens for.
+
+::
+
+    commit of a wait ──▶ event, token: asked at once  ┐
+    message of an ask ─▶ asked when it was sent       ├──▶ the user's answer ──▶ a record for the answering function
+                                                      ┘
+The answering function does what ``FlowClient.answer`` does: each of its calls can meet a fault, and its client tries
+again unless the schedule says otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from flowguard.errors import FlowguardError, SettingsError, shown
+from flowguard.failed import Failed
+from flowguard.flow import AnyFlow
+from flowguard.payloads import encode_json
+from flowguard.protocol.run import RunItem, Status
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.protocol.waiting import GivenAnswer, WaitPlan
+from flowguard.sim.functions import ServedFunction
+from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.question import PARTIES, Question
+from flowguard.testing.explorer.record.view import body_of
+from flowguard.worker.callbacks import Callbacks
+from flowguard.worker.outside import FoundAnswer
+from flowguard.worker.ports import Services
+from flowguard.worker.resumed import check_answer
+from flowguard.worker.settler import failure
+
+GivenAnswers: TypeAlias = Mapping[str, object]
+"""Answers by the names that stages await: values, or functions that make one of a :class:`Question`."""
+
+_DIGEST: Final = re.compile(r"-[0-9a-f]{16}(?=\.)")
+_VISIBILITY: Final = 30_000
+_LIKE: Final = 'give each awaited name its answer: answers={"parcel": {"number": 17}}'
+
+
+class AskedQuestion(NamedTuple):
+    """A question with its number, and the body of the record that answers it."""
+
+    number: int
+    question: Question
+    body: str
+
+
+class Parties:
+    """The user's answers, and the numbers of the questions. A question has the same number in each schedule.
+
+    Raises :class:`SettingsError` for what gives no answers.
+    """
+
+    def __init__(self, given: GivenAnswers, flows: Sequence[AnyFlow]) -> None:
+        said: object = given
+        if not isinstance(said, Mapping) or not all(isinstance(name, str) and name for name in said):
+            raise SettingsError("answers", f"{shown(repr(said))} gives no answers; {_LIKE}")
+        self.given = given
+        self._flows = {flow.name: flow for flow in flows}
+        self._numbers: dict[tuple[object, ...], int] = {}
+
+    def answer(self, question: Question, plan: WaitPlan) -> AskedQuestion | None:
+        """Return the answer to a question. None where nobody answers it."""
+        given: Any = self.given.get(question.name)
+        value = given(question) if callable(given) else given
+        if value is None:
+            return None
+        try:
+            answer = failure(value.type, value.text) if isinstance(value, Failed) else GivenAnswer(encode_json(value))
+            check_answer(self._flows[question.flow].stage(plan.stage), question.name, answer)
+        except (FlowguardError, TypeError, ValueError) as error:
+            raise SettingsError("answers", f"the answer for {question.name!r} cannot be given: {error}") from error
+        own = (question.flow, question.object_id, _DIGEST.sub("", question.request_id), question.hop, question.name)
+        number = self._numbers.setdefault(own, len(self._numbers) + 1)
+        said = {"flow": question.flow, "id": question.id, "text": answer.text, "failed": answer.failed}
+        return AskedQuestion(number, question, json.dumps(said))
+
+    def function(self, services: Services) -> ServedFunction:
+        """Return the function that gives the answers."""
+        return ServedFunction(PARTIES, _answering(self._flows, services), _VISIBILITY, plain=True)
+
+
+def _answering(flows: Mapping[str, AnyFlow], services: Services) -> Callable[[Any], Any]:
+    def handler(event: Any) -> Any:
+        [record] = event["Records"]
+        said = json.loads(record["body"])
+        flow, answer = flows[said["flow"]], GivenAnswer(said["text"], said["failed"])
+        verdict = Callbacks((flow,), services).answer(FoundAnswer(flow, said["id"], answer))
+        again = [{"itemIdentifier": record["messageId"]}] if verdict is AnswerVerdict.EARLY else []
+        return {"batchItemFailures": again}
+
+    return handler
+
+
+class OpenQuestions:
+    """The questions of one schedule: each is asked once, as soon as its party knows of it."""
+
+    def __init__(self, parties: Parties) -> None:
+        self._parties = parties
+        self._history: History | None = None
+        self._versions = self._posted = 0
+        self._unsent: dict[str, tuple[Question, WaitPlan]] = {}
+        self._asked: set[str] = set()
+
+    def new(self, history: History) -> Iterator[AskedQuestion]:
+        """Yield the questions that have come up since the last time, where somebody answers them."""
+        if history is not self._history:
+            self._history, self._versions, self._posted = history, 0, 0
+        versions, posted = history.versions[self._versions :], history.posted[self._posted :]
+        self._versions, self._posted = len(history.versions), len(history.posted)
+        found: list[tuple[Question, WaitPlan]] = []
+        for version in versions:
+            if version.item is not None and version.item.status is Status.WAITING:
+                found += self._of_wait(version.key, version.item)
+        for message in posted:
+            if message.id in self._unsent:
+                question, plan = self._unsent.pop(message.id)
+                found.append((question._replace(payload=body_of(message)), plan))
+        for question, plan in found:
+            if (asked := self._parties.answer(question, plan)) is not None:
+                yield asked
+
+    def _of_wait(self, key: str, item: RunItem) -> Iterator[tuple[Question, WaitPlan]]:
+        """Yield what is known to its party once the wait is committed. Asks are known when they were sent."""
+        if item.wait is None or item.wait.plan is None:
+            return
+        _, flow, object_id = key.split("#", 2)
+        for name, own in item.wait.plan.names.items():
+            if own is None or own in self._asked:
+                continue
+            self._asked.add(own)
+            question = Question(flow, object_id, item.request_id, item.hop, name, own, None, item.wait.deadline)
+            if name in item.wait.plan.asked:
+                self._unsent[own] = (question, item.wait.plan)
+            else:
+                yield question, item.wait.plan
