@@ -58,6 +58,7 @@ TESTED: Final = (
     Elsewhere(
         r"^protocol\.(answers|waiting)\.",
         (
+            "tests/protocol/test_answers.py",
             "tests/aws/test_answers_agree.py",
             "tests/protocol/test_waiting.py",
             "tests/worker/test_deadlines.py",

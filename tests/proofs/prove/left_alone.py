@@ -20,6 +20,7 @@ MODULES: Final = (
     "flowguard.worker.unsent",
     "flowguard.protocol.run",
     "flowguard.protocol.waiting",
+    "flowguard.protocol.answers",
     "flowguard.wire.answer_address",
     "flowguard.worker.resumed",
     "flowguard.wire.message",
