@@ -90,7 +90,7 @@ class OutsideAnswers:
             verdicts.append(verdict)
             if onward is not None:
                 arrival, send = onward
-                endings.append(Ending(envelope, ack=True, verdict=verdict, arrival=arrival, sends=(send,)))
+                endings.append(Ending(envelope, ack=True, arrival=arrival, sends=(send,)))
         left = [ending for ending in dispatch(self._services, self._emitter, endings) if not ending.ack]
         verdict = _first(verdicts, kept=found.keep_early is not None)
         why = left[0].why if left else "its hop is not committed yet" if AnswerVerdict.EARLY in verdicts else ""
@@ -110,9 +110,7 @@ def _first(verdicts: list[AnswerVerdict], *, kept: bool) -> AnswerVerdict:
 
 def answer_message(found: FoundAnswer, row: AwaitingRow, now: int, services: Services) -> Send:
     """Build the message that brings an answer to the flow's own functions, with the address that it is for."""
-    address, signer = row.address, services.signer
-    if signer.is_on:
-        address = address._replace(signature=signer.sign(address.statement))
+    address = row.address._replace(signature=services.signer.sign(row.address.statement))
     own = f"{row.id}.{address.name}.answer"
     attributes = {
         REQUEST_ID: Attribute.string(own),

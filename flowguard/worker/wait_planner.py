@@ -89,7 +89,7 @@ class WaitPlanner(NamedTuple):
         runs = [(self.message.flow, str(self.message.object_id))]
         for send in sends:
             flow = send.attributes.get(FLOW_STAGE)
-            if send.kind is Kind.ASK and flow is not None:
+            if flow is not None:
                 run = (flow.value.partition("/")[0], str(send.group))
                 if run in runs:
                     whose = "this very run" if run == runs[0] else "another ask of it"
@@ -116,7 +116,7 @@ class WaitPlanner(NamedTuple):
         m = self.message
         admits = name != DEADLINE and admits_failed(stage, name)
         address = AnswerAddress(m.flow, m.object_id, m.request_id, m.hop, name, admits)
-        return address._replace(signature=self.signer.sign(address.statement)) if self.signer.is_on else address
+        return address._replace(signature=self.signer.sign(address.statement))
 
     def _ask(self, name: str, awaited: Ask | AskFlow, address: AnswerAddress, number: int) -> Send:
         own = f"{self.message.hop_id}.{number}"
@@ -189,12 +189,12 @@ def deadline_message(
     return Send(Kind.DEADLINE, flow.answers, body, own, attributes, delay).checked()
 
 
-def _span_problems(within: object) -> Iterator[str]:
+def _span_problems(within: Any) -> Iterator[str]:
     if within is None:
         yield "it has no deadline; say within=timedelta(…)"
     elif problem := span_problem(within):
         yield f"within {problem}"
-    elif isinstance(within, timedelta) and not timedelta(seconds=1) <= within <= LONGEST_WAIT:
+    elif not timedelta(seconds=1) <= within <= LONGEST_WAIT:
         yield f"within is {within}; it is 1 second to {LONGEST_WAIT.days} days"
 
 

@@ -92,6 +92,11 @@ TESTED: Final = (
         "answers and deadlines of every kind, forged ones too, in every order",
     ),
     Elsewhere(
+        r"^worker\.(outside|callbacks)\.",
+        ("tests/worker/test_outside.py", "tests/worker/test_callbacks.py"),
+        "answers that come from outside, readable or not, in every way",
+    ),
+    Elsewhere(
         r"^aws\.waits\.",
         ("tests/aws/test_waits.py", "tests/aws/test_answers_agree.py", "tests/worker/test_waiting.py"),
         "texts that no item has room for, rows that are left, and answers in every state",

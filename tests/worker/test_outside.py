@@ -1,0 +1,177 @@
+"""Answers that are found by the id that they are awaited under: how they are read, and what is sent for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from flowguard.callback import Callback
+from flowguard.errors import EnvelopeError
+from flowguard.flow import Flow
+from flowguard.ids import ObjectId, RequestId
+from flowguard.outcome import Outcome
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.run import AwaitingRow
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.protocol.waiting import GivenAnswer
+from flowguard.step import Step
+from flowguard.wire.answer_address import AnswerAddress
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import Envelope, normalize_record
+from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT
+from flowguard.worker.emitter import Emitter
+from flowguard.worker.outside import FoundAnswer, OutsideAnswers, answer_message, read_outside
+from flowguard.worker.ports import Refusal
+from tests.waits import STAGES, START, WITHIN, AnyOf, Carts, Progress, WaitScene, record, wait_scene
+
+ADDRESS = AnswerAddress("carts", ObjectId("c1"), RequestId("run-1"), 1, "a")
+ROW = AwaitingRow("paid", ADDRESS, "some", START)
+GIVEN = FoundAnswer(Carts, "paid", GivenAnswer("7"))
+
+
+@pytest.fixture
+def at() -> Iterator[WaitScene]:
+    with wait_scene() as found:
+        yield found
+
+
+def for_paid(step: Step[Progress]) -> Outcome:
+    return AnyOf.when_any(a=step.event("paid"), within=WITHIN)
+
+
+def envelope(payload: object = "{}", queue: str = "parcels", **attributes: str) -> Envelope:
+    named = {name: Attribute.string(value) for name, value in attributes.items()}
+    return normalize_record(record(named, payload if isinstance(payload, str) else json.dumps(payload), queue))
+
+
+def outside(at: WaitScene) -> OutsideAnswers:
+    return OutsideAnswers(at.services, Emitter(at.services.observer))
+
+
+# -- settling ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_from_a_queue_sends_the_next_hop_and_no_copy_of_itself(at: WaitScene) -> None:
+    at.begin(for_paid)
+    at.waiting("answers")
+    verdict, ending = outside(at).settle(GIVEN, envelope(), queued=True)
+    assert (verdict, ending.verdict, ending.ack) == (AnswerVerdict.RESUMED, AnswerVerdict.RESUMED, True)
+    assert at.waiting("answers") == []
+    assert at.resume() == 1
+
+
+def test_an_answer_that_nobody_repeats_leaves_a_copy_in_the_queue_of_answers(at: WaitScene) -> None:
+    at.begin(for_paid)
+    at.waiting("answers")
+    assert outside(at).settle(GIVEN, envelope(), queued=False)[0] is AnswerVerdict.RESUMED
+    [copy] = at.waiting("answers")
+    assert copy["body"] == '{"status":"COMPLETED","result":7}'
+
+
+def test_one_of_two_runs_that_is_not_committed_yet_keeps_the_record(at: WaitScene) -> None:
+    at.begin(for_paid)
+    other = ADDRESS._replace(hop=2)
+    at.waits.save([AwaitingRow("paid", other, "some", START)])
+    verdict, ending = outside(at).settle(GIVEN, envelope(), queued=True)
+    assert (verdict, ending.ack, ending.why) == (AnswerVerdict.EARLY, False, "its hop is not committed yet")
+
+
+class Refusing:
+    """Takes nothing for one object."""
+
+    def __init__(self, sender: Any, object_id: str) -> None:
+        self._sender = sender
+        self._object_id = object_id
+
+    def send(self, sends: Sequence[Send]) -> Mapping[int, Refusal]:
+        refused = {place: Refusal("throttled") for place, one in enumerate(sends) if one.group == self._object_id}
+        taken = [one for place, one in enumerate(sends) if place not in refused]
+        return {**refused, **self._sender.send(taken)}
+
+    def postpone(self, envelope: Envelope, seconds: int) -> None:
+        raise AssertionError("nothing is postponed here")
+
+
+@pytest.mark.parametrize("refused", ["c1", "c2"])
+def test_the_next_hop_of_one_run_that_is_not_taken_keeps_the_record(refused: str, at: WaitScene) -> None:
+    at.begin(for_paid)
+    at.begin(for_paid, object_id=ObjectId("c2"), body='{"cart_id":"c2"}', request_id=RequestId("run-2"))
+    services = replace(at.services, sender=Refusing(at.services.sender, refused))
+    settling = OutsideAnswers(services, Emitter(services.observer))
+    verdict, ending = settling.settle(GIVEN, envelope(), queued=True)
+    assert (verdict, ending.ack) == (AnswerVerdict.RESUMED, False)
+    assert "throttled" in ending.why
+
+
+@pytest.mark.parametrize(("keep", "verdict"), [(None, "UNKNOWN"), (timedelta(hours=1), "EARLY")])
+def test_an_answer_that_nothing_waits_for_is_unknown_unless_it_is_kept(
+    keep: timedelta | None, verdict: str, at: WaitScene
+) -> None:
+    told, ending = outside(at).settle(GIVEN._replace(keep_early=keep), envelope(), queued=True)
+    assert (told, ending.ack) == (AnswerVerdict(verdict), True)
+
+
+# -- the copy ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_copy_says_what_it_is_for_and_names_itself(at: WaitScene) -> None:
+    found = answer_message(GIVEN, ROW, START, at.services)
+    assert (found.kind, found.to, found.id) == (Kind.SIDE, Carts.answers, "paid.a.answer")
+    assert found.attributes == {
+        REQUEST_ID: Attribute.string("paid.a.answer"),
+        REQUESTED_AT: Attribute.number(START),
+        PLACE: Attribute.string(json.dumps({"answer": ADDRESS.as_json()}, separators=(",", ":"))),
+    }
+
+
+def test_the_copy_of_a_failure_is_a_failure(at: WaitScene) -> None:
+    failed = GivenAnswer('{"failed":true,"type":"OutOfStock","text":"none left"}', failed=True)
+    found = answer_message(GIVEN._replace(answer=failed), ROW, START, at.services)
+    assert json.loads(found.body) == {"status": "FAILED", "error": "OutOfStock: none left"}
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+class Declares(
+    Flow,
+    name="declares",
+    object_id="cart_id",
+    callbacks=(
+        Callback("parcels", id="ref", failed="error"),
+        Callback("payments", keep_early=timedelta(hours=1)),
+    ),
+):
+    stages = STAGES
+
+
+class DeclaresOne(Flow, name="declares-one", object_id="cart_id", callbacks=(Callback("parcels", id="ref"),)):
+    stages = STAGES
+
+
+def test_a_record_of_no_declared_queue_is_read_only_where_there_is_one_callback() -> None:
+    elsewhere = envelope({"ref": "r"}, "elsewhere")
+    assert read_outside([Declares], elsewhere) is None
+    assert read_outside([], elsewhere) is None
+    found = read_outside([DeclaresOne], elsewhere)
+    assert found is not None
+    assert found.awaited_id == "r"
+
+
+def test_the_words_of_a_failure_are_kept_as_they_are() -> None:
+    found = read_outside([Declares], envelope({"ref": "r", "error": "gone"}))
+    assert found is not None
+    assert json.loads(found.answer.text)["text"] == "gone"
+    assert found.answer.failed
+
+
+def test_without_a_field_the_messages_own_id_names_what_is_awaited() -> None:
+    found = read_outside([Declares], envelope("paid", "payments", uniquerequestid="r"))
+    assert found == FoundAnswer(Declares, "r", GivenAnswer('"paid"'), timedelta(hours=1))
+    with pytest.raises(EnvelopeError, match=r"attributes\.uniquerequestid.*is not there, and names what is awaited"):
+        read_outside([Declares], envelope("paid", "payments"))
