@@ -7,49 +7,90 @@ import json
 import sys
 import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from tests.arguments import count, share
 from tests.engines.dynamodb_local import dynamodb_local
 from tests.proofs.races.figures import figures
 from tests.proofs.races.history import History
 from tests.proofs.races.mishaps import Odds
-from tests.proofs.races.mutants import MUTANTS
+from tests.proofs.races.mutants import MUTANTS, OF_WAITS
 from tests.proofs.races.reconcile import Check, reconcile
 from tests.proofs.races.run import Outcome, run
+from tests.proofs.races.waits.figures import figures as wait_figures
+from tests.proofs.races.waits.history import WaitHistory
+from tests.proofs.races.waits.reconcile import reconcile as reconcile_waits
+from tests.proofs.races.waits.run import Outcome as WaitsOutcome
+from tests.proofs.races.waits.run import run as run_waits
 from tests.proofs.races.worker import Race
+
+Counts = Mapping[str, int | float]
+Found = tuple[Counts, Sequence[Check]]
+
+ANSWERING: Final = 8
+"""Processes of the race of waits."""
+
+KILL: Final = 0.001
+"""The share of calls at which such a process is killed."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = _arguments().parse_args(arguments)
     with dynamodb_local() as url, tempfile.TemporaryDirectory(prefix="races-") as scratch:
-        outcome = run(
-            Race(
-                dynamodb_url=url,
-                access_key=uuid.uuid4().hex[:20],
-                folder=given.keep or Path(scratch),
-                claims=given.claims,
-                processes=given.processes,
-                seed=given.seed,
-                odds=Odds(throttle=given.throttle),
-                mutant=given.mutant,
-            )
-        )
-    return report(outcome, as_json=given.json)
+        folder = given.keep or Path(scratch)
+        found = [race(given, url, folder) for race in _chosen(given)]
+    return report([told for told, _ in found], [checks for _, checks in found], as_json=given.json)
 
 
-def report(outcome: Outcome, *, as_json: bool = False) -> int:
-    """Prints what was found; answers what the process ends with."""
+def _chosen(given: argparse.Namespace) -> list[Callable[[argparse.Namespace, str, Path], Found]]:
+    """The races that are run. One guard is missing in one of them at most."""
+    if given.only is not None or given.mutant is not None:
+        return [of_waits if given.only == "waits" or given.mutant in OF_WAITS else of_claims]
+    return [of_claims, of_waits]
+
+
+def of_claims(given: argparse.Namespace, url: str, folder: Path) -> Found:
+    odds = Odds(throttle=given.throttle)
+    return found_in_claims(run(_race(given, url, folder / "claims", given.claims, given.processes, odds)))
+
+
+def of_waits(given: argparse.Namespace, url: str, folder: Path) -> Found:
+    odds = Odds(throttle=given.throttle, kill=KILL)
+    return found_in_waits(run_waits(_race(given, url, folder / "waits", given.waits, ANSWERING, odds)))
+
+
+def found_in_claims(outcome: Outcome) -> Found:
     history = History.read(outcome.journal)
-    counts, checks = figures(outcome, history), reconcile(outcome, history)
-    is_good = all(check.holds for check in checks)
+    return figures(outcome, history), reconcile(outcome, history)
+
+
+def found_in_waits(outcome: WaitsOutcome) -> Found:
+    history = History.read(outcome.journal)
+    waits = WaitHistory.read(history)
+    return wait_figures(outcome, history, waits), reconcile_waits(outcome, history, waits)
+
+
+def _race(given: argparse.Namespace, url: str, folder: Path, number: int, processes: int, odds: Odds) -> Race:
+    folder.mkdir(parents=True, exist_ok=True)
+    access_key = uuid.uuid4().hex[:20]
+    return Race(url, access_key, folder, number, processes, given.seed, odds, given.mutant)
+
+
+def report(counts: Sequence[Counts], checks: Sequence[Sequence[Check]], *, as_json: bool = False) -> int:
+    """Prints what was found, race by race; answers what the process ends with."""
+    is_good = all(check.holds for found in checks for check in found)
     if as_json:
-        counted = {name.strip(): number for name, number in counts.items()}
-        sys.stdout.write(json.dumps({"ok": is_good, "counts": counted, "checks": [*map(_as_json, checks)]}) + "\n")
+        counted = {name.strip(): number for found in counts for name, number in found.items()}
+        made = [_as_json(check) for found in checks for check in found]
+        sys.stdout.write(json.dumps({"ok": is_good, "counts": counted, "checks": made}) + "\n")
     else:
-        told = [f"{name:<68} {number:>6}" for name, number in counts.items()]
-        sys.stdout.write("\n".join([*told, "", *map(str, checks), ""]))
+        parts = [
+            [*(f"{name:<68} {number:>6}" for name, number in told.items()), "", *map(str, found)]
+            for told, found in zip(counts, checks, strict=True)
+        ]
+        sys.stdout.write("\n\n".join("\n".join(part) for part in parts) + "\n")
     return 0 if is_good else 1
 
 
@@ -59,13 +100,18 @@ def _as_json(check: Check) -> dict[str, object]:
 
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.proofs.races", description="Processes race on DynamoDB Local."
+        prog="python -m tests.proofs.races",
+        description="Processes race on DynamoDB Local: for claims, then to answer waits.",
     )
     parser.add_argument("--claims", type=count, default=10_000, help="how many are asked for before it comes to an end")
-    parser.add_argument("--processes", type=count, default=16)
+    parser.add_argument("--waits", type=count, default=1_000, help="how many begin before it comes to an end")
+    parser.add_argument("--only", choices=("claims", "waits"), help="one of the two races")
+    parser.add_argument("--processes", type=count, default=16, help=f"for claims; {ANSWERING} answer waits")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--throttle", type=share, default=Odds().throttle, help="the share of calls that are throttled")
-    parser.add_argument("--mutant", choices=MUTANTS, metavar="NAME", help="race without one of the store's guards")
+    parser.add_argument(
+        "--mutant", choices=(*MUTANTS, *OF_WAITS), metavar="NAME", help="race without one of the store's guards"
+    )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the processes' journal and post here")
     parser.add_argument("--json", action="store_true", help="print counts and checks as JSON")
     return parser

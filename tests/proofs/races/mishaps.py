@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +24,10 @@ class Died(BaseException):
 
 @dataclass(frozen=True)
 class Odds:
-    """The share of calls that meet each mishap, and of invocations whose clock is a whole lease ``ahead``."""
+    """The share of calls that meet each mishap, and of invocations whose clock is a whole lease ``ahead``.
+
+    A worker that dies is called again; ``kill`` is the share of calls at which the whole process does not survive.
+    """
 
     die_before: float = 0.01
     die_after: float = 0.02
@@ -30,20 +35,27 @@ class Odds:
     lose: float = 0.01
     throttle: float = 0.01
     ahead: float = 0.05
+    kill: float = 0
 
 
 class Mishaps:
-    """An interceptor. A repeated call is what botocore makes of a lost answer: made twice, the second one answered."""
+    """An interceptor. A repeated call is what botocore makes of a lost answer: made twice, the second one answered.
 
-    def __init__(self, odds: Odds, draw: random.Random, journal: Journal) -> None:
+    It meets the calls that change run items, or those ``everywhere``.
+    """
+
+    def __init__(self, odds: Odds, draw: random.Random, journal: Journal, *, everywhere: bool = False) -> None:
         self._odds = odds
         self._draw = draw
         self._journal = journal
+        self._everywhere = everywhere
 
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
-        if run_item_update(call) is None:
+        if run_item_update(call) is None and not self._everywhere:
             return proceed()
         odds = self._odds
+        if odds.kill and self._strikes("killed before", odds.kill / 2):
+            os.kill(os.getpid(), signal.SIGKILL)
         if self._strikes("died before", odds.die_before):
             raise Died
         if self._strikes("throttled", odds.throttle):
@@ -51,6 +63,8 @@ class Mishaps:
         if self._strikes("repeated", odds.repeat):
             self._unheard(call, proceed)
         answer = proceed()
+        if odds.kill and self._strikes("killed after", odds.kill / 2):
+            os.kill(os.getpid(), signal.SIGKILL)
         if self._strikes("died after", odds.die_after):
             raise Died
         if self._strikes("unanswered", odds.lose):

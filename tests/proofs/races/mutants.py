@@ -34,12 +34,24 @@ MUTANTS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "an object that is not kept": ((expressions._FREE, _or_any(expressions._FREE)),),
 }
 
+_OVER_BY_COUNT = "attribute_exists(waiting) AND size(waiting) > #wait.spare"
+_ITS_OWN = "request_id = :request_id"
+
+OF_WAITS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+    "an answer to a name that has one": (("contains(waiting, :name)", _or_any("contains(waiting, :name)")),),
+    "a wait that is over": ((_OVER_BY_COUNT, _ANY),),
+    "a wait that has timed out": (("attribute_not_exists(#wait.timed_out)", _ANY),),
+    "another request's wait": (
+        (f"{_ITS_OWN} AND hop = :hop AND #status", f"{_or_any(_ITS_OWN)} AND hop = :hop AND #status"),
+    ),
+}
+
 
 def break_expressions(name: str) -> None:
     """Patches ``flowguard.aws.expressions`` in this process, for good."""
     changed = False
-    for part, instead in MUTANTS[name]:
-        for attribute in ("LATER_HOP", "COMMIT", "CLAIM_FIRST_HOP", "CLAIM_LATER_HOP"):
+    for part, instead in {**MUTANTS, **OF_WAITS}[name]:
+        for attribute in ("LATER_HOP", "COMMIT", "CLAIM_FIRST_HOP", "CLAIM_LATER_HOP", "ANSWER", "TIME_OUT"):
             text: str = getattr(expressions, attribute)
             changed |= part in text
             setattr(expressions, attribute, text.replace(part, instead))

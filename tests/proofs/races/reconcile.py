@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
+from flowguard.protocol.run import RunItem
 from tests.proofs.races.fates import Fate, fates
 from tests.proofs.races.history import Grant, History, Old
 from tests.proofs.races.post import is_redriven
@@ -37,27 +38,27 @@ class Check:
 
 def reconcile(outcome: Outcome, history: History) -> list[Check]:
     return [
-        *_owners(outcome, history),
-        *_claims(history),
-        *_commits(history),
+        *of_owners(outcome.items, history),
+        *of_claims(history),
+        *of_commits(history),
         *_effects(outcome, history),
         *_requests(outcome, history),
     ]
 
 
-def _check(name: str, looked_at: Collection[object], strays: Iterator[object]) -> Check:
+def check(name: str, looked_at: Collection[object], strays: Iterator[object]) -> Check:
     return Check(name, len(looked_at), tuple(str(stray) for stray in strays))
 
 
 # -- double owners
 
 
-def _owners(outcome: Outcome, history: History) -> Iterator[Check]:
+def of_owners(items: Mapping[str, RunItem], history: History) -> Iterator[Check]:
     grants = list(history.each())
     owners = Counter((key, grant.epoch) for key, claims in history.grants.items() for grant in claims)
-    yield _check("no epoch has two owners", grants, (f"{at}: {n} claims" for at, n in owners.items() if n > 1))
-    last = {key: item.epoch for key, item in outcome.items.items()}
-    yield _check(
+    yield check("no epoch has two owners", grants, (f"{at}: {n} claims" for at, n in owners.items() if n > 1))
+    last = {key: item.epoch for key, item in items.items()}
+    yield check(
         "epochs rise by one with each claim",
         grants,
         (
@@ -71,11 +72,11 @@ def _owners(outcome: Outcome, history: History) -> Iterator[Check]:
 # -- each claim, against the item that it found
 
 
-def _claims(history: History) -> Iterator[Check]:
+def of_claims(history: History) -> Iterator[Check]:
     grants = list(history.each())
     for name, concerns, is_wrong in _RULES:
         concerned = [grant for grant in grants if concerns(grant)]
-        yield _check(name, concerned, (f"{grant} over {_said(grant.old)}" for grant in concerned if is_wrong(grant)))
+        yield check(name, concerned, (f"{grant} over {_said(grant.old)}" for grant in concerned if is_wrong(grant)))
 
 
 def _said(old: Old | None) -> str:
@@ -117,6 +118,15 @@ def _is_not_free(grant: Grant) -> bool:
     return not ended and at_work
 
 
+def _goes_on(grant: Grant) -> bool:
+    """Whether the hop before has not ended the run, and what it waited for was there."""
+    assert grant.old is not None
+    wait = grant.old.get("wait")
+    if _status(grant) == "WAITING" and wait is not None:
+        return bool(wait["timed_out"]) or wait["spare"] < 0 or len(wait["waiting"]) <= wait["spare"]
+    return _status(grant) == "RUNNING"
+
+
 def _same_attempt(grant: Grant) -> bool:
     return grant.same_hop and not _found(grant, "done") and grant.attempt == _stored_attempt(grant)
 
@@ -140,7 +150,7 @@ _RULES: tuple[tuple[str, Callable[[Grant], bool], Callable[[Grant], bool]], ...]
             not grant.same_run
             or _found(grant, "hop") != grant.hop - 1
             or not _found(grant, "done")
-            or _status(grant) != "RUNNING"
+            or not _goes_on(grant)
         ),
     ),
     ("no older request takes over", lambda grant: grant.took_over and grant.hop == 1, _is_older),
@@ -155,7 +165,7 @@ _RULES: tuple[tuple[str, Callable[[Grant], bool], Callable[[Grant], bool]], ...]
 # -- commits
 
 
-def _commits(history: History) -> Iterator[Check]:
+def of_commits(history: History) -> Iterator[Check]:
     applied = [line for line in history.lines("commit") if line["yes"]]
     fenced: list[str] = []
     for grants in history.grants.values():
@@ -165,13 +175,13 @@ def _commits(history: History) -> Iterator[Check]:
                 fenced.append(f"{grant}, then {following} over {_said(old)}")
     owners = {(grant.line["owner"], grant.epoch) for grant in history.each()}
     strangers = (f"{line['request_id']} epoch {line['epoch']}" for line in applied if _author(line) not in owners)
-    yield _check("only the last owner commits", history.commits, chain(fenced, strangers))
+    yield check("only the last owner commits", history.commits, chain(fenced, strangers))
     hops = Counter(grant.hop_id for grant, _ in history.commits)
-    yield _check("one commit of each hop and redrive", hops, (f"{hop}: {n}" for hop, n in hops.items() if n > 1))
+    yield check("one commit of each hop and redrive", hops, (f"{hop}: {n}" for hop, n in hops.items() if n > 1))
     there = set(map(_author, applied))
     said = [line for line in history.lines("told-commit") if line["answer"] == "committed"]
     strays = (f"{line['request_id']} epoch {line['epoch']}" for line in said if _author(line) not in there)
-    yield _check("what a worker takes for committed is committed", said, strays)
+    yield check("what a worker takes for committed is committed", said, strays)
 
 
 def _author(line: Line) -> tuple[str, int]:
@@ -185,7 +195,7 @@ def _effects(outcome: Outcome, history: History) -> Iterator[Check]:
     due = Counter(f"{grant.request_id}.{grant.hop}" for grant in history.effects)
     made = Counter({name: int(row["applied"]) for name, row in outcome.effects.items()})
     strays = (f"{name}: {made[name]} for {due[name]}" for name in due | made if not due[name] == made[name] == 1)
-    yield _check("each committed hop has its effect once, no other has one", due, strays)
+    yield check("each committed hop has its effect once, no other has one", due, strays)
     totals = Counter({name: int(row["applied"]) for name, row in outcome.totals.items()})
     of_objects = Counter(key.rpartition("#")[2] for key, _ in _effects_by_item(history))
     strays = (
@@ -193,10 +203,10 @@ def _effects(outcome: Outcome, history: History) -> Iterator[Check]:
         for name in of_objects | totals
         if totals[name] != of_objects[name]
     )
-    yield _check("the objects' sums are their commits", of_objects, strays)
+    yield check("the objects' sums are their commits", of_objects, strays)
     came = {name: int(row["came_from"]) for name, row in outcome.effects.items()}
     strays = (f"{name}: {hop}" for name, hop in came.items() if hop + 1 != int(name.rpartition(".")[2]))
-    yield _check("each hop had the state of the hop before it", came, strays)
+    yield check("each hop had the state of the hop before it", came, strays)
 
 
 def _effects_by_item(history: History) -> Iterator[tuple[str, Grant]]:
@@ -214,21 +224,21 @@ def _requests(outcome: Outcome, history: History) -> Iterator[Check]:
     asked = [line["id"] for line in outcome.post if line.get("kind") == "request"]
     found = fates(asked, history)
     lost = (name for name, one in found.items() if one.fate is Fate.LOST)
-    yield _check("each request has ended, or made way for another", asked, lost)
+    yield check("each request has ended, or made way for another", asked, lost)
     made_way = {name: one.by for name, one in found.items() if one.by is not None}
     strays = (f"{name} for {by}" for name, by in made_way.items() if by not in found or found[by].fate is Fate.LOST)
-    yield _check("whatever it made way for has ended or made way too", made_way, strays)
+    yield check("whatever it made way for has ended or made way too", made_way, strays)
     told = {readable(line["id"]) for line in outcome.post if line.get("kind") == "complete"}
     ended = [grant for grant, commit in history.commits if commit["status"] != "RUNNING"]
-    yield _check("whoever waits is told of each end", ended, (g for g in ended if f"{g.hop_id}.0" not in told))
+    yield check("whoever waits is told of each end", ended, (g for g in ended if f"{g.hop_id}.0" not in told))
     letters = {readable(line["id"]) for line in outcome.post if line.get("kind") == "dead"}
     failed = [grant for grant, commit in history.commits if commit["status"] == "FAILED"]
     strays = (f"{grant}" for grant in failed if f"{grant.hop_id}.dead" not in letters)
-    yield _check("each failure has its dead letter", failed, strays)
+    yield check("each failure has its dead letter", failed, strays)
     yield _messages(outcome)
     told_claims = history.lines("told-claim")
     early = (f"{line['request_id']} {line['verdict']}" for line in told_claims if line["verdict"] in ("EARLY", "GONE"))
-    yield _check("no message was early, none came to an item that is gone", told_claims, early)
+    yield check("no message was early, none came to an item that is gone", told_claims, early)
 
 
 def _messages(outcome: Outcome) -> Check:
@@ -238,4 +248,4 @@ def _messages(outcome: Outcome) -> Check:
         for line in outcome.post
         if "record" in line and (line["kind"] != "dead" or is_redriven(line["id"]))
     }
-    return _check("each message was acknowledged", sent, (own for record, own in sent.items() if record not in settled))
+    return check("each message was acknowledged", sent, (own for record, own in sent.items() if record not in settled))

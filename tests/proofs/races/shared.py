@@ -17,13 +17,23 @@ class Shared:
     def tick(self) -> int:
         return self._add(0)
 
-    def count_claim(self) -> None:
+    def now(self) -> int:
+        """The clock as it stands, which this look does not move on."""
+        found: int = self._numbers[0]
+        return found
+
+    def count(self) -> None:
+        """One claim more, or one wait, whichever the race counts."""
         self._add(1)
 
     def asked(self) -> int:
-        """Claims so far, of all processes."""
+        """How many so far, of all processes."""
         found: int = self._numbers[1]
         return found
+
+    def elapsed(self) -> int:
+        """Ticks since the race began."""
+        return self.now() - START
 
     def _add(self, place: int) -> int:
         with self._numbers.get_lock():

@@ -24,11 +24,15 @@ _OLD = (
 
 
 class Witness:
-    """An interceptor that stands next to the real call, so that a call made twice is written down twice."""
+    """An interceptor that stands next to the real call, so that a call made twice is written down twice.
 
-    def __init__(self, journal: Journal, shared: Shared) -> None:
+    It counts the claims that are asked for, or the waits that begin.
+    """
+
+    def __init__(self, journal: Journal, shared: Shared, *, waits: bool = False) -> None:
         self._journal = journal
         self._shared = shared
+        self._waits = waits
 
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
         update = run_item_update(call)
@@ -36,8 +40,8 @@ class Witness:
             return proceed()
         values = plain(update["ExpressionAttributeValues"])
         line = {"what": what(values), "object": update["Key"]["pk"]["S"], "begun": time.monotonic_ns(), **values}
-        if line["what"] == "claim":
-            self._shared.count_claim()
+        if line["what"] == "claim" and not self._waits:
+            self._shared.count()
         answer: Response = {}
         refused: ClientError | None = None
         try:
@@ -49,11 +53,27 @@ class Witness:
         line["ended"], line["yes"] = time.monotonic_ns(), refused is None
         line["token"] = call.params.get(TOKEN)
         old: Any = answer.get("Attributes") if refused is None else refused.response.get("Item")
-        line["old"] = {name: getattr(read_item(old), name) for name in _OLD} if old else None
+        line["old"] = _as_found(old) if old else None
+        if self._waits and line["yes"] and line.get("status") == "WAITING":
+            self._shared.count()
         self._journal.write(line.pop("what"), **line)
         if refused is not None:
             raise refused
         return answer
+
+
+def _as_found(old: Any) -> dict[str, Any]:
+    item = read_item(old)
+    found: dict[str, Any] = {name: getattr(item, name) for name in _OLD}
+    if (wait := item.wait) is not None:
+        found["wait"] = {
+            "waiting": sorted(wait.waiting),
+            "answered": sorted(wait.answered),
+            "spare": wait.spare,
+            "timed_out": wait.timed_out,
+            "deadline": wait.deadline,
+        }
+    return found
 
 
 def run_item_update(call: ApiCall) -> Any:
@@ -68,10 +88,9 @@ def run_item_update(call: ApiCall) -> Any:
 
 
 def what(values: Mapping[str, Any]) -> str:
-    """Claim, commit or release, by what only that one says."""
-    if "lease_until" in values:
-        return "claim"
-    return "commit" if "status" in values else "release"
+    """Claim, answer, look, commit, release or deadline, by what only that one says."""
+    marks = {"lease_until": "claim", "text": "answer", "since": "look", "status": "commit", "over": "release"}
+    return next((name for mark, name in marks.items() if mark in values), "deadline")
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,8 +100,10 @@ def plain(values: Mapping[str, Any]) -> dict[str, Any]:
         (kind, value), *_ = typed.items()
         if kind == "N":
             found[name.removeprefix(":")] = int(value)
-        elif kind == "S" and name.removeprefix(":") in ("request_id", "owner", "status"):
+        elif kind == "S" and name.removeprefix(":") in ("request_id", "owner", "status", "name"):
             found[name.removeprefix(":")] = value
+        elif name == ":answer":
+            found["text"] = value["text"].get("S", "")
     return found
 
 

@@ -89,7 +89,7 @@ class _Worker:
         self._ids = SeededIds(race.seed * 1_000 + number)
         self._next = 0
         services = Services(
-            store=_Told(race, journal),
+            store=Told(race, journal),
             sender=self._post,
             clock=self._clock,
             ids=self._ids,
@@ -160,7 +160,7 @@ class _Worker:
                 self._post.settle(record)
 
 
-class _Told:
+class Told:
     """The store, and a line for each answer that its worker got. It makes no pause before another try."""
 
     def __init__(self, race: Race, journal: Journal) -> None:
