@@ -129,9 +129,11 @@ FLOORS = (
 # File names that occur more than once, each with its reason. A class name occurs once.
 SAME_FILE_NAMES = {
     "attributes.py": "sim/limits has one module for each thing that AWS limits",
+    "callback.py": "a command of flowguard is the module of its name in cli",
     "functions.py": "sim/limits has one module for each thing that AWS limits",
     "items.py": "sim/limits has one module for each thing that AWS limits",
     "schedules.py": "sim/limits has one module for each thing that AWS limits",
+    "waits.py": "a command of flowguard is the module of its name in cli",
     "writes.py": "aws/writes.py is what DynamoDB gets of the writes that writes.py declares",
 }
 

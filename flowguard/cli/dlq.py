@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-import boto3
 import click
 
-from flowguard.aws.clients import Clients
-from flowguard.aws.dead_letter_queue import DeadLetterQueue, Reading, Unusable, explained
+from flowguard.aws.dead_letter_queue import DeadLetterQueue, Reading, Unusable
 from flowguard.aws.redriver import Redriver
 from flowguard.aws.signing_keys import aws_signer
+from flowguard.cli.connection import CONNECTION, CannotRun, Command, clients_of, settings_of
 from flowguard.cli.letter_rows import Filters, Seconds, Telling, show_letter, show_letters
 from flowguard.cli.printing import complain
 from flowguard.clock import SystemClock
 from flowguard.errors import SettingsError
-from flowguard.settings import Settings
 from flowguard.sim.loading import NoSuchFlow, load_flows
 from flowguard.worker.dead_letters import Letter
 
@@ -27,20 +24,9 @@ FAILED: Final = 1  # the exit code where a letter is not as it was asked for
 LISTED: Final = 100
 
 
-class CannotRun(click.ClickException):
-    """The command cannot be run like this: what it names is not there."""
-
-    exit_code = click.UsageError.exit_code
-
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 _OPTIONS: Final = (
     click.argument("queue"),
-    click.option("--endpoint-url", metavar="URL", help="Where all services are, if not at AWS."),
-    click.option("--dynamodb-endpoint-url", metavar="URL", help="Where DynamoDB is, if not there."),
-    click.option("--region", metavar="NAME", help="AWS's region; the environment's or the profile's by default."),
-    click.option("--table", metavar="NAME", help="The table of the run items; FLOWGUARD_TABLE by default."),
+    *CONNECTION,
     click.option("--flow-class", metavar="MODULE:FLOW", help="A flow's class: it knows its queues and objects."),
     click.option("--flow", metavar="NAME", help="Only letters of this flow."),
     click.option("--stage", metavar="NAME", help="Only letters of this stage."),
@@ -125,14 +111,13 @@ def redrive(
     loses nothing, and it can be run again.
     """
     _check_choice(ids, every)
-    settings = _settings()
-    table = options["table"] or settings.table
+    settings = settings_of(options)
     done: list[Letter] = []
     with _reading(options) as reading, Telling(reading.queue.count, as_json=as_json) as telling:
-        clients = _clients(options)
+        clients = clients_of(options)
         signer = aws_signer(settings, clients, SystemClock())
         redriver = Redriver(
-            clients, table, reading, to=to, drop_obsolete=drop_obsolete, elsewhere=elsewhere, signer=signer
+            clients, settings.table, reading, to=to, drop_obsolete=drop_obsolete, elsewhere=elsewhere, signer=signer
         )
         for page in _pages(reading, Filters.of(options), ids, limit):
             telling.redriven(redriver.redrive(page))
@@ -169,7 +154,7 @@ def _reading(options: dict[str, Any]) -> Iterator[Reading]:
     except NoSuchFlow as error:
         raise click.BadParameter(str(error), param_hint="--flow-class") from None
     try:
-        clients = _clients(options)
+        clients = clients_of(options)
         queue = DeadLetterQueue.find(clients, options["queue"])
         reading = Reading(clients, queue, flow=flow, visibility=options["visibility"], wait=options["wait"])
         with reading:
@@ -177,21 +162,6 @@ def _reading(options: dict[str, Any]) -> Iterator[Reading]:
         for warning in reading.warnings:
             complain(f"warning: {warning}")
     except (Unusable, SettingsError) as error:
-        raise CannotRun(str(error)) from None
-
-
-def _clients(options: dict[str, Any]) -> Clients:
-    with explained("AWS"):
-        session = boto3.session.Session(region_name=options["region"])
-    urls = dict.fromkeys(("sqs", "sns", "events", "lambda", "dynamodb"), options["endpoint_url"])
-    urls["dynamodb"] = options["dynamodb_endpoint_url"] or options["endpoint_url"]
-    return Clients(session, {service: url for service, url in urls.items() if url})
-
-
-def _settings() -> Settings:
-    try:
-        return Settings.from_environment(os.environ)
-    except SettingsError as error:
         raise CannotRun(str(error)) from None
 
 

@@ -36,7 +36,7 @@ def read_files(names: Iterable[str]) -> Iterator[tuple[str, Any] | Unreadable]:
             yield Unreadable(name, "no *.json is in this directory, nor below it")
         for file in files:
             try:
-                text = _read(file)
+                text = read_text(file)
             except (OSError, ValueError) as error:
                 yield Unreadable(file, getattr(error, "strerror", None) or str(error))
                 continue
@@ -51,7 +51,8 @@ def _files(name: str) -> list[str]:
     return [str(file) for file in found if SKIPPED not in file.relative_to(place).parts[:-1]]
 
 
-def _read(file: str) -> str:
+def read_text(file: str) -> str:
+    """Read a file, or standard input for a dash, in any UTF."""
     data = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
     return data.decode(json.detect_encoding(data))
 

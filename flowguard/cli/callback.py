@@ -1,0 +1,101 @@
+"""``flowguard callback``: an answer by hand to what a run waits for."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, Final
+
+import click
+
+from flowguard.aws.sender import AWSSender
+from flowguard.aws.services import aws_store
+from flowguard.aws.signing_keys import aws_signer, aws_tokens
+from flowguard.cli.connection import CannotRun, check_id, clients_of, connected, connection_errors, settings_of
+from flowguard.cli.printing import complain, say, say_json
+from flowguard.cli.recordings import read_text
+from flowguard.client import FlowClient
+from flowguard.clock import SystemClock
+from flowguard.errors import Reject, SendFailed, TokenProblem, TokenRefused
+from flowguard.flow import AnyFlow
+from flowguard.payloads import encode_json
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.sim.loading import load_flows
+from flowguard.wire.notification import to_json
+
+UNUSED: Final = 1  # the exit code where the answer was not used
+_USED: Final = frozenset({AnswerVerdict.RESUMED, AnswerVerdict.RECORDED, AnswerVerdict.DUPLICATE, AnswerVerdict.EARLY})
+
+
+@click.command()
+@click.argument("awaited", metavar="TOKEN|ID")
+@click.argument("file", metavar="FILE")
+@click.option("--flow", "flow_name", metavar="MODULE:FLOW", required=True, help="The class of the flow that waits.")
+@click.option("--fail", is_flag=True, help="Report a failure; FILE has its text.")
+@click.option("--kind", metavar="TYPE", default="Failed", show_default=True, help="The failure's type.")
+@connected
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON.")
+def callback(awaited: str, file: str, *, flow_name: str, fail: bool, kind: str, as_json: bool, **options: Any) -> None:
+    """Answer by hand what runs of a flow wait for, and print the verdict.
+
+    TOKEN is that of a link, its last part; ID is what is awaited, as 'flowguard waits' shows it. FILE has the answer as
+    JSON, or the text of a failure; a dash is standard input. A token needs the keys in FLOWGUARD_TOKEN_KEYS.
+
+    The exit code is 0 for RESUMED, RECORDED, DUPLICATE and EARLY, 1 for an answer that was not used or not sent, 2
+    where the command cannot be run: a forged token, or an answer that the awaiting stage cannot read, too.
+    """
+    check_id("TOKEN|ID", awaited)
+    said = _read(file, fail=fail)
+    with connection_errors():
+        flow = load_flows([flow_name])[0]
+        try:
+            verdict = _given(flow, awaited, said, kind if fail else None, _client(options))
+        except TokenRefused as error:
+            if error.reason is not TokenProblem.EXPIRED:
+                raise CannotRun(str(error)) from None
+            verdict = AnswerVerdict.EXPIRED
+        except Reject as error:
+            raise CannotRun(f"{error}. Nothing was answered") from None
+        except SendFailed as error:
+            complain(f"{error}; nothing was answered")
+            sys.exit(UNUSED)
+    say_json(to_json({"verdict": verdict.value})) if as_json else say(verdict.value)
+    sys.exit(0 if verdict in _USED else UNUSED)
+
+
+def _given(flow: AnyFlow, awaited: str, said: Any, kind: str | None, client: FlowClient) -> AnswerVerdict:
+    if kind is None:
+        return client.answer(flow, awaited, said)
+    return client.fail(flow, awaited, str(said), kind=kind)
+
+
+def _client(options: dict[str, Any]) -> FlowClient:
+    clients, clock, settings = clients_of(options), SystemClock(), settings_of(options)
+    return FlowClient(
+        AWSSender(clients),
+        clock=clock,
+        signer=aws_signer(settings, clients, clock),
+        store=lambda: aws_store(settings, clients),
+        tokens=aws_tokens(settings, clients, clock),
+    )
+
+
+def _read(file: str, *, fail: bool) -> Any:
+    """Return the answer, or the text of a failure. A failure's text is no JSON."""
+    try:
+        text = read_text(file)
+    except (OSError, ValueError) as error:
+        raise CannotRun(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+    if fail:
+        return text.strip()
+    try:
+        found = json.loads(text, parse_constant=_refuse)
+        encode_json(found)
+    except (ValueError, TypeError, RecursionError) as error:
+        why = f"not JSON: {error}" if text.strip() else "empty"
+        raise CannotRun(f"{file}: {why}; nothing was answered") from None
+    return found
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no value of JSON")

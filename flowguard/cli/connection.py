@@ -1,0 +1,76 @@
+"""The AWS that a command works on: its options, its clients, and its errors as those of the command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import boto3
+import click
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.dead_letter_queue import Unusable, explained
+from flowguard.errors import SettingsError
+from flowguard.ids import id_problem
+from flowguard.settings import Settings
+from flowguard.sim.loading import NoSuchFlow
+
+
+class CannotRun(click.ClickException):
+    """The command cannot be run like this: what it names is not there."""
+
+    exit_code = click.UsageError.exit_code
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+CONNECTION: Final = (
+    click.option("--endpoint-url", metavar="URL", help="Where all services are, if not at AWS."),
+    click.option("--dynamodb-endpoint-url", metavar="URL", help="Where DynamoDB is, if not there."),
+    click.option("--region", metavar="NAME", help="AWS's region; the environment's or the profile's by default."),
+    click.option("--table", metavar="NAME", help="The table of the run items; FLOWGUARD_TABLE by default."),
+)
+
+
+def connected(command: Command) -> Command:
+    """Give a command the options of the connection."""
+    for option in reversed(CONNECTION):
+        command = option(command)
+    return command
+
+
+def clients_of(options: Mapping[str, Any]) -> Clients:
+    """Make the clients that the options ask for. Raises :class:`Unusable` where there is no region."""
+    with explained("AWS"):
+        session = boto3.session.Session(region_name=options["region"])
+    services = ("sqs", "sns", "events", "lambda", "dynamodb", "s3", "ssm", "secretsmanager")
+    urls = dict.fromkeys(services, options["endpoint_url"])
+    urls["dynamodb"] = options["dynamodb_endpoint_url"] or options["endpoint_url"]
+    return Clients(session, {service: url for service, url in urls.items() if url})
+
+
+def settings_of(options: Mapping[str, Any]) -> Settings:
+    """Read the settings of the environment. The table is that of the options, where one is given."""
+    try:
+        settings = Settings.from_environment(os.environ)
+        return settings.model_copy(update={"table": options["table"]}) if options["table"] else settings
+    except SettingsError as error:
+        raise CannotRun(str(error)) from None
+
+
+def check_id(what: str, text: str) -> None:
+    """Check that the text can be a name or an id."""
+    if problem := id_problem(text) if text else "is empty":
+        raise click.BadParameter(f"it {problem}", param_hint=what)
+
+
+@contextmanager
+def connection_errors(what: str = "AWS") -> Iterator[None]:
+    """Make errors of AWS, of settings and of loading a flow the command's own."""
+    try:
+        with explained(what):
+            yield
+    except (Unusable, SettingsError, NoSuchFlow) as error:
+        raise CannotRun(str(error)) from None
