@@ -17,6 +17,8 @@ import pytest
 from flowguard.sim import in_process
 from flowguard.sim.account import session_here
 from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.reused_clients import SameClients
+from flowguard.testing.explorer.run import sandbox
 from tests.engines.dynamodb_local import dynamodb_local
 from tests.engines.elasticmq import elasticmq
 from tests.engines.ministack import ministack
@@ -24,16 +26,16 @@ from tests.engines.process import EngineMissing
 from tests.garbage import spare_what_is_there
 
 
-@pytest.fixture(scope="session", autouse=True)
-def service_models() -> Iterator[None]:
-    """Share what botocore reads of a service among all sessions, and the engines' own clients among all engines.
+def pytest_configure(config: pytest.Config) -> None:
+    """Share what takes longer to make than most tests run, from the collection on.
 
-    To make a client takes longer than most tests, and it keeps nothing from call to call.
+    That is what botocore reads of a service, the engines' own clients, and those that explored handlers make.
     """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(botocore.session, "create_loader", functools.cache(botocore.session.create_loader))
-        patch.setattr(in_process, "session_here", functools.partial(_with_same_clients, {}))
-        yield
+    patch = pytest.MonkeyPatch()
+    config.add_cleanup(patch.undo)
+    patch.setattr(botocore.session, "create_loader", functools.cache(botocore.session.create_loader))
+    patch.setattr(in_process, "session_here", functools.partial(_with_same_clients, {}))
+    patch.setattr(sandbox, "SameClients", functools.cache(SameClients))
 
 
 def _with_same_clients(sessions: dict[boto3.Session, Any]) -> boto3.Session:
