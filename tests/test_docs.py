@@ -45,6 +45,7 @@ LONG = {
     "docs/prove-your-flow.md": pytest.mark.proof("every command explores a flow"),
     "docs/sagas.md": pytest.mark.proof("explores a flow"),
     "docs/replay.md": pytest.mark.proof(WITH_MOTO),
+    "docs/from-powertools.md": pytest.mark.slow("loads Powertools and an engine"),
     "docs/prove-any-handler.md": pytest.mark.slow("explores a handler, before and after its cure"),
     "docs/dead-letters.md": pytest.mark.proof(WITH_MOTO),
     "docs/quick-start.md": pytest.mark.slow(WITH_MOTO),

@@ -70,9 +70,16 @@ def test_completion_shows_every_name() -> None:
         ("import flowguard", set()),
         ("from flowguard import Flow, Stage, Step, Done, RetryPolicy, Queue, Reject, Retry", {"pydantic"}),
         ("from flowguard import Event, EventType, Verdict, Settings", {"pydantic"}),
+        ("from flowguard import once, KeyTable", {"botocore", "pydantic"}),
         ("import flowguard.testing", set()),
         ("from flowguard.testing import sqs_event, step_for", {"pydantic"}),
     ],
 )
 def test_a_function_pays_only_for_what_it_uses(statement: str, loads: set[str]) -> None:
     assert loaded_by(statement) == loads
+
+
+def test_a_flow_does_not_pay_for_functions_without_one() -> None:
+    check = "import sys\nfrom flowguard import lambda_handler\nprint([one for one in sys.modules if 'once' in one])"
+    found = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"

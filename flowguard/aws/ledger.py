@@ -167,7 +167,7 @@ class DynamoDBLedger:
         where = f"there is no table {shown(self._table.name)} in {self._client.meta.region_name}"
         sort = f" and {self._table.sort!r}" if self._table.sort else ""
         cure = f"create it with the text key {self._table.key!r}{sort}, or name the right one"
-        return SettingsError("FLOWGUARD_TABLE", f"{where}; {cure}. The function was not called")
+        return SettingsError("FLOWGUARD_TABLE", f"{where}; {cure}. Nothing was called or written")
 
     # -- finish
 
@@ -261,7 +261,12 @@ class DynamoDBLedger:
     def read(self, name: str, key: str) -> Entry | None:
         """Read an entry consistently, with its result."""
         where: Any = self._key(name, key)
-        answer = self._client.get_item(TableName=self._table.name, Key=where, ConsistentRead=True)
+        try:
+            answer = self._client.get_item(TableName=self._table.name, Key=where, ConsistentRead=True)
+        except ClientError as error:
+            if error_code(error) == "ResourceNotFoundException":
+                raise self._no_table() from None
+            raise
         found: Any = answer.get("Item")
         return self._with_result(_entry(found), found) if found else None
 

@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "dlq": "List, show, redrive or drop dead letters.",
     "waits": "Show what a run waits for.",
     "callback": "Answer by hand what a run waits for.",
+    "once": "Show the entry of a key of @once.",
 }
 
 

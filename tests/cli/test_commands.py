@@ -18,7 +18,7 @@ from flowguard.cli import COMMANDS, main
 ROOT = Path(__file__).parents[2]
 REQUEST = str(ROOT / "samples" / "validate_cart" / "01-request.json")
 OF_DLQ = ("list", "show", "redrive", "drop")
-HELPS = [(), *((name,) for name in COMMANDS), *(("dlq", name) for name in OF_DLQ)]
+HELPS = [(), *((name,) for name in COMMANDS), *(("dlq", name) for name in OF_DLQ), ("once", "show")]
 
 
 def run(*arguments: str, width: int = 80) -> Result:
