@@ -128,3 +128,38 @@ TIME_OUT_LATER: Final = (
     "#wait.looked_at < :long_ago)"
 )
 LOOK: Final = "SET #wait.looked_at = :at, #wait.looked_by = :by"
+
+# -- keys of ``@once``: ``flowguard.protocol.entry`` decides the same in Python
+
+KEY_NAMES: Final = {"#status": "status", "#owner": "owner"}
+
+# nobody is at work: the attempt was freed, or its lease is over, or this very call is repeated after a lost answer
+_NOBODY: Final = "(attribute_not_exists(#owner) OR lease_until <= :now OR #owner = :owner)"
+_NEW_OR_FREE: Final = f"attribute_not_exists(#key) OR (#status = :running AND {_NOBODY})"
+
+# a repeat is let through as well: it is only counted, and the answer brings the result
+_REPEATED: Final = "#status = :completed AND expires_at > :now"
+
+CLAIM_KEY: Final = f"{_NEW_OR_FREE} OR ({_REPEATED})"
+CLAIM_PAYLOADS_KEY: Final = f"{_NEW_OR_FREE} OR ({_REPEATED} AND (attribute_not_exists(digest) OR digest = :digest))"
+CLAIM_EXPIRED_KEY: Final = "#status = :completed AND expires_at <= :now"
+HOLD_KEY: Final = "#status = :running AND #owner = :owner"
+
+_AT_WORK: Final = "#owner = :owner, lease_until = :lease_until, updated_at = :now, #ttl = :ttl"
+_MEET: Final = f"SET {_AT_WORK}, #status = if_not_exists(#status, :running), begun_at = if_not_exists(begun_at, :now)"
+MEET_KEY: Final = f"{_MEET} REMOVE failure ADD met :one"
+"""Leaves a completed entry COMPLETED: there the owner and the lease mean nothing."""
+
+MEET_PAYLOADS_KEY: Final = f"{_MEET}, digest = :digest REMOVE failure ADD met :one"
+_BEGIN: Final = f"SET {_AT_WORK}, #status = :running, begun_at = :now, met = :one"
+_OF_BEFORE: Final = "#result, refusal, completed_at, completed_by, expires_at"
+BEGIN_KEY: Final = f"{_BEGIN} REMOVE {_OF_BEFORE}, digest"
+BEGIN_PAYLOADS_KEY: Final = f"{_BEGIN}, digest = :digest REMOVE {_OF_BEFORE}"
+
+_END: Final = (
+    "SET #status = :completed, completed_by = :owner, completed_at = :now, updated_at = :now, "
+    "expires_at = :expires_at, #ttl = :ttl"
+)
+FINISH_KEY: Final = f"{_END}, #result = :result"
+REFUSE_KEY: Final = f"{_END}, refusal = :refusal"
+FREE_KEY: Final = "SET failure = :failure, updated_at = :now, lease_until = :now REMOVE #owner"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
 
+from flowguard.aws import expressions
 from flowguard.aws.clients import Clients
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import KEPT_FREE, LARGEST_ITEM, Item, number
@@ -49,25 +50,6 @@ _SORT: Final = {"S": "once"}
 
 _RUNNING, _COMPLETED = {"S": EntryStatus.RUNNING.value}, {"S": EntryStatus.COMPLETED.value}
 
-_ABSENT: Final = "attribute_not_exists(#key)"
-_FREE: Final = "(attribute_not_exists(#owner) OR lease_until <= :now OR #owner = :owner)"
-_SAME: Final = " AND (attribute_not_exists(digest) OR digest = :digest)"
-CLAIM: Final = f"{_ABSENT} OR (#status = :running AND {_FREE}) OR (#status = :completed AND expires_at > :now{{same}})"
-CLAIM_EXPIRED: Final = "#status = :completed AND expires_at <= :now"
-FINISH: Final = "#status = :running AND #owner = :owner"
-
-_MET: Final = (
-    "SET #status = if_not_exists(#status, :running), begun_at = if_not_exists(begun_at, :now), #owner = :owner, "
-    "lease_until = :lease_until, updated_at = :now, #ttl = :ttl{digest} REMOVE failure ADD met :one"
-)
-"""Leaves a completed entry COMPLETED: there the owner and the lease mean nothing."""
-_ANEW: Final = (
-    "SET #status = :running, begun_at = :now, #owner = :owner, lease_until = :lease_until, updated_at = :now, "
-    "#ttl = :ttl, met = :one{digest} "
-    "REMOVE failure, #result, refusal, completed_at, completed_by, expires_at{no_digest}"
-)
-_FREED: Final = "SET failure = :failure, updated_at = :now, lease_until = :over REMOVE #owner"
-
 
 class DynamoDBLedger:
     """The entries in one table. Immutable; safe to share between threads, functions and nested calls."""
@@ -85,7 +67,6 @@ class DynamoDBLedger:
         self._packing = packing
         self._prefix = prefix
         self._pause = pause
-        self._names = {"#status": "status", "#owner": "owner"}
 
     # -- claim
 
@@ -95,16 +76,15 @@ class DynamoDBLedger:
         An expired entry that DynamoDB has not removed yet takes a second one.
         """
         for _ in range(MOST_TRIES):
-            answer = self._claim(ask, CLAIM, _MET)
+            answer = self._claim(ask, self._meet_call(ask))
             if isinstance(answer, Met) and answer.verdict is KeyVerdict.EXPIRED:
-                answer = self._claim(ask, CLAIM_EXPIRED, _ANEW)
+                answer = self._claim(ask, self._begin_call(ask))
             if answer is not None and not (isinstance(answer, Met) and answer.verdict is KeyVerdict.EXPIRED):
                 return answer
         return Met(KeyVerdict.BUSY, Entry(EntryStatus.RUNNING, None, ask.now, 0, ask.now, ask.now))
 
-    def _claim(self, ask: KeyAsk, condition: str, update: str) -> KeyClaim | Met | None:
+    def _claim(self, ask: KeyAsk, call: Any) -> KeyClaim | Met | None:
         """Return None where another entry, or none, stands in the place of an expired one."""
-        call = self._claim_call(ask, condition, update)
         try:
             found: Any = patiently(lambda: self._client.update_item(**call), self._pause).get("Attributes")
         except ClientError as error:
@@ -133,8 +113,18 @@ class DynamoDBLedger:
             case verdict:
                 return Met(verdict, entry)
 
-    def _claim_call(self, ask: KeyAsk, condition: str, update: str) -> Any:
-        digest = ask.digest is not None
+    def _meet_call(self, ask: KeyAsk) -> Any:
+        if ask.digest is None:
+            condition, update = expressions.CLAIM_KEY, expressions.MEET_KEY
+        else:
+            condition, update = expressions.CLAIM_PAYLOADS_KEY, expressions.MEET_PAYLOADS_KEY
+        return self._claim_call(ask, condition, update, {"#key": self._table.key})
+
+    def _begin_call(self, ask: KeyAsk) -> Any:
+        update = expressions.BEGIN_KEY if ask.digest is None else expressions.BEGIN_PAYLOADS_KEY
+        return self._claim_call(ask, expressions.CLAIM_EXPIRED_KEY, update, {"#result": "result"})
+
+    def _claim_call(self, ask: KeyAsk, condition: str, update: str, names: Mapping[str, str]) -> Any:
         values = {
             ":running": _RUNNING,
             ":completed": _COMPLETED,
@@ -143,22 +133,16 @@ class DynamoDBLedger:
             ":lease_until": number(ask.lease_until),
             ":ttl": number(ask.removed_at // 1000),
             ":one": number(1),
-            **({":digest": {"S": ask.digest}} if digest else {}),
         }
-        names = {**self._names, "#ttl": self._table.ttl}
-        if condition == CLAIM:
-            names["#key"] = self._table.key
-        else:
-            names["#result"] = "result"
+        if ask.digest is not None:
+            values[":digest"] = {"S": ask.digest}
         return {
             "TableName": self._table.name,
             "Key": self._key(ask.name, ask.key),
-            "UpdateExpression": update.format(
-                digest=", digest = :digest" if digest else "", no_digest="" if digest else ", digest"
-            ),
-            "ConditionExpression": condition.format(same=_SAME if digest else ""),
-            "ExpressionAttributeNames": names,
-            "ExpressionAttributeValues": values,
+            "UpdateExpression": update,
+            "ConditionExpression": condition,
+            "ExpressionAttributeNames": {**expressions.KEY_NAMES, "#ttl": self._table.ttl, **names},
+            "ExpressionAttributeValues": {name: values[name] for name in values if name in f"{condition} {update}"},
             "ReturnValues": "ALL_OLD",
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
@@ -178,29 +162,28 @@ class DynamoDBLedger:
         then. An entry that is gone counts as one that another call holds.
         """
         ask = claim.ask
-        packed = self._packed(ask, end.result) if end.result is not None else None
-        result = "#result = :result" if packed is not None else "refusal = :refusal"
-        text: Any = packed.value if packed is not None else {"S": end.refusal or ""}
+        names = {**expressions.KEY_NAMES, "#ttl": self._table.ttl}
+        values = {
+            ":running": _RUNNING,
+            ":completed": _COMPLETED,
+            ":owner": {"S": ask.owner},
+            ":now": number(end.now),
+            ":expires_at": number(end.expires_at),
+            ":ttl": number(-(-end.expires_at // 1000)),
+        }
+        if end.result is not None:
+            update = expressions.FINISH_KEY
+            names["#result"], values[":result"] = "result", self._packed(ask, end.result).value
+        else:
+            update = expressions.REFUSE_KEY
+            values[":refusal"] = {"S": end.refusal or ""}
         call: Any = {
             "TableName": self._table.name,
             "Key": self._key(ask.name, ask.key),
-            "UpdateExpression": "SET #status = :completed, completed_by = :owner, completed_at = :now, "
-            f"updated_at = :now, expires_at = :expires_at, #ttl = :ttl, {result}",
-            "ConditionExpression": FINISH,
-            "ExpressionAttributeNames": {
-                **self._names,
-                "#ttl": self._table.ttl,
-                **({"#result": "result"} if packed is not None else {}),
-            },
-            "ExpressionAttributeValues": {
-                ":running": _RUNNING,
-                ":completed": _COMPLETED,
-                ":owner": {"S": ask.owner},
-                ":now": number(end.now),
-                ":expires_at": number(end.expires_at),
-                ":ttl": number(-(-end.expires_at // 1000)),
-                (":result" if packed is not None else ":refusal"): text,
-            },
+            "UpdateExpression": update,
+            "ConditionExpression": expressions.HOLD_KEY,
+            "ExpressionAttributeNames": names,
+            "ExpressionAttributeValues": values,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
         try:
@@ -239,15 +222,14 @@ class DynamoDBLedger:
         call: Any = {
             "TableName": self._table.name,
             "Key": self._key(claim.ask.name, claim.ask.key),
-            "UpdateExpression": _FREED,
-            "ConditionExpression": FINISH,
-            "ExpressionAttributeNames": self._names,
+            "UpdateExpression": expressions.FREE_KEY,
+            "ConditionExpression": expressions.HOLD_KEY,
+            "ExpressionAttributeNames": expressions.KEY_NAMES,
             "ExpressionAttributeValues": {
                 ":running": _RUNNING,
                 ":owner": {"S": claim.ask.owner},
                 ":failure": {"S": failure},
                 ":now": number(now),
-                ":over": number(now),
             },
         }
         try:

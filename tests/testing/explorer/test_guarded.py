@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flowguard.aws import ledger
+from flowguard.aws import expressions
 from flowguard.testing import PlainFunction, explore
 from tests.testing.explorer import guarded
 
@@ -34,6 +34,6 @@ def test_without_the_guard_it_is_found() -> None:
 
 @pytest.mark.slow("explores a handler")
 def test_a_guard_that_lets_a_second_call_in_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    hole = ledger.CLAIM.replace("attribute_not_exists(#owner)", "attribute_exists(#owner)")
-    monkeypatch.setattr(ledger, "CLAIM", hole)
+    hole = expressions.CLAIM_KEY.replace("attribute_not_exists(#owner)", "attribute_exists(#owner)")
+    monkeypatch.setattr(expressions, "CLAIM_KEY", hole)
     assert TWICE in str(explored(guarded.handler))
