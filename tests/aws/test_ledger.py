@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from flowguard.protocol.entry import Completion, Entry, EntryStatus, KeyAsk, Key
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.sim.keyed import create_table
-from tests.aws.engines import on_memory
+from tests.aws.engines import on_dynamodb_local, on_memory
 
 NOW = 1_800_000_000_000
 DAY = 86_400_000
@@ -306,3 +307,21 @@ def test_a_key_is_never_part_of_an_expression(memory: Clients, key: str) -> None
 def test_a_table_that_is_not_there_is_named_with_its_keys(memory: Clients) -> None:
     with pytest.raises(SettingsError, match=r"there is no table 'nope' .* text key 'id', or name"):
         ledger(memory, table=KeyTable("nope")).claim(ask())
+
+
+# -- a race -------------------------------------------------------------------------------------------------------------
+
+
+def test_of_many_calls_at_one_moment_one_has_the_key(dynamodb_local_url: str) -> None:
+    store = ledger(on_dynamodb_local(dynamodb_local_url))
+    store.finish(claimed(store, ask(key="expired")), done(keep=1))
+
+    def race(number: int) -> list[KeyClaim | Met]:
+        keys = [f"k-{key}" for key in range(5)] + ["expired"]
+        return [store.claim(ask(f"w-{number}", NOW + 5, key=key)) for key in keys]
+
+    with ThreadPoolExecutor(8) as pool:
+        rounds = list(pool.map(race, range(8)))
+    for answers in zip(*rounds, strict=True):
+        assert sum(isinstance(answer, KeyClaim) for answer in answers) == 1
+        assert {answer.verdict for answer in answers if isinstance(answer, Met)} == {KeyVerdict.BUSY}

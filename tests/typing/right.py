@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any, Generic, assert_type
 
 from pydantic import BaseModel
@@ -22,6 +24,7 @@ from flowguard import (
     Step,
     Topic,
     lambda_handler,
+    once,
 )
 from flowguard.step import NoState
 from flowguard.testing import step_for
@@ -103,3 +106,19 @@ def starts(client: FlowClient) -> None:
 
 def handlers() -> None:
     assert_type(lambda_handler(PriceCart, Price, Confirm, Log), LambdaHandler)
+
+
+@once("charge", key="order_id", payload=("order_id", "amount"), keep=timedelta(days=1))
+def charge(order: dict[str, Any], *, amount: int = 1) -> Decimal:
+    return Decimal(amount)
+
+
+@once("greet", key=str)
+async def greet(guest: str) -> str:
+    return f"hello {guest}"
+
+
+async def guarded() -> None:
+    assert_type(charge({"order_id": "o-1"}, amount=2), Decimal)
+    assert_type(await greet("Ada"), str)
+    assert_type(charge.batch({"Records": []}), dict[str, Any])

@@ -6,9 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from flowguard import Done, Flow, FlowClient, Next, Outcome, RetryPolicy, Stage, Step, lambda_handler
+from flowguard import Done, Flow, FlowClient, Next, Outcome, RetryPolicy, Stage, Step, lambda_handler, once
 from flowguard.testing import step_for
 from tests.typing.models import Cart, CartState, Confirm, Log, Note, Price, PriceCart, Priced, Stateless, Tell
+from tests.typing.right import charge
 
 
 class OtherState(BaseModel):
@@ -136,3 +137,15 @@ def starts(client: FlowClient) -> None:
 def handlers() -> None:
     lambda_handler(Price())  # type: ignore[arg-type]
     lambda_handler(Log, "stateless")  # type: ignore[arg-type]
+
+
+# -- a function without a flow
+
+
+def guarded() -> None:
+    charge(7)  # type: ignore[arg-type]
+    charge({"order_id": "o-1"}, amount="much")  # type: ignore[arg-type]
+    charge({"order_id": "o-1"}, price=1)  # type: ignore[call-arg]
+    charge({"order_id": "o-1"}).unknown()  # type: ignore[attr-defined]
+    once("nameless")  # type: ignore[call-arg]
+    once("charge", key=7)  # type: ignore[arg-type]

@@ -21,6 +21,16 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
+        r"^(expressions\.\w+_KEY\b|protocol\.entry\.|aws\.ledger\.|once_function\.)",
+        (
+            "tests/aws/test_ledger.py",
+            "tests/test_once_function.py",
+            "tests/test_once_crashes.py",
+            "tests/protocol/test_entry.py",
+        ),
+        "no explored flow calls a function under @once",
+    ),
+    Elsewhere(
         r"^expressions\.(ANSWER|KEEP_\w+|TIME_OUT|TIME_OUT_LATER|LOOK|END_WAIT)",
         (
             "tests/aws/test_answers_agree.py",

@@ -46,6 +46,9 @@ MODULES: Final = (
     "flowguard.modified",
     "flowguard.aws.packing",
     "flowguard.aws.faults",
+    "flowguard.protocol.entry",
+    "flowguard.aws.ledger",
+    "flowguard.once_function",
 )
 """Where decisions are made."""
 
@@ -69,6 +72,10 @@ FUNCTIONS: Final = {
     r"^wire\.signing\.Unsigned\.": "what it answers is asked for only where messages are not signed",
     r"^aws\.writes\._types$": "loads boto3's types once",
     r"^aws\.writes\._kind$": "a text for people",
+    r"^aws\.ledger\.DynamoDBLedger\.(read|_no_table)$": "for people and tests: not on a call's way",
+    r"^aws\.ledger\.lasting$": "for the explorer, which compares what of an entry lasts",
+    r"^once_function\.(_problems|_name_problem|_span|_function_problem)$": "judges a function when it is defined",
+    r"^once_function\.OnceFunction\._tell": "what an observer is told",
 }
 """By the name of the function: never touched."""
 
