@@ -309,7 +309,7 @@ def test_a_table_that_is_not_there_is_named_with_its_keys(memory: Clients) -> No
         ledger(memory, table=KeyTable("nope")).claim(ask())
 
 
-# -- a race -------------------------------------------------------------------------------------------------------------
+# -- a race -----------------------------------------------------------------------------------------------------------
 
 
 def test_of_many_calls_at_one_moment_one_has_the_key(dynamodb_local_url: str) -> None:
