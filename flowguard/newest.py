@@ -51,7 +51,7 @@ def milliseconds(moment: datetime) -> int:
 
 
 class ItemFence(NamedTuple):
-    """A fence inside an item, for writes that cannot be in the commit: of another account, or too dear for one.
+    """A fence inside an item, for writes that cannot be in the commit.
 
     Write the item with ``attributes`` in it, under ``condition`` with ``names`` and ``values``. It refuses an older
     request, and an older attempt of the same request. It does not make the write happen once, nor together with the

@@ -84,7 +84,7 @@ class ReadsTables(Protocol):
 
 
 class Before(NamedTuple):
-    """What was before one call of a handler: refused writes, what the hop remembers, what the run before left."""
+    """What is known before a handler is called."""
 
     refused: RefusedWrites = NOTHING_REFUSED
     memory: Remembers | None = None
@@ -330,7 +330,7 @@ class Step(Generic[StateT]):
 
     @contextmanager
     def apply(self, name: str) -> Iterator[None]:
-        """Apply what is recorded within the block when it ends, in one transaction, once in each hop.
+        """Apply what is recorded within the block, when it ends, once in each hop. It is one transaction.
 
         It is for effects that must be there before the commit; they stay if the stage fails afterwards. A later attempt
         of the hop leaves the block's writes out. A condition that does not hold raises

@@ -1,4 +1,4 @@
-"""The memory of hops in DynamoDB: a map in the run item, written under the commit's own fence.
+"""The memory of hops in DynamoDB. It is a map in the run item, written under the commit's own fence.
 
 ::
 
@@ -54,7 +54,7 @@ class DynamoDBMemos:
     def remember(
         self, claim: Claim, name: str, text: str, *, is_first: bool, writes: Sequence[Write] = ()
     ) -> Fenced | None:
-        """Keep the text under the name, and apply the writes with it: all of it, once, or nothing."""
+        """Keep the text under the name and apply the writes with it. All of that is done once, or nothing."""
         update = self._update(claim, name, text, is_first)
         actions: Any = [{"Update": update}, *(write_action(write) for write in writes)]
         try:

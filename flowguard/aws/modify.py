@@ -1,4 +1,4 @@
-"""A change of an item outside flows: read, compute, write if nobody else has written meanwhile, and again."""
+"""The change of an item outside flows. It is made again where another writer was quicker."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from flowguard.writes import Write
 
 
 def is_at_fence(error: ClientError) -> bool:
-    """Answer whether the condition on the run item did not hold: of the one write, or the first of a transaction."""
+    """Answer whether the condition on the run item did not hold, in a write or as the first of a transaction."""
     first = _reasons_of(error)[:1]
     failed = bool(first) and first[0].get("Code") == "ConditionalCheckFailed"
     return failed or error_code(error) == "ConditionalCheckFailedException"

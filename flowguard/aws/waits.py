@@ -1,4 +1,4 @@
-"""The store of waits: it settles answers, and keeps the rows by which they find their runs.
+"""The store of waits. It settles answers, and keeps the rows by which they find their runs.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What a hop remembers before its commit: results of calls, and writes that are applied at once."""
+"""What a hop remembers before its commit."""
 
 from __future__ import annotations
 

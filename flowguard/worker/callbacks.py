@@ -1,4 +1,4 @@
-"""The answers of one callback function: each record or HTTP request is settled, and its sender gets a verdict."""
+"""The answers of one callback function. Each is settled, and its sender gets a verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory of one hop, as its handler uses it: read with the claim, written under the claim's fence."""
+"""The memory of one hop. It is read with the claim, and written under the claim's fence."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Memos(Protocol):
     def remember(
         self, claim: Claim, name: str, text: str, *, is_first: bool, writes: Sequence[Write] = ()
     ) -> Fenced | None:
-        """Keep the text under the name, and apply the writes with it: all of it, once, or nothing.
+        """Keep the text under the name and apply the writes with it. All of that is done once, or nothing.
 
         ``is_first`` says that the hop remembers nothing yet. Answers by whom the claim is fenced, if it is. Raises as
         :meth:`Store.commit` does.

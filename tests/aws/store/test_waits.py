@@ -53,7 +53,7 @@ def test_a_wait_leaves_room_for_the_smallest_answer_to_each_name(store: DynamoDB
     with pytest.raises(TooLarge) as refused:
         store.commit(claimed(store), waiting(state=noise(600_000)))
     sizes = refused.value.sizes
-    assert sizes["the wait"] == 128 + sum(2 * len(name) + 256 for name in NAMES)
+    assert sizes["the wait"] == 192 + sum(2 * len(name) + 256 for name in NAMES)
     left = LARGEST_ITEM - sum(size for name, size in sizes.items() if name != "state")
     assert store.commit(claimed(store, owner="mine"), waiting(state="{}")) == Committed()
     wait = stored(store).wait

@@ -51,6 +51,11 @@ TESTED: Final = (
         "items of every form, and other writers at each moment",
     ),
     Elsewhere(
+        r"^newest\.",
+        ("tests/worker/runtime/test_newest.py",),
+        "writers that are older, equally old or stale",
+    ),
+    Elsewhere(
         r"^aws\.refused_writes\.",
         ("tests/aws/test_refused_commits.py", "tests/aws/store/"),
         "refusals that no explored flow meets",

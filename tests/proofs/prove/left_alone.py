@@ -44,6 +44,7 @@ MODULES: Final = (
     "flowguard.aws.tables",
     "flowguard.aws.modify",
     "flowguard.modified",
+    "flowguard.newest",
     "flowguard.aws.packing",
     "flowguard.aws.faults",
     "flowguard.protocol.entry",
