@@ -62,6 +62,18 @@ from tests.proofs.prove.promises import (
 )
 from tests.proofs.prove.telling import what_is_told_is_so
 from tests.proofs.prove.texts import OFFLOAD_ABOVE, Recalls
+from tests.proofs.prove.waiting import (
+    CARRIER,
+    EVERYBODY,
+    EVERYBODY_ELSE,
+    LOST,
+    PAID,
+    Finds,
+    Waits,
+    WaitsFirst,
+    Wanted,
+    payment,
+)
 
 
 def _sample(name: str) -> Any:
@@ -84,11 +96,47 @@ _ONE_RUN: Final = [an_order_is_one_run]
 
 _BOUNDED: Final = [what_is_said_of_an_error_is_short]
 
+_NEWER: Final = [Wanted(names=("found",)), Wanted(names=("found",), amount=7, part="other")]
+
+_NEWER_ANSWERED: Final = [Wanted(names=("parcel",)), Wanted(names=("parcel",), amount=7)]
+
+_SENT_BACK: Final = ["d1-1.r1", "a2-1.r1", "a12-1"]
+"""A run is redriven and waits; a deadline is given up by SQS."""
+
 _COPIES_OF_A_RETRY: Final = [f"x3.{fault}{call}" for call in range(7, 13) for fault in ("a", "d", "z")]
 """The retry of the middle hop comes once more while the last hop's worker is dead, or held up."""
 
 _FLUSHED_IN_PART: Final = ["d3.p5-1", "d3.p5-2", "a2.p4-1", "a2.p4-2"]
 """The first run's worker dies with its messages unsent, and of what the next run sends for it one is refused."""
+
+WAITING: Final = (
+    Case("wait-all", [Waits, Finds], [Wanted(names=("found", "parcel"))], TABLES, answers=CARRIER, share=70),
+    Case("wait-any", [Waits, Finds], [Wanted(names=("found", "paid"), quorum=1)], TABLES, answers=PAID, share=50),
+    Case(
+        "wait-quorum",
+        [Waits],
+        [Wanted(names=("parcel", "paid", "approved"), quorum=2)],
+        TABLES,
+        answers=EVERYBODY,
+        share=40,
+    ),
+    Case("wait-event", [Waits], [Wanted(names=("paid",)), payment(20), payment(30)], TABLES, share=60),
+    Case("wait-token", [Waits], [Wanted(names=("approved",))], TABLES, answers={"approved": {"yes": True}}, share=40),
+    Case(
+        "wait-mixed",
+        [Waits, Finds],
+        [Wanted(names=("found", "paid", "approved"))],
+        TABLES,
+        answers=EVERYBODY_ELSE,
+        share=50,
+    ),
+    Case("wait-newer", [Waits, Finds], _NEWER, TABLES, share=50),
+    Case("wait-newer-answered", [Waits], _NEWER_ANSWERED, TABLES, answers=CARRIER, share=40),
+    Case("wait-newer-ignored", [WaitsFirst], _NEWER_ANSWERED, TABLES, answers=CARRIER, share=40),
+    Case("wait-times-out", [Waits, Finds], [Wanted(names=("found", "parcel"))], TABLES, share=40, also=_SENT_BACK),
+    Case("wait-fails", [Waits], [Wanted(names=("parcel", "paid"))], TABLES, answers={**LOST, **PAID}, share=50),
+    Case("wait-for-what-fails", [Waits, Finds], [Wanted(names=("found", "paid"), part="nowhere")], TABLES, share=50),
+)
 
 OWN: Final = (
     Case("chain", [Chain], [order()], TABLES, invariants=[a_result_stays]),
@@ -189,6 +237,7 @@ OWN: Final = (
         TABLES,
         invariants=_BOUNDED,
     ),
+    *WAITING,
     Case("longest-ids", [Strangers], [strange(LONGEST_ID, LONGEST_ID)], TABLES, invariants=_BOUNDED),
 )
 

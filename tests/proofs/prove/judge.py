@@ -18,8 +18,9 @@ from flowguard.testing.explorer.record.schedule import NOTHING, Schedule
 from flowguard.testing.explorer.report.diagnosis import Effects
 from flowguard.testing.explorer.report.findings import Report, Violation
 from flowguard.testing.explorer.run.inbox import Given
-from flowguard.testing.explorer.run.sandbox import Sandbox
-from flowguard.testing.explorer.search.hunt import Search, SearchBudget
+from flowguard.testing.explorer.run.sandbox import Needs, Sandbox
+from flowguard.testing.explorer.search.hunt import Missing, Search, SearchBudget
+from flowguard.testing.explorer.search.next_schedules import planned
 from tests.proofs.prove import probes
 
 
@@ -29,7 +30,8 @@ class Case:
 
     ``also`` are schedules beside all single faults and ``bound`` pairs; ``only`` are instead of all of them. ``timed``:
     what is right depends on when something comes, so every end that the whole flowguard comes to is. Texts above
-    ``offload_above`` bytes go to S3.
+    ``offload_above`` bytes go to S3. ``answers`` are those of parties outside. ``share`` is how many of the single
+    faults are tried, evenly spread: all, where None.
     """
 
     name: str
@@ -44,15 +46,18 @@ class Case:
     only: Sequence[str] = ()
     timed: bool = False
     offload_above: int | None = None
+    answers: Mapping[str, object] = field(default_factory=dict)
+    share: int | None = None
 
     @property
     def is_whole(self) -> bool:
         """Whether a schedule that only a mutant can have is judged rightly too."""
-        return not (self.only or self.timed)
+        return not (self.only or self.timed or self.share)
 
     @contextmanager
     def sandbox(self) -> Iterator[Sandbox]:
-        with Sandbox(self.flows, self.messages, self.tables, in_memory, 0, offload_above=self.offload_above) as sandbox:
+        about: dict[str, Any] = {"offload_above": self.offload_above, "needs": Needs(answers=self.answers)}
+        with Sandbox(self.flows, self.messages, self.tables, in_memory, 0, **about) as sandbox:
             yield sandbox
 
 
@@ -78,11 +83,13 @@ def spread(schedules: Sequence[str], most: int) -> Sequence[str]:
 class Truth:
     """What the whole flowguard does with a case.
 
+    ``references`` are its right ends, ``without`` those without some answers of parties outside.
     ``calls`` are those of the undisturbed run: a mutant that needs others costs more than it should. ``candidates``
     are, by a mutant's number, schedules that can tell it apart; ``met`` is how many there are of them.
     """
 
     references: Mapping[str, End]
+    without: Mapping[Missing, Mapping[str, End]]
     calls: Sequence[str]
     undisturbed: Sequence[Effects]
     candidates: Mapping[int, Sequence[str]]
@@ -127,7 +134,7 @@ class _Watching(Search):
         met = {number: len(schedules) for number, schedules in able.items()}
         seconds = time.perf_counter() - began
         calls = calls_of(self.references())
-        return Truth(self._references, calls, self._undisturbed, candidates, met, report, seconds)
+        return Truth(self._references, self._without, calls, self._undisturbed, candidates, met, report, seconds)
 
     def _some(self) -> Report:
         first = self.references()
@@ -137,10 +144,19 @@ class _Watching(Search):
 
     def _all(self, effort: Effort) -> Report:
         case = self._case
+        if case.share is not None:
+            return self._spread(case.share)
         report = self.all(SearchBudget(case.bound + effort.bound, case.walks + effort.walks, 0, 20))
         for schedule in case.also:
             self._try(Schedule.parse(schedule))
         return replace(report, schedules=self._schedules, violations=tuple(self._found.values()))
+
+    def _spread(self, share: int) -> Report:
+        first = self.references()
+        singles = [schedule.id for schedule in planned(first, [], SearchBudget(0, 0, 0, 20))]
+        for schedule in dict.fromkeys([*spread(singles, share), *self._case.also]):
+            self._try(Schedule.parse(schedule))
+        return self.report(first)
 
     def _able(self) -> Mapping[int, Sequence[str]]:
         """By a mutant's number the schedules that can tell it apart, as they were run; none that end wrong anyway."""
@@ -163,6 +179,7 @@ class _Judging(Search):
     def __init__(self, sandbox: Sandbox, case: Case, truth: Truth) -> None:
         super().__init__(sandbox, case.invariants, case.free)
         self._references = dict(truth.references)
+        self._without = {missing: dict(ends) for missing, ends in truth.without.items()}
         self._undisturbed = list(truth.undisturbed)
         self._calls = truth.calls
 

@@ -142,9 +142,17 @@ def a_dead_letter_names_the_mistake(view: View) -> str | None:
 
 
 def a_run_starts_with_nothing(view: View) -> str | None:
-    """No state of the run before it; of its result and error the promise above says so."""
-    begun = (item for item in _items(view) if item.hop == 1 and not item.done)
-    return next((f"{item.request_id} starts with the state {item.state}" for item in begun if item.state), None)
+    """But for the state that the run before it has left, which is there until the first hop is committed; of its result
+    and error the promise above says so."""
+    last: dict[str, RunItem | None] = {}
+    for version in _history(view).versions:
+        item, before = version.item, last.get(version.key)
+        last[version.key] = item
+        if item is None or item.hop > 1 or item.done or not item.state:
+            continue
+        if before is None or before.state != item.state:
+            return f"{item.request_id} starts with the state {item.state}"
+    return None
 
 
 def a_commit_is_later_than_the_one_before(view: View) -> str | None:

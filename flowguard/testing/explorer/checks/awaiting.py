@@ -74,25 +74,29 @@ def answers_are_told_what_is_so(history: History, flows: Sequence[AnyFlow]) -> I
     for worked in history.deliveries:
         told = [one for one in worked.events if one.type is EventType.ANSWERED and one.message is not None]
         written = [one for one in history.versions if one.worker == worked.worker]
+        if worked.settles:
+            yield from _of_another_run(written, [one.message for one in told if one.message is not None])
         for event in told:
-            yield from _of_the_right_run(history, worked, event, written)
+            yield from _is_kept(event, written)
         if len(told) == 1 and worked.settles:
             yield from _told(history, worked, told[0])
 
 
-def _of_the_right_run(
-    history: History, worked: DeliveryRecord, event: Event, written: Sequence[Version]
-) -> Iterator[Problem]:
-    message, verdict = event.message, event.facts.get("verdict")
-    if message is None:
-        return
-    key, name = _key(message), str(event.facts.get("name"))
+def _of_another_run(written: Sequence[Version], answered: Sequence[Message]) -> Iterator[Problem]:
+    """Yield each run that was changed by an answer to an earlier run of its object."""
     for version in written:
-        own = version.item.request_id if version.item is not None and version.key == key else message.request_id
-        if worked.settles and own != message.request_id:
-            yield Problem("I9", key, f"an answer to {message.request_id} changed the run of {own}")
-    kept = [one for one in written if one.key == key and _has(one.item, message, name)]
-    if verdict in _KEPT and not kept:
+        requests = {one.request_id for one in answered if _key(one) == version.key}
+        if version.item is not None and requests and version.item.request_id not in requests:
+            text = f"an answer to {', '.join(sorted(requests))} changed the run of {version.item.request_id}"
+            yield Problem("I9", version.key, text)
+
+
+def _is_kept(event: Event, written: Sequence[Version]) -> Iterator[Problem]:
+    message, verdict, name = event.message, event.facts.get("verdict"), str(event.facts.get("name"))
+    if message is None or verdict not in _KEPT:
+        return
+    key = _key(message)
+    if not any(one.key == key and _has(one.item, message, name) for one in written):
         yield Problem("I8", key, f"the answer {name!r} was said to be {verdict}, and was not kept")
 
 

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from flowguard.aws.ledger import lasting
+from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import Status
 from flowguard.sim.declared import Keys, TableKey
-from flowguard.sim.posted import Posted
+from flowguard.sim.posted import Posted, as_posted
 from flowguard.testing.explorer.checks.failures import Failures, last_of_runs
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, Problem
 from flowguard.testing.explorer.record.history import BUCKETS, History
@@ -60,7 +61,9 @@ def end_of(history: History, keys: Keys, free: Free, same: Same | None = None) -
         for table, items in history.tables.items()
     }
     sent = [
-        one for one in map(as_sent, history.posted) if not _is_inner(one, history) and not failures.is_overcome(one)
+        one
+        for one in (*map(as_sent, history.posted), *_dropped(history))
+        if not _is_inner(one, history) and not failures.is_overcome(one)
     ]
     named: dict[tuple[str, str], set[str]] = {}
     for one in sent:
@@ -134,6 +137,22 @@ def _by_key(
             name = f"with {_short(json.dumps(kept, sort_keys=True, default=str))}"
         found.setdefault(name, []).append(kept)
     return found
+
+
+def _dropped(history: History) -> Iterator[Posted]:
+    """Yield the asks of waits that ended before they were sent: by another answer, or as a newer run took over.
+
+    Where the worker that asks dies just then, nobody needs to be asked any more.
+    """
+    hops = {(one.key, one.item.request_id): one.item.hop for one in history.versions if one.item is not None}
+    latest = history.latest()
+    for version in history.versions:
+        item = version.item
+        if item is None or item.status is not Status.WAITING or item.outbox is None:
+            continue
+        last = latest.get(version.key)
+        if hops[version.key, item.request_id] > item.hop or (last and last.request_id != item.request_id):
+            yield from (as_posted(send, version.call) for send in item.outbox.sends if send.kind is Kind.ASK)
 
 
 def _named(value: Any, names: Names) -> Any:

@@ -104,7 +104,7 @@ def _settled(entry: DeliveryRecord) -> str:
         return f"{what} for {address.flow}, hop {address.hop}"
     answered = next((one for one in entry.events if entry.settles and one.message is not None), None)
     if answered is None or answered.message is None:
-        return ""
+        return "an answer from outside" if entry.settles else ""
     return f"answer {answered.facts.get('name')!r} for {answered.message.flow}, hop {answered.message.hop}"
 
 

@@ -226,7 +226,7 @@ class _Driver:
         entry.stage = function.name if function.plain else None
         entry.message_id, entry.envelope = delivery.message_id, delivery.envelope
         entry.address = address_in(delivery.envelope.attributes)
-        entry.settles = entry.address is not None
+        entry.settles = entry.address is not None or delivery.queue == PARTIES
         history.deliveries.append(entry)
         worker = Worker(function, delivery, entry, self._sandbox.patience)
         self.turn_to(worker, lambda: worker.start(self._sandbox.threads, lambda: self._work(worker)))

@@ -20,6 +20,7 @@ from flowguard.errors import FlowguardError, SettingsError, shown
 from flowguard.failed import Failed
 from flowguard.flow import AnyFlow
 from flowguard.payloads import encode_json
+from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer, WaitPlan
@@ -27,6 +28,7 @@ from flowguard.sim.functions import ServedFunction
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.question import PARTIES, Question
 from flowguard.testing.explorer.record.view import body_of
+from flowguard.wire.message import REQUEST_ID
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.outside import FoundAnswer
 from flowguard.worker.ports import Services
@@ -104,7 +106,7 @@ class OpenQuestions:
         self._history: History | None = None
         self._versions = self._posted = 0
         self._unsent: dict[str, tuple[Question, WaitPlan]] = {}
-        self._asked: set[str] = set()
+        self._asked: set[tuple[str, str, str]] = set()
 
     def new(self, history: History) -> Iterator[AskedQuestion]:
         """Yield the questions that have come up since the last time, where somebody answers them."""
@@ -129,12 +131,14 @@ class OpenQuestions:
         if item.wait is None or item.wait.plan is None:
             return
         _, flow, object_id = key.split("#", 2)
+        sends = item.outbox.sends if item.outbox is not None else ()
+        asks = {send.attributes[REQUEST_ID].value for send in sends if send.kind is Kind.ASK}
         for name, own in item.wait.plan.names.items():
-            if own is None or own in self._asked:
+            if own is None or (own, key, item.request_id) in self._asked:
                 continue
-            self._asked.add(own)
+            self._asked.add((own, key, item.request_id))
             question = Question(flow, object_id, item.request_id, item.hop, name, own, None, item.wait.deadline)
-            if name in item.wait.plan.asked:
+            if own in asks:
                 self._unsent[own] = (question, item.wait.plan)
             else:
                 yield question, item.wait.plan
