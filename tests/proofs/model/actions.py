@@ -14,18 +14,20 @@ from flowguard.protocol import claims
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Claim, Commit, Committed, Refused, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
-from flowguard.protocol.waiting import GivenAnswer
+from flowguard.protocol.waiting import GivenAnswer, Look
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import Message
 from flowguard.worker.ports import Refusal
 from tests.proofs.model import checks, waits
 from tests.proofs.model.function import (
+    EARLY,
     FIFO_INBOX,
     INBOX,
     NOW,
     Claiming,
     Committing,
     Direct,
+    Early,
     Ended,
     Finding,
     Function,
@@ -44,6 +46,8 @@ from tests.proofs.model.world import Fact, Record, Shelf, Worker, World
 from tests.proofs.model.written import released
 
 MOST_WORKERS = 2
+MOST_COPIES = 9
+"""Of a deadline's message at one time."""
 _NOBODY = 0
 """The nonce of a worker that claims nothing."""
 Step = tuple[str, World]
@@ -73,12 +77,16 @@ class _Granted(NamedTuple):
 
 
 class _Arrived(NamedTuple):
-    """What sends lead to. They are kept, so that their identity is theirs alone."""
+    """What sends lead to. They are kept, so that their identity is theirs alone.
+
+    Copies of a deadline's message are told apart by their message ids: ``deadlines`` has an envelope for each id.
+    """
 
     sends: tuple[Send, ...]
     queued: tuple[int, ...]
     parked: tuple[int, ...]
     facts: tuple[Fact, ...]
+    deadlines: tuple[tuple[int, ...], ...] = ()
 
 
 class Actions:
@@ -141,6 +149,8 @@ class Actions:
         answering = Worker(taken._replace(hidden=False), _NOBODY)
         if not isinstance(self.function.call_of(answering), Claiming):
             yield from self._answer(here, answering)
+            if isinstance(self.function.call_of(answering), TimingOut) and world.budget.early:
+                yield from self._answer(here.spend("early"), answering._replace(owner=EARLY))
             return
         worker = answering._replace(owner=self._free_owner(world))
         label = self._label("claim", worker)
@@ -246,7 +256,7 @@ class Actions:
                 yield from self._release(world, worker, claim)
             case Claiming():
                 yield from self._claim(world, worker, self._label("claim once more", worker))
-            case Settling() | TimingOut() | Saving() | Finding() | Keeping() | Looking():
+            case Settling() | TimingOut() | Early() | Saving() | Finding() | Keeping() | Looking():
                 yield from self._answer(world, worker)
 
     def _handle(self, world: World, worker: Worker) -> Iterator[Step]:
@@ -325,6 +335,8 @@ class Actions:
                 yield from self._settle(world, worker, address, answer)
             case TimingOut(address):
                 yield from self._time_out(world, worker, address)
+            case Early(address, look):
+                yield from self._look(world, worker, address, look)
             case Saving(rows):
                 saved = world._replace(rows=world.rows.union(map(self.shelf.put, rows)))
                 yield from self._went_on(saved, worker, self.shelf.put("saved"), self._label("rows", worker))
@@ -370,11 +382,15 @@ class Actions:
         if ended.applied and world.budget.lost:
             never = self.shelf.put(ConnectionError("no answer"))
             yield from self._went_on(after.spend("lost"), worker, never, f"{label}, never answered")
-        if ended.applied and world.budget.early:
-            assert world.item is not None
-            too_early = self.shelf.put(waits.not_yet(self.shelf[world.item]))
-            early = self._label("time out: too early", worker)
-            yield from self._went_on(world.spend("early"), worker, too_early, early)
+
+    def _look(self, world: World, worker: Worker, address: AnswerAddress, look: Look) -> Iterator[Step]:
+        number, looked = waits.look(self.shelf, world.item, address, look)
+        label = self._label(f"too early, {'sent again' if looked.goes_on else 'a copy'}", worker)
+        after = world._replace(item=number)
+        yield from self._went_on(after, worker, self.shelf.put(looked), label)
+        if number != world.item and world.budget.lost:
+            never = self.shelf.put(ConnectionError("no answer"))
+            yield from self._went_on(after.spend("lost"), worker, never, f"{label}, never answered")
 
     # -- sends
 
@@ -400,7 +416,16 @@ class Actions:
         after = world._replace(workers=(*world.workers, worker), parked=parked, log=log, fault=fault)
         for envelope in arrived.queued:
             after = after.with_message(envelope)
+        for copies in arrived.deadlines:
+            after = after.with_message(self._unlike(after, copies))
         return after._replace(workers=world.workers)
+
+    def _unlike(self, world: World, copies: tuple[int, ...]) -> int:
+        """One of the envelopes whose message id no other message has, nor the one that the wait remembers."""
+        there = {record.envelope for record in world.queue} | {one.record.envelope for one in world.workers}
+        wait = None if world.item is None else self.shelf[world.item].wait
+        looked_by = "" if wait is None else wait.looked_by
+        return next(one for one in copies if one not in there and self.shelf[one].message_id != looked_by)
 
     def _arrived(self, sends: tuple[Send, ...]) -> _Arrived:
         key = tuple(map(id, sends))
@@ -410,7 +435,7 @@ class Actions:
 
     def _arrive(self, sends: tuple[Send, ...]) -> _Arrived:
         """What comes of sends, wherever they come from: further hops and attempts, dead letters, facts."""
-        queued, parked, facts = [], [], list[Fact]()
+        queued, parked, facts, deadlines = [], [], list[Fact](), []
         for send in sends:
             inward = isinstance(send.to, Queue) and send.to.short_name in (INBOX, FIFO_INBOX)
             if send.kind is Kind.DEAD:
@@ -418,11 +443,14 @@ class Actions:
             elif send.kind is Kind.ASK:
                 queued.append(self.function.answer_to(send))
                 continue
-            elif inward and (send.kind is not Kind.DEADLINE or self.scenario.has_deadline):
+            elif send.kind is Kind.DEADLINE:
+                ids = [f"deadline-{number}" for number in range(MOST_COPIES if self.scenario.has_deadline else 0)]
+                deadlines.append(tuple(self.function.received(send, one) for one in ids))
+            elif inward:
                 queued.append(self.function.received(send))
             if not inward or send.kind is Kind.DEADLINE:
                 facts.append(("sent", send.id, str(zlib.crc32(f"{send.to}{send.body}".encode()))))
-        return _Arrived(sends, tuple(queued), tuple(parked), tuple(facts))
+        return _Arrived(sends, tuple(queued), tuple(parked), tuple(facts), tuple(filter(None, deadlines)))
 
     # -- what else may happen
 

@@ -30,11 +30,12 @@ from flowguard.protocol.run import (
     Commit,
     Committed,
     Fenced,
+    Looked,
     Refused,
     Settled,
     TimedOut,
 )
-from flowguard.protocol.waiting import GivenAnswer
+from flowguard.protocol.waiting import GivenAnswer, Look
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.stage import Stage
 from flowguard.step import Step
@@ -56,6 +57,8 @@ from tests.proofs.model.world import Record, Shelf, Worker
 NOW = 1_800_000_000_000
 INBOX = "inbox"
 FIFO_INBOX = "inbox.fifo"
+EARLY = -1
+"""The nonce of a worker that gets the message of a deadline before its time."""
 _DAY = timedelta(days=1)
 
 
@@ -89,6 +92,13 @@ class TimingOut(NamedTuple):
     address: AnswerAddress
 
 
+class Early(NamedTuple):
+    """A deadline's message has come too early."""
+
+    address: AnswerAddress
+    look: Look
+
+
 class Saving(NamedTuple):
     rows: tuple[AwaitingRow, ...]
 
@@ -118,7 +128,7 @@ class Ended(NamedTuple):
     ack: bool
 
 
-Waiting = Settling | TimingOut | Saving | Finding | Keeping | Looking
+Waiting = Settling | TimingOut | Early | Saving | Finding | Keeping | Looking
 Call = Claiming | Handling | Releasing | Committing | Sending | Waiting | Ended
 
 
@@ -183,6 +193,10 @@ class _Outside:
     def time_out(self, address: AnswerAddress, now: int) -> TimedOut:
         ended: TimedOut = self.ask(TimingOut(address))
         return ended
+
+    def look(self, address: AnswerAddress, look: Look) -> Looked:
+        looked: Looked = self.ask(Early(address, look))
+        return looked
 
     def save(self, rows: Sequence[AwaitingRow]) -> None:
         self.ask(Saving(tuple(rows)))
@@ -340,7 +354,7 @@ class Function:
         self._routes = Routes([self.flow])
         self._calls: dict[tuple[int, bool, int, tuple[int, ...]], Call] = {}
         self._arrivals: dict[int, Arrival] = {}
-        self._records: dict[int, int] = {}
+        self._records: dict[tuple[int, str], int] = {}
         self._about: dict[int, tuple[str, str]] = {}
 
     def call_of(self, worker: Worker) -> Call:
@@ -356,7 +370,7 @@ class Function:
         services = Services(
             store=outside,
             sender=outside,
-            clock=ManualClock(NOW),
+            clock=ManualClock(self._now(worker)),
             ids=outside,
             observer=_unheard,
             draw=random.Random(0),
@@ -365,6 +379,15 @@ class Function:
             return Ended(self._ending(worker.record, services).ack)
         except _Suspended as suspended:
             return suspended.call
+
+    def _now(self, worker: Worker) -> int:
+        """The worker's clock. The message of a deadline mostly comes in its time."""
+        is_late = self._is_deadline(worker.record.envelope) and worker.owner != EARLY
+        return NOW + 2 * _DAY // timedelta(milliseconds=1) if is_late else NOW
+
+    def _is_deadline(self, envelope: int) -> bool:
+        found = self._shelf[envelope]
+        return isinstance(found, Envelope) and isinstance(find_arrived(found), ArrivedDeadline)
 
     def _ending(self, record: Record, services: Services) -> Ending:
         """Run the function that reads the record's queue."""
@@ -449,12 +472,12 @@ class Function:
         said = {name: one for name, one in message.attributes().items() if name != REQUEST_ID}
         return self._envelope(body, said, message_id=f"m{later}")
 
-    def received(self, send: Send) -> int:
+    def received(self, send: Send, message_id: str = "m") -> int:
         """The envelope in which a queue delivers what was sent to it."""
-        number = self._shelf.put(send)
-        if number not in self._records:
-            self._records[number] = self._envelope(send.body, send.attributes)
-        return self._records[number]
+        key = (self._shelf.put(send), message_id)
+        if key not in self._records:
+            self._records[key] = self._envelope(send.body, send.attributes, message_id)
+        return self._records[key]
 
     def _envelope(self, body: str, attributes: Mapping[str, Attribute], message_id: str = "m") -> int:
         """As the inbox of its stage delivers it, also where it comes from the dead letters."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from flowguard.ids import Owner
 from flowguard.protocol import answers
-from flowguard.protocol.run import Commit, RunItem, Settled, Status, TimedOut
+from flowguard.protocol.run import Commit, Looked, RunItem, Settled, Status, TimedOut
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import GivenAnswer, Wait
+from flowguard.protocol.waiting import GivenAnswer, Look, Wait
 from flowguard.wire.answer_address import AnswerAddress
 from tests.proofs.model.world import Shelf
 
@@ -43,9 +43,16 @@ def time_out(
     return shelf.put(after), TimedOut(True, _seen(after))
 
 
-def not_yet(item: RunItem) -> TimedOut:
-    """The reply to a deadline that lies ahead."""
-    return TimedOut(False, _seen(item, whole=False))
+def look(shelf: Shelf, number: int | None, address: AnswerAddress, look: Look) -> tuple[int | None, Looked]:
+    """The item after a deadline's message that came too early, and the reply."""
+    item: RunItem | None = None if number is None else shelf[number]
+    here = item is not None and (item.request_id, item.hop) == (address.request_id, address.hop)
+    if item is None or item.wait is None or not here or item.status is not Status.WAITING or item.wait.end is not None:
+        return number, Looked(False, _at_rest(item, address))
+    if item.wait.looked_at and look.long_ago <= item.wait.looked_at > look.since:
+        return number, Looked(item.wait.looked_by == look.by, _at_rest(item, address))
+    after = item._replace(wait=item.wait.looked(look))
+    return shelf.put(after), Looked(True, _seen(after))
 
 
 def after_commit(item: RunItem, commit: Commit) -> Wait | None:

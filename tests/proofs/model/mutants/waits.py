@@ -33,6 +33,9 @@ def _deaf_deadline(self: Any, flow: Any, envelope: Any, deadline: Any) -> Any:
     services = self._services
 
     class Watched:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(services.store.waits, name)
+
         def time_out(self, address: Any, now: int) -> Any:
             ended = services.store.waits.time_out(address, now)
             applied.append(ended.applied or ended.item is None or ended.item.wait is None or not ended.item.wait.end)
@@ -246,6 +249,12 @@ WAITS = (
         "deadline-once",
         "a deadline that comes too early is not sent again",
         ((settler.Settler, "_time_out", _once_deadline),),
+        caught_by="wait-timeout",
+    ),
+    Mutant(
+        "look-forgets",
+        "the item does not remember which message of a deadline came too early",
+        ((Wait, "looked", lambda self, look: self._replace(looked_at=look.at)),),
         caught_by="wait-timeout",
     ),
     Mutant(
