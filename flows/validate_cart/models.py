@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from flowguard import Failed
+
 
 class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True)
@@ -25,10 +27,47 @@ class PricedLine(CartLine):
 
 
 class CartSubmitted(Frozen):
-    """What the shop sends. A newer one for the same cart replaces it, whatever has become of it by then."""
+    """What the shop sends. A newer one for the same cart replaces it, whatever has become of it by then.
+
+    ``wishes`` are what the customer has described and not chosen, such as "something to keep the tea dry".
+    """
 
     cart_id: str = Field(min_length=1)
     lines: tuple[CartLine, ...]
+    wishes: tuple[str, ...] = ()
+
+
+class SearchRequest(Frozen):
+    """For the search. It answers with ``search_id``, which carries the id of the request that asks."""
+
+    search_id: str
+    wishes: tuple[str, ...]
+
+
+class FilterRequest(Frozen):
+    """For the filter, which knows what may be sold to whom. It answers with ``filter_id``."""
+
+    filter_id: str
+    cart_id: str
+
+
+class SearchResult(Frozen):
+    """The articles that fit the wishes."""
+
+    skus: tuple[str, ...]
+
+
+class FilterResult(Frozen):
+    """The articles that this customer may not buy."""
+
+    refused: tuple[str, ...]
+
+
+class CartAnswers(Frozen):
+    """The answers for ``add-found``. It goes on without wishes where one of them fails, or does not come in time."""
+
+    search: SearchResult | Failed
+    filter: FilterResult | Failed
 
 
 class CartPriced(Frozen):

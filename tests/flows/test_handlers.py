@@ -63,6 +63,22 @@ def test_the_functions_carry_a_request_to_its_end(
     assert run.status == "COMPLETED"
 
 
+def test_the_functions_of_a_cart_that_waits_take_the_answers_and_go_on(
+    flow_runner: FlowRunner, flow_engine: MemoryAWS, flow_clock: FlowClock
+) -> None:
+    flow_runner.serve(ValidateCart)
+    services = aws_services(Settings(), Clients(), clock=flow_clock)
+    request = sample("validate_cart/09-request-with-a-wish.json")
+    assert validate_cart.price_cart.using(services)(request) == {"batchItemFailures": []}
+    for name in ("10-search-result", "13-filter-result"):
+        result = sample(f"validate_cart/{name}.json")
+        assert validate_cart.answers.using(services)(result) == {"batchItemFailures": []}
+    resumed = received(flow_engine, "carts-to-complete")
+    assert validate_cart.add_found.using(services)(resumed) == {"batchItemFailures": []}
+    [run] = flow_runner.run().runs()
+    assert run.status == "COMPLETED"
+
+
 def test_the_function_of_the_dead_letter_queue_ends_the_run(flow_runner: FlowRunner, flow_clock: FlowClock) -> None:
     flow_runner.serve(TakePayment)
     services = aws_services(Settings(), Clients(), clock=flow_clock)

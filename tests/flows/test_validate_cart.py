@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from decimal import Decimal
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -16,20 +18,24 @@ from flowguard.sim.calls import intercept
 from flowguard.testing import FlowClock, FlowResult, FlowRunner, MemoryAWS, step_for
 from flowguard.writes import Put, Update
 from flows.validate_cart import handlers
-from flows.validate_cart.flow import CheckCart, ConfirmCart, PriceCart, ValidateCart
+from flows.validate_cart.flow import AddFound, CheckCart, ConfirmCart, PriceCart, ValidateCart
 from flows.validate_cart.models import (
+    CartAnswers,
     CartChecked,
     CartConfirmed,
     CartLine,
     CartPriced,
     CartState,
     CartSubmitted,
+    FilterResult,
     PricedLine,
+    SearchResult,
 )
 from tests.flows.mishaps import Copies, Death, Meanwhile
 from tests.flows.samples import sample
 
 DAY = "2026-01-02"
+ANSWERS = {"search": "10-search-result", "filter": "13-filter-result"}
 REPLIES = "shop-replies"
 
 
@@ -243,3 +249,77 @@ def test_one_bad_record_does_not_harm_the_others_of_its_batch(
     batch = sample("envelopes/mixed-batch.json")
     assert handlers.price_cart.using(services)(batch) == {"batchItemFailures": []}
     assert cart(carts.run(), "cart-1001")["status"] == "CONFIRMED"
+
+
+# -- a cart that waits ------------------------------------------------------------------------------------------------
+
+
+def test_a_cart_with_a_wish_asks_search_and_filter_under_ids_that_carry_its_request(carts: FlowRunner) -> None:
+    result = carts.deliver(sample("validate_cart/09-request-with-a-wish.json")).step()
+    assert result.run("cart-2006").status == "WAITING"
+    [search], [allowed] = result.sent("search-requests"), result.sent("filter-requests")
+    assert search.body == {"search_id": search.id, "wishes": ["something to keep the tea dry"]}
+    assert allowed.body == {"filter_id": allowed.id, "cart_id": "cart-2006"}
+    assert "cart-2006-request-1" in str(search.id)
+
+
+@pytest.mark.parametrize("order", list(permutations(ANSWERS)), ids="-".join)
+def test_it_goes_on_once_with_both_answers_in_whatever_order_and_number(
+    carts: FlowRunner, order: tuple[str, ...]
+) -> None:
+    carts.deliver(sample("validate_cart/09-request-with-a-wish.json")).step()
+    result = carts.deliver(*[sample(f"validate_cart/{ANSWERS[one]}.json") for one in order * 2]).run()
+    found = cart(result, "cart-2006")
+    assert [line["sku"] for line in found["lines"]] == ["tea", "tin"], "the pot was found, and may not be sold"
+    assert (found["status"], found["total"]) == ("CONFIRMED", 11.5)
+    assert confirmed(result) == 1
+    assert result.count(EventType.COMPLETED) == 1
+
+
+@pytest.mark.parametrize("party", ["search", "filter"])
+def test_where_one_of_them_fails_the_cart_goes_on_without_its_wishes(carts: FlowRunner, party: str) -> None:
+    carts.deliver(sample("validate_cart/09-request-with-a-wish.json")).step()
+    for one in ("search", "filter"):
+        event = sample(f"validate_cart/{ANSWERS[one]}.json")
+        carts.deliver(failed(event) if one == party else event)
+    assert [line["sku"] for line in cart(carts.run(), "cart-2006")["lines"]] == ["tea"]
+
+
+def failed(event: Any) -> Any:
+    """The same answer as a failure. Its text is in the body, or in the notification that is there."""
+    record = event["Records"][0]
+    body = json.loads(record["body"])
+    inner = {**json.loads(body.get("Message", record["body"])), "error": "down"}
+    body = {**body, "Message": json.dumps(inner)} if "Message" in body else inner
+    return {"Records": [{**record, "body": json.dumps(body)}]}
+
+
+def test_after_half_an_hour_it_goes_on_without_its_wishes_and_a_late_answer_is_told_so(carts: FlowRunner) -> None:
+    result = carts.deliver(sample("validate_cart/15-request-nobody-answers.json")).run()
+    assert (cart(result, "cart-2007")["status"], cart(result, "cart-2007")["total"]) == ("CONFIRMED", 7.95)
+    late = carts.deliver(sample("validate_cart/16-search-result-late.json")).run()
+    assert (late.verdicts, confirmed(late)) == (["EXPIRED"], 1)
+
+
+def test_an_answer_for_nothing_that_is_awaited_changes_nothing(carts: FlowRunner) -> None:
+    carts.deliver(sample("validate_cart/09-request-with-a-wish.json")).step()
+    forged = carts.deliver(sample("validate_cart/12-search-result-forged.json")).step()
+    assert [(one.verdict, one.acked) for one in forged.deliveries] == [("UNKNOWN", True)]
+    assert forged.run("cart-2006").status == "WAITING"
+
+
+def test_an_answer_to_an_older_request_never_counts_for_the_newer_one(carts: FlowRunner) -> None:
+    carts.deliver(sample("validate_cart/09-request-with-a-wish.json")).step()
+    newer = CartSubmitted(cart_id="cart-2006", lines=(CartLine(sku="cup", quantity=1),), wishes=("a saucer",))
+    later = sample("validate_cart/09-request-with-a-wish.json")["Records"][0]["messageAttributes"]["requestedat"]
+    carts.send(ValidateCart, newer, requested_at=int(later["stringValue"]) + 1)
+    carts.step()
+    old = carts.deliver(sample("validate_cart/10-search-result.json")).step()
+    assert old.verdicts == ["SUPERSEDED"]
+    assert old.run("cart-2006").status == "WAITING"
+
+
+def test_a_cart_of_wishes_alone_for_which_nothing_is_found_is_rejected() -> None:
+    step = step_for(AddFound, state=CartState(), hop=2)
+    with pytest.raises(Reject, match="nothing was found"):
+        AddFound().handle(CartAnswers(search=SearchResult(skus=("yak",)), filter=FilterResult(refused=())), step)
