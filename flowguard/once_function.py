@@ -455,6 +455,7 @@ def _problems(rule: OnceRule, function: Any) -> tuple[str, ...]:
         rule_problem("payload", rule.payload) if rule.payload is not None else None,
         _span("keep", rule.keep, _LEAST_KEPT, None),
         _span("lease", rule.lease, _MS, _LONGEST_LEASE),
+        _table_problem(rule.table),
         _function_problem(rule, function),
     )
     return tuple(problem for problem in found if problem is not None)
@@ -464,6 +465,13 @@ def _name_problem(name: object) -> str | None:
     if isinstance(name, str) and _NAME.fullmatch(name):
         return None
     return f"its name is {shown(name)}; write 1 to 128 letters, digits or one of . _ : / -"
+
+
+def _table_problem(table: Any) -> str | None:
+    names = (table.name, table.key, table.ttl) if isinstance(table, KeyTable) else (table,)
+    if table is None or all(isinstance(one, str) and one for one in names):
+        return None
+    return f"its table is {shown(table)}; write a name, or KeyTable('idempotency')"
 
 
 def _span(option: str, value: object, least: timedelta, most: timedelta | None) -> str | None:

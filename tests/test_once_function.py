@@ -390,6 +390,8 @@ def test_a_result_that_is_too_large_completes_its_key_without_one(world: World) 
         ({"keep": timedelta(0)}, "keep is 0:00:00; write 0:01:00 or more"),
         ({"lease": timedelta(0)}, "lease is 0:00:00; write"),
         ({"lease": timedelta(days=1)}, "and 12:00:00 at most"),
+        ({"table": 5}, "its table is 5; write a name, or KeyTable('idempotency')"),
+        ({"table": ""}, "its table is KeyTable(name=''"),
         ({"argument": "nope"}, "argument is 'nope', and the function has order"),
     ],
 )
