@@ -7,10 +7,16 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 
-from tests.proofs.bench import calls, cpu, imports, wrus
+from tests.proofs.bench import calls, cpu, imports, waits, wrus
 from tests.proofs.bench.figure import Figure, State, table
 
-MEASURES: tuple[Callable[[], list[Figure]], ...] = (calls.figures, wrus.figures, cpu.figures, imports.figures)
+MEASURES: tuple[Callable[[], list[Figure]], ...] = (
+    calls.figures,
+    wrus.figures,
+    waits.figures,
+    cpu.figures,
+    imports.figures,
+)
 
 
 def main(arguments: Sequence[str] | None = None, measures: Sequence[Callable[[], list[Figure]]] = MEASURES) -> int:

@@ -66,7 +66,7 @@ def a_cart(cart_id: str = "cart-4711") -> Cart:
     return Cart(cart_id=cart_id, customer="customer-0815 of the shop in the old town", lines=lines)
 
 
-def a_request(flow: type[Flow], cart: Cart, *, request_id: str, requested_at: int) -> tuple[dict[str, Any], str]:
+def a_request(flow: type[Flow], cart: BaseModel, *, request_id: str, requested_at: int) -> tuple[dict[str, Any], str]:
     """The event with which SQS hands over a request for the flow, and the name of the queue it went to."""
     message, inbox = flow.request(cart, request_id=RequestId(request_id), requested_at=requested_at)
     assert isinstance(inbox, Queue)

@@ -7,8 +7,9 @@ import json
 
 import pytest
 
+from tests.aws.engines import on_dynamodb_local
 from tests.proofs.bench import __main__ as bench
-from tests.proofs.bench import calls, cpu, imports, wrus
+from tests.proofs.bench import calls, cpu, imports, waits, wrus
 from tests.proofs.bench.figure import Figure, State, table
 from tests.proofs.bench.flow import PAYLOAD_BYTES, a_cart
 
@@ -32,6 +33,11 @@ def test_a_stage_costs_two_write_units(dynamodb_local_url: str) -> None:
     units, size = wrus.units_of_a_stage(dynamodb_local_url)
     assert units <= wrus.MARK
     assert size <= 1024
+
+
+def test_waiting_costs_what_is_said_of_it(dynamodb_local_url: str) -> None:
+    """Two writes a stage, rows for ids of others alone, one call an answer, two from outside; no read to go on."""
+    assert waits.costs(on_dynamodb_local(dynamodb_local_url)) == waits.MARKS
 
 
 def test_the_payload_has_the_size_that_is_told() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from flowguard import LambdaHandler, Settings, lambda_handler
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services
-from flowguard.clock import ManualClock
+from flowguard.clock import ManualClock, SystemClock
 from flowguard.destinations import Queue
 from flowguard.events import Tally
 from flowguard.flow import AnyFlow
@@ -34,23 +34,33 @@ class Wire:
 
     def next_event(self) -> dict[str, Any]:
         """The last message sent, as SQS hands it over."""
-        last = self.sent[-1]
-        assert isinstance(last.to, Queue)
-        attributes = {name: attribute.to_sqs_record() for name, attribute in last.attributes.items()}
-        return an_event(last.to.name, last.body, attributes, message_id=last.id, sent_at=0)
+        return event_of(self.sent[-1])
+
+
+def event_of(send: Send) -> dict[str, Any]:
+    """A message that was sent to a queue, as SQS hands it over."""
+    assert isinstance(send.to, Queue)
+    attributes = {name: attribute.to_sqs_record() for name, attribute in send.attributes.items()}
+    return an_event(send.to.name, send.body, attributes, message_id=send.id, sent_at=0)
 
 
 class Bench:
-    """One function for all stages of a flow, on whatever the clients talk to. Its clock stands still."""
+    """One function for all stages of some flows, on whatever the clients talk to.
 
-    def __init__(self, flow: AnyFlow, clients: Clients) -> None:
-        self.wire, self.tally, self.clock = Wire(), Tally(), ManualClock()
+    Its clock stands still, at the time of now: DynamoDB Local removes items that expired long ago.
+    """
+
+    def __init__(self, flow: AnyFlow, clients: Clients, *more: AnyFlow) -> None:
+        self.wire, self.tally, self.clock = Wire(), Tally(), ManualClock(SystemClock().now())
         services = aws_services(Settings(), clients, clock=self.clock, observer=self.tally)
         self.services = replace(services, sender=self.wire)
-        self._handler: LambdaHandler = lambda_handler(flow).using(self.services)
+        self._handler: LambdaHandler = lambda_handler(flow, *more).using(self.services)
 
     def run(self, event: dict[str, Any]) -> str:
         """What was told of the event's record: the first thing, such as ``claimed``."""
         told = len(self.tally.events)
-        self._handler(event, Context())
+        self.deliver(event)
         return self.tally.events[told].type.value
+
+    def deliver(self, event: dict[str, Any]) -> None:
+        self._handler(event, Context())
