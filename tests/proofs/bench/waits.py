@@ -48,7 +48,9 @@ class Answering(Flow, name="answering", object_id="id"):
 
 class Ask(Stage[Wanted], name="ask", then="go-on"):
     def handle(self, wanted: Wanted, step: Step) -> Outcome:
-        asks: dict[str, Any] = {f"flow_{n}": step.ask(Answering, Wanted(id=f"{wanted.id}-{n}")) for n in range(wanted.flows)}
+        asks: dict[str, Any] = {
+            f"flow_{n}": step.ask(Answering, Wanted(id=f"{wanted.id}-{n}")) for n in range(wanted.flows)
+        }
         events: dict[str, Any] = {f"event_{n}": step.event(f"{wanted.id}/{n}") for n in range(wanted.ids)}
         return GoOn.when_all(**asks, **events, within=WITHIN)
 
