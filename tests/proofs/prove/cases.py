@@ -60,6 +60,12 @@ from tests.proofs.prove.promises import (
     a_result_stays,
     what_is_carried_goes_along,
 )
+from tests.proofs.prove.sooner import (
+    Reserves,
+    Soon,
+    what_is_applied_at_once_is_applied_once,
+    what_is_reserved_is_what_the_last_commit_says,
+)
 from tests.proofs.prove.telling import what_is_told_is_so
 from tests.proofs.prove.texts import OFFLOAD_ABOVE, Recalls
 from tests.proofs.prove.waiting import (
@@ -93,6 +99,10 @@ _TOLD_ALREADY: Final = {"ended": ["error"]}
 _NAMED: Final = [a_dead_letter_names_the_mistake]
 
 _ONE_RUN: Final = [an_order_is_one_run]
+
+_AT_ONCE: Final = [what_is_applied_at_once_is_applied_once]
+
+_RESERVED: Final = [what_is_reserved_is_what_the_last_commit_says]
 
 _BOUNDED: Final = [what_is_said_of_an_error_is_short]
 
@@ -199,6 +209,19 @@ OWN: Final = (
     Case("starts", [Starter, Lone], [order()], TABLES, free={"answers": ["request_id", "error"]}),
     Case("guarded", [Guards], [order()], TABLES, free=_TOLD_ALREADY),
     Case("guarded-in-vain", [Guards], [order(amount=-5)], TABLES, free=_TOLD_ALREADY),
+    Case("sooner", [Soon], [order("sooner:1:error,later:1:error")], TABLES, invariants=_AT_ONCE, share=80),
+    Case(
+        "sooner-rejected", [Soon], [order("later:9:reject")], TABLES, free=_TOLD_ALREADY, invariants=_AT_ONCE, share=60
+    ),
+    Case("taken-back", [Reserves], [order(amount=3), order(amount=5)], TABLES, invariants=_RESERVED, share=80),
+    Case(
+        "taken-back-retried",
+        [Reserves],
+        [order(amount=3), order("take-back:1:error", 5)],
+        TABLES,
+        invariants=_RESERVED,
+        share=60,
+    ),
     Case("patient", [Patient], [order("patiently:1:error")], TABLES),
     Case("no-such-version-alone", [Lone], [request(Lone, "to-alone", order(), version=9)], TABLES, invariants=_NAMED),
     Case("no-such-version", [Pair], [request(Pair, "to-open", order(), version=9)], TABLES, free=_TOLD_ALREADY),
