@@ -89,6 +89,20 @@ def condition_losses(whole: Text) -> Iterator[Loss]:
             yield Loss(own, f"becomes {before} {flipped} {behind}", whole.lines[token.start], after)
 
 
+def comparisons(text: str) -> list[str]:
+    """Return the single comparisons of a condition, as they are and flipped: on these each of its mutants depends."""
+    parser = _Parser(text)
+    found: list[str] = []
+    for one in _nodes(parser.either()):
+        if not one.parts:
+            own = text[one.start : one.end]
+            found.append(own)
+            for token in parser.tokens:
+                if token.text in _FLIPPED and one.start <= token.start < one.end:
+                    found.append(own[: token.start - one.start] + _FLIPPED[token.text] + own[token.end - one.start :])
+    return list(dict.fromkeys(found))
+
+
 def update_losses(whole: Text) -> Iterator[Loss]:
     """Each action left out; each number that is added left out."""
     clauses = list(_clauses(whole.text))

@@ -17,6 +17,7 @@ from tests.proofs.prove import probes
 from tests.proofs.prove.expressions import (
     Loss,
     Text,
+    comparisons,
     condition_losses,
     is_update,
     marked_constants,
@@ -88,7 +89,10 @@ class Expressions:
         def watched(kind: str, text: str, names: Any) -> ConditionExpression:
             real = condition(kind, text, names)
             others = [(number, condition(kind, after, names).holds) for number, after in self._conditions.get(text, ())]
-            return replace(real, holds=_asking(real.holds, others)) if others else real
+            if not others:
+                return real
+            single = [condition(kind, one, names).holds for one in comparisons(text)]
+            return replace(real, holds=asking(real.holds, others, single))
 
         def updating(kind: str, text: str, names: Any) -> UpdateExpression:
             for number in self._updates.get(text, ()):
@@ -99,12 +103,23 @@ class Expressions:
         parsers.update({_CONDITION: watched, _UPDATE: updating})
 
 
-def _asking(real: Callable[..., bool], others: list[tuple[int, Callable[..., bool]]]) -> Callable[..., bool]:
+def asking(
+    real: Callable[..., bool], others: list[tuple[int, Callable[..., bool]]], single: list[Callable[..., bool]]
+) -> Callable[..., bool]:
+    """Note whose answer is another. Where all single comparisons hold as they did once, all answers are as they were.
+
+    To ask each mutant each time takes as long as all the rest of a call.
+    """
+    differing: dict[tuple[bool, ...], list[int]] = {}
+
     def holds(item: Any, values: Any) -> bool:
         answer = real(item, values)
-        for number, other in others:
-            if other(item, values) != answer:
-                probes.note(number)
+        state = tuple([one(item, values) for one in single])
+        numbers = differing.get(state)
+        if numbers is None:
+            numbers = differing[state] = [number for number, other in others if other(item, values) != answer]
+        for number in numbers:
+            probes.note(number)
         return answer
 
     return holds

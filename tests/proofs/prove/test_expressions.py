@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import random
+import re
 from typing import Any
 
 import pytest
 
 from flowguard.aws import expressions
 from flowguard.sim.memory.conditions import condition
-from tests.proofs.prove.expressions import Loss, Text, condition_losses, marked_constants, update_losses
+from tests.proofs.prove import probes
+from tests.proofs.prove.expressions import Loss, Text, comparisons, condition_losses, marked_constants, update_losses
+from tests.proofs.prove.protocol import asking
+
+KIND = "ConditionExpression"
 
 
 def plain(text: str) -> Text:
@@ -63,6 +69,40 @@ def test_every_loss_of_flowguards_own_conditions_can_be_read() -> None:
         assert len({after for _, _, after in found}) == len(found)
         for _, _, after in found:
             condition("ConditionExpression", after, names)
+
+
+def test_the_comparisons_of_a_condition_are_found_as_they_are_and_flipped() -> None:
+    text = "a = :a AND (b < :b OR NOT (c >= :c AND d > :d) OR attribute_not_exists(e))"
+    assert comparisons(text) == [
+        "a = :a",
+        "b < :b",
+        "b <= :b",
+        "NOT (c >= :c AND d > :d)",
+        "NOT (c > :c AND d > :d)",
+        "NOT (c >= :c AND d >= :d)",
+        "attribute_not_exists(e)",
+    ]
+
+
+OWN = (*expressions.FIRST_HOP.values(), expressions.LATER_HOP, expressions.COMMIT, expressions.ANSWER)
+SMALL = "a = :a AND (b < :b OR NOT c >= :c)"
+
+
+@pytest.mark.parametrize("text", [*OWN, SMALL], ids=range(len(OWN) + 1))
+def test_whose_answer_differs_follows_from_the_comparisons(text: str) -> None:
+    """What is noted of an item whose comparisons were met before is what asking every mutant gives."""
+    draw, names = random.Random(text), tuple({**expressions.FIRST_HOP_NAMES, **expressions.WAIT_NAMES}.items())
+    others = [(place, condition(KIND, one[2], names).holds) for place, one in enumerate(losses(text))]
+    single = [condition(KIND, one, names).holds for one in comparisons(text)]
+    real = condition(KIND, text, names)
+    holds = asking(real.holds, others, single)
+    words = {*re.findall(r"\b[a-z_]+\b", text), *expressions.FIRST_HOP_NAMES.values()}
+    for _ in range(500):
+        item: Any = {word: {"N": draw.choice("12")} for word in words if draw.random() < 0.7}
+        values: Any = {name: {"N": draw.choice("12")} for name in real.values}
+        probes.taken()
+        assert holds(item, values) == real.holds(item, values)
+        assert probes.taken() == {place for place, other in others if other(item, values) != real.holds(item, values)}
 
 
 def test_an_update_loses_each_action_and_each_amount() -> None:
