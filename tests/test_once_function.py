@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ from flowguard.errors import (
     ResultUnsaved,
     SettingsError,
 )
-from flowguard.events import EventType, Tally, log
+from flowguard.events import EventType, Tally
 from flowguard.ids import SeededIds
 from flowguard.once_function import OnceServices
 from flowguard.protocol.entry import EntryStatus
@@ -601,24 +600,7 @@ def test_a_mistake_of_the_definition_is_that_of_the_whole_batch(world: World) ->
         wrong.using(world.services).batch(event("o-1"))
 
 
-# -- what is told, and where -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("form", ["Text", "JSON"])
-def test_nothing_of_a_payload_or_result_is_logged(
-    world: World, form: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_LAMBDA_LOG_FORMAT", form)
-    services = world.services._replace(observer=log)
-    with caplog.at_level(logging.INFO, "flowguard"):
-        charge_in(world).using(services)(ORDER)
-        charge_in(world).using(services)(ORDER)
-        batch_in(world).using(services).batch(event("bad"))
-        with pytest.raises(KeyMissing):
-            charge_in(world).using(services)({"id": SECRET})
-    assert len(caplog.records) == 6
-    assert SECRET not in caplog.text
-    assert SECRET not in str([vars(record) for record in caplog.records])
+# -- the table ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_table_is_that_of_the_settings_or_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,6 +167,71 @@ def test_a_key_is_free_when_its_owner_cannot_be_alive_and_not_before(clients: Cl
     claimed(store, ask("other", NOW + 30_000))
 
 
+# -- all that an entry says ---------------------------------------------------------------------------------------------
+
+
+def ttl(clients: Clients) -> int:
+    """When DynamoDB may remove the entry, in seconds."""
+    item: Any = clients.dynamodb.get_item(TableName="flowguard", Key=KEY)["Item"]
+    return int(item["ttl"]["N"])
+
+
+@pytest.mark.parametrize("digest", [None, "d1"])
+def test_an_entry_says_all_of_each_moment(memory: Clients, digest: str | None) -> None:
+    store, later = ledger(memory), NOW + 10_000
+    claim = claimed(store, ask(digest=digest))
+    begun = Entry(EntryStatus.RUNNING, Owner("me"), NOW + 30_000, 1, NOW, NOW, digest)
+    assert (there(store), ttl(memory)) == (begun, (NOW + DAY) // 1000)
+
+    store.free(claim, "ValueError", NOW + 5)
+    freed = begun._replace(
+        status=EntryStatus.FAILED, owner=None, lease_until=NOW + 5, updated_at=NOW + 5, failure="ValueError"
+    )
+    assert there(store) == freed
+
+    again = claimed(store, ask("again", later, digest=digest))
+    tried = Entry(EntryStatus.RUNNING, Owner("again"), later + 30_000, 2, NOW, later, digest)
+    assert (there(store), ttl(memory)) == (tried, (later + DAY) // 1000)
+
+    assert store.finish(again, done(now=later + 5, keep=2_000)) is None
+    ended = tried._replace(
+        status=EntryStatus.COMPLETED,
+        updated_at=later + 5,
+        completed_at=later + 5,
+        completed_by=Owner("again"),
+        expires_at=later + 2_005,
+        result='"paid"',
+    )
+    assert (there(store), ttl(memory)) == (ended, -(-(later + 2_005) // 1000))
+
+
+@pytest.mark.parametrize("digest", [None, "d2"])
+@pytest.mark.parametrize("refusal", [None, "too large"])
+def test_an_entry_that_is_begun_anew_says_nothing_of_before(
+    memory: Clients, digest: str | None, refusal: str | None
+) -> None:
+    store, later = ledger(memory), NOW + 10_000
+    end = Completion(None if refusal else '"paid"', refusal, NOW + 5, NOW + 1_000)
+    assert store.finish(claimed(store, ask(digest="d1")), end) is None
+    ended = there(store)
+    assert (ended.refusal, ended.completed_at, ended.updated_at) == (refusal, NOW + 5, NOW + 5)
+    assert (ended.completed_by, ttl(memory)) == ("me", (NOW + 1_000) // 1000)
+    store.claim(ask("repeat", NOW + 6, digest="d1"))
+    claimed(store, ask("later", later, digest=digest))
+    anew = Entry(EntryStatus.RUNNING, Owner("later"), later + 30_000, 1, later, later, digest)
+    assert (there(store), ttl(memory)) == (anew, (later + DAY) // 1000)
+
+
+def test_what_is_completed_is_neither_freed_nor_completed_again_by_its_own_call(clients: Clients) -> None:
+    store = ledger(clients)
+    claim = claimed(store, ask())
+    assert store.finish(claim, done()) is None
+    ended = there(store)
+    store.free(claim, "ValueError", NOW + 5)
+    assert store.finish(claim, done('"twice"', NOW + 6)) is None
+    assert there(store) == ended
+
+
 # -- who is late -------------------------------------------------------------------------------------------------------
 
 
