@@ -35,7 +35,6 @@ EVENT = {"Records": [{"messageId": "m-1", "body": json.dumps({"order": {"id": 7}
         (lambda event: 5, EVENT, "5"),
         ("u", {"u": UUID(int=1)}, str(UUID(int=1))),
     ],
-    ids=str,
 )
 def test_a_key_is_read_by_a_path_or_a_function(rule: Any, argument: Any, key: str) -> None:
     assert read_key(rule, argument) == key

@@ -167,7 +167,7 @@ def test_a_key_is_free_when_its_owner_cannot_be_alive_and_not_before(clients: Cl
     claimed(store, ask("other", NOW + 30_000))
 
 
-# -- all that an entry says ---------------------------------------------------------------------------------------------
+# -- all that an entry says -------------------------------------------------------------------------------------------
 
 
 def ttl(clients: Clients) -> int:

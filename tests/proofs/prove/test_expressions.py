@@ -91,12 +91,12 @@ SMALL = "a = :a AND (b < :b OR NOT c >= :c)"
 @pytest.mark.parametrize("text", [*OWN, SMALL], ids=range(len(OWN) + 1))
 def test_whose_answer_differs_follows_from_the_comparisons(text: str) -> None:
     """What is noted of an item whose comparisons were met before is what asking every mutant gives."""
-    draw, names = random.Random(text), tuple({**expressions.FIRST_HOP_NAMES, **expressions.WAIT_NAMES}.items())
+    draw, names = random.Random(text), tuple({**expressions.CLAIM_NAMES, **expressions.WAIT_NAMES}.items())
     others = [(place, condition(KIND, one[2], names).holds) for place, one in enumerate(losses(text))]
     single = [condition(KIND, one, names).holds for one in comparisons(text)]
     real = condition(KIND, text, names)
     holds = asking(real.holds, others, single)
-    words = {*re.findall(r"\b[a-z_]+\b", text), *expressions.FIRST_HOP_NAMES.values()}
+    words = {*re.findall(r"\b[a-z_]+\b", text), *expressions.CLAIM_NAMES.values()}
     for _ in range(500):
         item: Any = {word: {"N": draw.choice("12")} for word in words if draw.random() < 0.7}
         values: Any = {name: {"N": draw.choice("12")} for name in real.values}
