@@ -1,4 +1,4 @@
-"""Checks of runs that wait (I8, I9 and I15): what ends a wait, what changes it, and what its answers are told."""
+"""Checks of the runs that wait (I8, I9 and I15)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEPT: Final = (AnswerVerdict.RESUMED, AnswerVerdict.RECORDED)
 
 
 def waits_end_once(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """Check I8: each awaited name is answered at most once and each wait ends once, whatever answers come.
+    """Check that each awaited name is answered once and each wait ends once (I8).
 
     A wait that is over stays as it is until the run goes on with it, and a run goes on with no other.
     """
@@ -70,7 +70,7 @@ def _said(wait: Wait) -> str:
 
 
 def answers_are_told_what_is_so(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """Check I8 and I9: an answer to a run that was taken over changes nothing and is told so, as is every other."""
+    """Check that each verdict is true, and that an answer to a superseded run changes nothing (I8 and I9)."""
     for worked in history.deliveries:
         told = [one for one in worked.events if one.type is EventType.ANSWERED and one.message is not None]
         written = [one for one in history.versions if one.worker == worked.worker]
@@ -106,7 +106,7 @@ def _has(item: RunItem | None, message: Message, name: str) -> bool:
 
 
 def _told(history: History, worked: DeliveryRecord, event: Event) -> Iterator[Problem]:
-    """Yield a verdict that the run item, as the answer found it, does not bear out."""
+    """Yield a verdict that contradicts the run item."""
     settled = [number for number in worked.calls if str(history.calls[number - 1].site) == "settle"]
     if event.message is None or not settled:
         return
@@ -126,7 +126,7 @@ def _key(message: Message) -> str:
 
 
 def nothing_is_asked_for_another_run(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """Check I9: what a run asks for is never asked by the run that has taken its object over."""
+    """Check that no run sends the asks of a run that it has superseded (I9)."""
     asks = dict(asks_in(history))
     working = {(one.key, one.worker): one.item.request_id for one in history.versions if one.item is not None}
     for sent in history.posted:
@@ -139,7 +139,7 @@ def nothing_is_asked_for_another_run(history: History, flows: Sequence[AnyFlow])
 
 
 def waits_have_deadlines(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """Check I15: a run that begins to wait has a deadline ahead, whose message is committed with it.
+    """Check that each wait begins with a deadline ahead and its message (I15).
 
     No wait ends at its deadline before that has passed.
     """

@@ -140,9 +140,9 @@ def _by_key(
 
 
 def _dropped(history: History) -> Iterator[Posted]:
-    """Yield the asks of waits that ended before they were sent: by another answer, or as a newer run took over.
+    """Yield the asks of waits that ended before their asks were sent.
 
-    Where the worker that asks dies just then, nobody needs to be asked any more.
+    Another answer ended them, or a newer run took over. Nobody needs to be asked any more.
     """
     hops = {(one.key, one.item.request_id): one.item.hop for one in history.versions if one.item is not None}
     latest = history.latest()

@@ -1,4 +1,4 @@
-"""Checks of what a message from outside leads to (I19): where is sent to, and which runs and names are written."""
+"""Checks of what a message from outside can reach (I19)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from flowguard.wire.home import Home, is_local
 
 
 def nothing_goes_where_no_flow_sends(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """Check I19: flowguard sends only where a stage has sent to, or the flow's definition or its policy allows it."""
+    """Check that flowguard sends only to places that a stage or a flow names (I19)."""
     if not flows:
         return
     allowed = {*_named(flows), *_committed(history, flows), *map(_bare, history.inner)}
@@ -65,7 +65,7 @@ def _bare(address: str) -> str:
 
 
 def runs_are_those_that_messages_name(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """Check I19: a request begins the run of the object in its payload, and no other flow's."""
+    """Check that a request begins only the run of the object in its payload (I19)."""
     known = {flow.name: flow for flow in flows}
     for _, event in history.events(EventType.CLAIMED):
         message = event.message
@@ -90,7 +90,7 @@ def _object_in(path: str, body: str) -> str | None:
 
 
 def answers_reach_only_what_they_name(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """Check I19: an answer writes only to a run that waits, and from outside only under an id that it names.
+    """Check that an answer changes only a waiting run, and only a name that it may answer (I19).
 
     An address in a message is believed only in the flow's own queue of answers.
     """

@@ -1,4 +1,4 @@
-"""The parties outside: they answer what the explored runs ask, await and hand out tokens for.
+"""The parties outside, which answer what the explored runs await.
 
 ::
 
@@ -99,7 +99,7 @@ def _answering(flows: Mapping[str, AnyFlow], services: Services) -> Callable[[An
 
 
 class OpenQuestions:
-    """The questions of one schedule: each is asked once, as soon as its party knows of it."""
+    """Finds the questions of one schedule. Each is asked once, as soon as its party can know of it."""
 
     def __init__(self, parties: Parties) -> None:
         self._parties = parties

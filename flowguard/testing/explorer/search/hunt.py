@@ -318,7 +318,7 @@ class Search:
 
 
 def _missing(history: History) -> Iterator[Missing]:
-    """Yield the answers that do not come as they are asked for: as the schedule says, and with those given up."""
+    """Yield the answers that do not come in time. With those that were given up they are another set."""
     said = frozenset(choice for choice in history.schedule.choices if choice.kind in OF_ANSWERS)
     yield said
     given_up = {Choice(number, FaultKind.MISSING) for number in history.given_up}
