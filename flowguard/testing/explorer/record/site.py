@@ -26,6 +26,7 @@ _STEPS: Final = {
     ("waits.py", "waiting_for"): "find rows",
     ("waits.py", "settle"): "settle",
     ("waits.py", "time_out"): "time out",
+    ("waits.py", "look"): "look ahead",
     ("waits.py", "keep_early"): "keep early",
     ("waits.py", "early"): "look early",
 }

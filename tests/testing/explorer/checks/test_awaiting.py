@@ -20,7 +20,7 @@ from flowguard.testing.explorer.checks.invariants import broken
 from flowguard.testing.explorer.run.inbox import Later
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE
-from flowguard.worker import callbacks, trust
+from flowguard.worker import batch, callbacks, settler, trust
 from flowguard.worker.outside import FoundAnswer
 from flowguard.worker.settler import Settler
 from flowguard.worker.wait_planner import WaitPlanner
@@ -123,6 +123,12 @@ def commits_no_deadline(patch: Patch) -> None:
 def ends_before_the_deadline(patch: Patch) -> None:
     early = expressions.TIME_OUT.replace("#wait.deadline <= :now", "(#wait.deadline <= :now OR #wait.deadline > :now)")
     patch.setattr(expressions, "TIME_OUT", early)
+
+    def find_arrived(envelope: Any) -> Any:
+        found = settler.find_arrived(envelope)
+        return found._replace(moment=0) if isinstance(found, settler.ArrivedDeadline) else found
+
+    patch.setattr(batch, "find_arrived", find_arrived)
 
 
 def forgets_the_deadline(patch: Patch) -> None:
