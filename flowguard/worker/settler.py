@@ -181,7 +181,7 @@ class Settler:
             applied, item = self._services.store.waits.time_out(address, now)
             if applied:
                 self._emit(EventType.TIMED_OUT, address, item)
-            if not _goes_on(item, address):
+            if item is None or item.wait is None or item.wait.end is not None:
                 return self._onward(flow, envelope, address, item)
         return self._later(flow, envelope, deadline, now)
 
@@ -194,20 +194,21 @@ class Settler:
         goes_on, item = self._services.store.waits.look(deadline.address, look)
         if not goes_on or item is None or item.wait is None:
             return self._onward(flow, envelope, deadline.address, item)
-        message, wait = _message(flow, deadline.address, item), item.wait
+        message, wait = _message(deadline.address, item), item.wait
         again = deadline_message(flow, deadline.address, wait.deadline, now, message, sent_at=wait.looked_at)
         return Arrival(envelope, flow, None, message), again
 
     def _onward(
         self, flow: AnyFlow, envelope: Envelope, address: AnswerAddress, item: RunItem | None
     ) -> tuple[Arrival, Send] | None:
-        """Build the message of the hop after a wait that is over. None where it goes on, or the run went on already."""
-        if item is None or not _is_at(item, address) or item.wait is None or item.wait.plan is None:
+        """Build the message of the hop after a wait that is over. None where it goes on, or the run went on already.
+
+        The store brings the plan of a wait only where the run is at the hop of the address, and waits.
+        """
+        if item is None or item.wait is None or item.wait.plan is None or item.wait.end is None:
             return None
         end, plan = item.wait.end, item.wait.plan
-        if end is None:
-            return None
-        message = _message(flow, address, item)._replace(
+        message = _message(address, item)._replace(
             stage=plan.stage_at(end),
             body=json.dumps({"wait": end.value}),
             hop=item.hop + 1,
@@ -229,31 +230,22 @@ class Settler:
             raise Untrusted(envelope.message_id, f"attributes.{PLACE}.sig", f"the address of an answer: {problem}")
 
     def _emit(self, type_: EventType, address: AnswerAddress, item: RunItem | None, **facts: Any) -> None:
-        message = _message(None, address, item)
+        message = _message(address, item)
         self._services.observer(Event(type_, message, facts))
 
 
-def _is_at(item: RunItem, address: AnswerAddress) -> bool:
-    """Answer whether the run is at the hop that waits, and waits."""
-    here = item.request_id == address.request_id and item.hop == address.hop
-    return here and item.status is Status.WAITING
-
-
-def _goes_on(item: RunItem | None, address: AnswerAddress) -> bool:
-    """Answer whether the run is at the hop that waits, and its wait is not over."""
-    return item is not None and _is_at(item, address) and item.wait is not None and item.wait.end is None
-
-
-def _message(flow: AnyFlow | None, address: AnswerAddress, item: RunItem | None) -> Message:
+def _message(address: AnswerAddress, item: RunItem | None) -> Message:
     """Return the message of the hop that waits, as far as its run item tells."""
-    mine = item is not None and item.request_id == address.request_id
-    return Message(
+    message = Message(
         flow=address.flow,
-        stage=item.stage if item is not None and mine else "",
-        version=item.version if item is not None and mine else (flow.version if flow is not None else 1),
+        stage="",
+        version=1,
         object_id=address.object_id,
         request_id=address.request_id,
-        requested_at=item.requested_at if item is not None and mine else 0,
+        requested_at=0,
         body="",
         hop=address.hop,
     )
+    if item is None or item.request_id != address.request_id:
+        return message
+    return message._replace(stage=item.stage, version=item.version, requested_at=item.requested_at)

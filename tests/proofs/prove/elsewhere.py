@@ -104,6 +104,7 @@ TESTED: Final = (
     Elsewhere(
         r"^worker\.settler\.",
         (
+            "tests/worker/test_settler.py",
             "tests/worker/test_waiting.py",
             "tests/worker/test_deadlines.py",
             "tests/worker/test_signed_waits.py",

@@ -1,0 +1,230 @@
+"""What an answer or a deadline leads to: the verdict, the message with which the run goes on, and what is reported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from flowguard.errors import Reject
+from flowguard.events import Event, EventType
+from flowguard.ids import RequestId
+from flowguard.outcome import Outcome
+from flowguard.protocol.outbox import Kind
+from flowguard.protocol.run import Status
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.protocol.waiting import GivenAnswer
+from flowguard.step import Step
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import Envelope, normalize_record
+from flowguard.wire.message import PLACE
+from flowguard.worker.settler import ArrivedAnswer, ArrivedDeadline, Settler, find_arrived
+from tests.waits import (
+    DEADLINE,
+    SCRIPT,
+    START,
+    WITHIN,
+    AnyOf,
+    Carts,
+    Progress,
+    Some,
+    WaitScene,
+    answered,
+    asks,
+    deadline,
+    record,
+    wait_scene,
+)
+
+SEVEN = GivenAnswer("7")
+
+
+@pytest.fixture
+def at() -> Iterator[WaitScene]:
+    with wait_scene() as found:
+        yield found
+
+
+def for_any(step: Step[Progress]) -> Outcome:
+    return AnyOf.when_any(**asks(step), within=WITHIN, on_timeout="late")
+
+
+def for_all(step: Step[Progress]) -> Outcome:
+    return AnyOf.when(quorum=3, **asks(step), within=WITHIN)
+
+
+def for_early(step: Step[Progress]) -> Outcome:
+    events = {name: step.event(name, keep_early=True) for name in "ab"}
+    return AnyOf.when_any(**events, within=WITHIN)
+
+
+def envelope(given: dict[str, Any]) -> Envelope:
+    return normalize_record(given)
+
+
+def answer(at: WaitScene, name: str = "a", **about: Any) -> Envelope:
+    return envelope(answered(at.address(name, **about), {"status": "COMPLETED", "result": 7}))
+
+
+def settled(at: WaitScene, name: str = "a", **about: Any) -> Any:
+    arrived = ArrivedAnswer(at.address(name, **about), SEVEN)
+    return Settler(at.services).ending(answer(at, name, **about), Carts, arrived)
+
+
+def last(at: WaitScene, type_: EventType = EventType.ANSWERED) -> Event:
+    return [event for event in at.tally.events if event.type is type_][-1]
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", [None, "{}", '{"object":"answer"}', '"answer"', '{"hop":1} "deadline"'])
+def test_what_brings_no_answer_is_a_stages_message(place: str | None) -> None:
+    attributes = {} if place is None else {PLACE: Attribute.string(place)}
+    assert find_arrived(envelope(record(attributes, "{}", "carts"))) is None
+
+
+def test_a_deadline_is_known_by_its_own_name_only(at: WaitScene) -> None:
+    """An address that was signed for an answer is no deadline."""
+    found = find_arrived(envelope(deadline(at.address("a"))))
+    assert isinstance(found, ArrivedDeadline)
+    assert found.address.name == "deadline"
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def test_each_ending_says_its_verdict_and_whether_the_record_may_go(at: WaitScene) -> None:
+    assert settled(at)[1:3] == (True, AnswerVerdict.EXPIRED), "there is no run"
+    at.begin(for_all)
+    early = settled(at, hop=2)
+    assert early[1:3] == (False, AnswerVerdict.EARLY)
+    assert early.why == "the hop that waits for it is not committed yet"
+    assert settled(at)[1:3] == (True, AnswerVerdict.RECORDED)
+    settled(at, "b")
+    resumed = settled(at, "c")
+    assert resumed[1:3] == (True, AnswerVerdict.RESUMED)
+    [send] = resumed.sends
+    assert (send.kind, send.body, send.group) == (Kind.NEXT, '{"wait": "answered"}', "c1")
+    assert resumed.arrival.message.hop == 2
+
+
+def test_the_run_goes_on_with_what_its_item_says_of_it(at: WaitScene) -> None:
+    at.begin(for_any)
+    message = settled(at).arrival.message
+    assert (message.stage, message.version, message.requested_at) == ("some", 1, START)
+    assert (message.request_id, message.object_id, message.resumed) == ("run-1", "c1", True)
+
+
+def test_an_answer_is_reported_with_the_hop_and_stage_that_wait(at: WaitScene) -> None:
+    at.begin(for_all, version=3)  # which the function does not know: the run fails, and its item says so
+    settled(at)
+    message = last(at).message
+    assert message is not None
+    assert (message.hop, message.stage, message.version, message.requested_at) == (1, "begin", 3, START)
+    settled(at, hop=2)
+    assert last(at).message == message._replace(hop=2)
+
+
+@pytest.mark.parametrize("has_item", [False, True])
+def test_of_a_run_that_is_not_there_only_the_address_is_reported(has_item: bool, at: WaitScene) -> None:
+    if has_item:
+        at.begin(for_all, version=3, request_id=RequestId("run-2"))
+    settled(at)
+    message = last(at).message
+    assert message is not None
+    assert (message.request_id, message.hop) == ("run-1", 1)
+    assert (message.stage, message.version, message.requested_at) == ("", 1, 0)
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_an_old_runs_answer_sends_nothing_whatever_the_new_run_waits_for(is_over: bool, at: WaitScene) -> None:
+    at.begin(for_any, request_id=RequestId("run-2"))
+    if is_over:
+        settled(at, request="run-2")
+    ending = settled(at)
+    assert ending[1:3] == (True, AnswerVerdict.SUPERSEDED)
+    assert ending.sends == ()
+
+
+# -- deadlines ---------------------------------------------------------------------------------------------------------
+
+
+def timed_out(at: WaitScene, moment: int = DEADLINE, **about: Any) -> Any:
+    address = at.address("deadline", **about)
+    return Settler(at.services).ending(envelope(deadline(address)), Carts, ArrivedDeadline(address, moment, START))
+
+
+def test_a_deadline_has_no_verdict_and_goes_on_at_its_stage(at: WaitScene) -> None:
+    at.begin(for_any)
+    at.move_to(DEADLINE)
+    ending = timed_out(at)
+    assert (ending.ack, ending.verdict, ending.arrival.message.stage) == (True, None, "late")
+    message = last(at, EventType.TIMED_OUT).message
+    assert message is not None
+    assert (message.hop, message.stage) == (1, "begin")
+
+
+def test_a_deadline_in_its_time_is_one_call_and_so_is_each_copy_of_it(at: WaitScene) -> None:
+    at.begin(for_any)
+    for _ in range(2):
+        assert at.time_out()
+        assert at.calls == ["UpdateItem"]
+    assert len(at.waiting("carts")) == 2
+    assert at.told(EventType.TIMED_OUT) == 1
+
+
+def test_a_deadline_finds_no_run_or_one_that_waits_for_nothing(at: WaitScene) -> None:
+    at.move_to(DEADLINE)
+    assert timed_out(at)[1:3] == (True, None)
+    at.begin(lambda step: AnyOf.message(Some()))
+    ending = timed_out(at)
+    assert (ending.ack, ending.sends) == (True, ())
+
+
+@pytest.mark.parametrize("about", [{"request": "run-0"}, {"hop": 2}])
+def test_a_deadline_of_another_hop_or_run_is_not_sent_again(about: dict[str, Any], at: WaitScene) -> None:
+    at.begin(for_any)
+    at.move_to(DEADLINE)
+    ending = timed_out(at, **about)
+    assert (ending.ack, ending.sends) == (True, ())
+    assert at.wait.end is None
+
+
+def test_a_deadline_that_its_item_puts_off_is_sent_again_for_its_own_hop(at: WaitScene) -> None:
+    at.begin(for_any)
+    at.move_to(START + 60_000)
+    [send] = timed_out(at, START).sends
+    assert (send.kind, send.body) == (Kind.DEADLINE, json.dumps({"deadline": DEADLINE}))
+    assert send.id.endswith(".1.deadline")
+
+
+# -- what came before --------------------------------------------------------------------------------------------------
+
+
+def test_a_wait_that_is_over_is_not_looked_for_again(at: WaitScene) -> None:
+    at.waits.keep_early("carts", "b", SEVEN, now=START, expires_at=START + 60_000)
+    at.begin(for_early)
+    assert at.wait.answered == {"b"}
+    assert at.begin()
+    assert at.calls == ["UpdateItem"], "the claim alone: the wait is over"
+    assert len(at.waiting("carts")) == 2
+
+
+def test_a_run_that_failed_after_its_wait_does_not_go_on_when_its_message_comes_again(at: WaitScene) -> None:
+    at.begin(for_any)
+    settled_by = settled(at)
+    [send] = settled_by.sends
+    again = record(send.attributes, send.body, "carts")
+
+    def fails(step: Step[Progress]) -> None:
+        raise Reject("never")
+
+    SCRIPT.resumed = fails
+    at.deliver(again)
+    assert at.item().status is Status.FAILED
+    assert at.item().wait is not None
+    assert at.deliver(again)
+    assert at.waiting("carts") == []
