@@ -12,7 +12,7 @@ from flowguard.aws.services import aws_store
 from flowguard.aws.signing_keys import aws_signer, aws_tokens
 from flowguard.clock import Clock, SystemClock
 from flowguard.destinations import Destination, destination, form_problem
-from flowguard.errors import RunFailed, SendFailed, SettingsError
+from flowguard.errors import RunFailed, SendFailed, SettingsError, shown
 from flowguard.flow import AnyFlow
 from flowguard.ids import Ids, ObjectId, RandomIds, RequestId
 from flowguard.payloads import Payload, encode_json
@@ -22,7 +22,7 @@ from flowguard.protocol.waiting import GivenAnswer
 from flowguard.settings import Settings
 from flowguard.wire.attributes import Attribute, attributes_of
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
-from flowguard.wire.tokens import NO_TOKENS, Tokens, is_token, token_awaited_id
+from flowguard.wire.tokens import NO_TOKENS, Tokens, awaited_id_problem, is_token, token_awaited_id
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.outside import FoundAnswer
 from flowguard.worker.ports import Sender, Services, Store
@@ -158,6 +158,8 @@ class FlowClient:
         if is_token(awaited):
             claim = self._tokens.read(awaited, [flow.name], self._clock.now())
             awaited = token_awaited_id(claim.row_id)
+        elif problem := awaited_id_problem(awaited):
+            raise RunFailed(f"nothing can be answered by the id {shown(awaited)}: it {problem}")
         services = Services(
             store=self._store(), sender=self._sender, clock=self._clock, signer=self._signer, tokens=self._tokens
         )

@@ -25,6 +25,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from flowguard.errors import SettingsError, TokenProblem, TokenRefused, shown
+from flowguard.ids import id_problem
 from flowguard.wire.signing import Keyring, Keys
 
 SETTING: Final = "FLOWGUARD_TOKEN_KEYS"
@@ -125,6 +126,14 @@ def token_row_id(flow: str, object_id: str, request_id: str, hop: int, name: str
 def token_awaited_id(row_id: str) -> str:
     """Return the id under which a run awaits a token. No declared callback brings an answer to such an id."""
     return f"{SEALED_IDS}{row_id}"
+
+
+def awaited_id_problem(text: str) -> str | None:
+    """Return why nothing can be awaited or answered by this id. None where it can.
+
+    What a token answers is no such id: who knows a run's ids could tell its row.
+    """
+    return "names the row of a token, which only the token answers" if text.startswith(SEALED_IDS) else id_problem(text)
 
 
 def _judged(claim: bytes, flows: Iterable[str], now: int) -> TokenClaim:

@@ -11,7 +11,6 @@ from flowguard.callback import Callback
 from flowguard.destinations import Bus, Queue, Topic
 from flowguard.errors import EnvelopeError, SendFailed
 from flowguard.flow import AnyFlow
-from flowguard.ids import id_problem
 from flowguard.payload_names import text_at
 from flowguard.payloads import encode_json
 from flowguard.protocol.outbox import Kind, Send
@@ -21,7 +20,7 @@ from flowguard.protocol.waiting import GivenAnswer
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT
-from flowguard.wire.tokens import SEALED_IDS
+from flowguard.wire.tokens import awaited_id_problem
 from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
@@ -184,9 +183,7 @@ def _awaited_id(envelope: Envelope, callback: Callback, payload: Any) -> str:
         own, where = text_at(payload, callback.id), f"body.{callback.id}"
     if own is None:
         raise EnvelopeError(envelope.message_id, where, "is not there, and names what is awaited")
-    if (callback.prefix + own).startswith(SEALED_IDS):
-        raise EnvelopeError(envelope.message_id, where, "names the row of a token, which only the token answers")
-    if problem := id_problem(callback.prefix + own):
+    if problem := awaited_id_problem(callback.prefix + own):
         raise EnvelopeError(envelope.message_id, where, problem)
     return callback.prefix + own
 

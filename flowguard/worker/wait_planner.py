@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, assert_never
 
 from flowguard.errors import RunFailed, shown, span_problem
 from flowguard.flow import AnyFlow, takes_answers
-from flowguard.ids import RequestId, id_problem
+from flowguard.ids import RequestId
 from flowguard.outcome import Ask, AskFlow, Awaited, AwaitedEvent, AwaitedToken, WaitFor
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, NewWait
@@ -20,7 +20,7 @@ from flowguard.wire.answer_address import LONGEST_AWAITED_NAME, AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
-from flowguard.wire.tokens import token_awaited_id
+from flowguard.wire.tokens import awaited_id_problem, token_awaited_id
 from flowguard.worker.resumed import admits_failed, fields_of
 
 MOST_AWAITED = 100
@@ -222,7 +222,7 @@ def _name_problems(name: str, awaited: object) -> Iterator[str]:
 def _id_problem(text: object) -> str | None:
     if not isinstance(text, str) or not text:
         return "is no text"
-    return id_problem(text)
+    return awaited_id_problem(text)
 
 
 def _payload_problems(stage: AnyStage, outcome: WaitFor, *, is_main: bool) -> Iterator[str]:

@@ -244,6 +244,18 @@ def test_what_a_token_answers_is_answered_through_no_declared_callback(shop: Sho
     assert "names the row of a token, which only the token answers" in refused.facts["why"]
 
 
+@pytest.mark.parametrize("awaited", ["row", "x" * 1_025, "\ud800", "a\x00b"])
+def test_no_id_answers_for_a_token_nor_is_one_taken_that_nothing_can_await(shop: Shop, awaited: str) -> None:
+    """The ids of a run are no secret, and its row can be told from them. The token is."""
+    shop.begin()
+    if awaited == "row":
+        awaited = token_awaited_id(token_row_id("buying", "o1", str(shop.run().request_id), 1, "decision"))
+    for call in (shop.client.answer, shop.client.fail):
+        with pytest.raises(RunFailed, match="nothing can be answered by the id"):
+            call(Buying, awaited, "yes")
+    assert shop.run().wait.answered == frozenset()  # type: ignore[union-attr]  # it waits
+
+
 def test_the_log_has_the_reason_that_the_sender_of_a_request_is_not_given(shop: Shop) -> None:
     token, _ = shop.begin()
     status, said = shop.post(f"k9{token[2:]}", {"answer": "yes"})

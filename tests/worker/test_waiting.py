@@ -25,6 +25,7 @@ from flowguard.step import Step
 from flowguard.testing.hostile import noise
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE
+from flowguard.wire.tokens import token_awaited_id, token_row_id
 from flowguard.worker.plan import expires_at
 from tests.waits import (
     DEADLINE,
@@ -298,6 +299,14 @@ def test_after_its_deadline_a_wait_goes_on_at_the_stage_for_that(at: WaitScene) 
     missing = {"failed": True, "type": "TimedOut", "text": "no answer came in time"}
     assert SCRIPT.got == [("late", {"a": missing, "b": 2, "c": missing})]
     assert at.verdicts() == ["RECORDED", "EXPIRED", "EXPIRED"]
+
+
+def test_no_run_waits_for_an_event_at_the_row_of_a_token(at: WaitScene) -> None:
+    """It would get what the token's holder answers to another run."""
+    row = token_awaited_id(token_row_id("carts", "c2", "run-9", 1, "a"))
+    at.begin(lambda step: AnyOf.when_any(a=step.event(row), within=WITHIN))
+    assert at.item().status is Status.FAILED
+    assert "the id of a names the row of a token, which only the token answers" in str(at.item().error)
 
 
 def test_an_answer_that_was_used_stays_a_duplicate_when_the_run_has_ended(at: WaitScene) -> None:
