@@ -70,17 +70,14 @@ def calling_site(until: str) -> Site:
 def site_of(frame: FrameType | None, until: str) -> Site:
     """Return the site of a frame or of the innermost of its callers that is in user code."""
     step, installed = "flowguard", None
-    while frame is not None and frame.f_code.co_name != until:
+    while frame is not None and (name := frame.f_code.co_name) != until:
         file = frame.f_code.co_filename
-        match _code_of(file):
-            case _Code.USERS:
-                return Site(file, frame.f_lineno, frame.f_code.co_name, by_library=installed is not None)
-            case _Code.INSTALLED if installed is None:
-                installed = Site(file, frame.f_lineno, frame.f_code.co_name)
-            case _Code.OURS:
-                step = _STEPS.get((file.rpartition(os.sep)[2], frame.f_code.co_name), step)
-            case _:
-                pass
+        kind, own_step = _frame_of(file, name)
+        if kind is _Code.USERS:
+            return Site(file, frame.f_lineno, name, by_library=installed is not None)
+        if kind is _Code.INSTALLED and installed is None:
+            installed = Site(file, frame.f_lineno, name)
+        step = own_step or step
         frame = frame.f_back
     return installed or Site("", 0, step)
 
@@ -114,6 +111,13 @@ class _Code(Enum):
     INSTALLED = "an installed library"
     OURS = "flowguard"
     NOBODYS = "Python or AWS's libraries"
+
+
+@cache
+def _frame_of(file: str, function: str) -> tuple[_Code, str | None]:
+    """Return the kind of a frame's code and the step of flowguard's that it is, if any."""
+    kind = _code_of(file)
+    return kind, _STEPS.get((file.rpartition(os.sep)[2], function)) if kind is _Code.OURS else None
 
 
 @cache

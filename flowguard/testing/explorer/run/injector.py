@@ -193,7 +193,7 @@ class FaultInjector:
         """
         self._quiet = True
         try:
-            with self._sandbox.randomness.aside():
+            with self._sandbox.randomness.aside(with_random=self._sandbox.calls_draw):
                 return step()
         finally:
             self._quiet = False

@@ -122,6 +122,7 @@ class Sandbox:
         self.parties = Parties(_declared("ANSWERS", modules) if needs.answers is None else needs.answers, flows)
         self._engine = _made(engine, self)
         self.fast = self._engine if isinstance(self._engine, Snapshots) else None
+        self.calls_draw = self.fast is None or self._stubs.are_given  # from random; the engine in memory never does
         self._exit = ExitStack()
         self._same = SameClients()
         self._snapshot: Any = None

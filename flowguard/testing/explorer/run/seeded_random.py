@@ -26,15 +26,19 @@ class SeededRandom:
         random.seed(text)
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
-        """Keep what boto3 draws for its own ends within the block from changing later draws."""
-        own, shared = self._source, random.getstate()
+    def aside(self, *, with_random: bool = True) -> Iterator[None]:
+        """Keep what boto3 draws for its own ends within the block from changing later draws.
+
+        Without ``with_random`` nothing in the block draws from ``random``, whose state takes long to save.
+        """
+        own, shared = self._source, random.getstate() if with_random else None
         self._source = self._spare
         try:
             yield
         finally:
             self._source = own
-            random.setstate(shared)
+            if shared is not None:
+                random.setstate(shared)
 
     def urandom(self, size: int) -> bytes:
         return self._source.randbytes(size)

@@ -29,6 +29,11 @@ class Stubs:
                 raise SettingsError("stubs", f"{shown(repr(name))} with {shown(repr(answer))} is no answer; {_LIKE}")
         self._given = given
 
+    @property
+    def are_given(self) -> bool:
+        """Answer whether there is any."""
+        return bool(self._given)
+
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
         answer = self._given.get(f"{call.service}.{call.operation}")
         if answer is None:
