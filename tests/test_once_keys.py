@@ -74,7 +74,6 @@ def broken(event: Any) -> str:
         (lambda event: None, {}, "its key= function returned NoneType, and a key is text, int or UUID"),
         (lambda event: "", {}, "the key that the key= function returned is empty"),
     ],
-    ids=lambda one: str(one)[:40] if not isinstance(one, dict) else "",
 )
 def test_what_is_no_key_is_refused_and_not_quoted(rule: Any, argument: Any, why: str) -> None:
     with pytest.raises(NoKey) as refused:

@@ -56,7 +56,7 @@ def for_all(step: Step[Progress]) -> Outcome:
 
 
 def for_early(step: Step[Progress]) -> Outcome:
-    events = {name: step.event(name, keep_early=True) for name in "ab"}
+    events: dict[str, Any] = {name: step.event(name, keep_early=True) for name in "ab"}
     return AnyOf.when_any(**events, within=WITHIN)
 
 
