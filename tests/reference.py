@@ -43,6 +43,7 @@ PAGES: Final = {
     "callback_function": "Make a Lambda function of answers.",
     "once_function": "Call a function once for each key, without a flow.",
     "key_table": "Another table for its keys.",
+    "aws.modify": "Change an item, without a flow.",
     "settings": "What differs from one deployment to the next.",
     "events": "What an observer gets.",
     "protocol.verdicts": "The results of a claim.",

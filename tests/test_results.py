@@ -102,7 +102,7 @@ PLAIN = [
 ]
 
 
-@pytest.mark.parametrize("value", PLAIN, ids=repr)
+@pytest.mark.parametrize("value", PLAIN)
 def test_a_plain_value_needs_no_declared_type(value: Any) -> None:
     kind = ResultType()
     assert difference(value, kind.decode(kind.encode(value))) is None
@@ -126,7 +126,7 @@ DECLARED: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("declared", "value"), DECLARED, ids=repr)
+@pytest.mark.parametrize(("declared", "value"), DECLARED)
 def test_a_value_of_a_declared_type_comes_back_as_that_type(declared: Any, value: Any) -> None:
     kind = ResultType(declared)
     assert difference(value, kind.decode(kind.encode(value))) is None

@@ -105,10 +105,8 @@ def _fence(claim: Claim, found: Any) -> Fenced | None:
     return fenced_by(claim, item)
 
 
-def read_memo(item: Item, unpack: Callable[[Any], str]) -> Memo | None:
-    """Read the memory that is in an item. None where there is none."""
-    if "memo" not in item:
-        return None
+def read_memo(item: Item, unpack: Callable[[Any], str]) -> Memo:
+    """Read the memory that is in an item."""
     found = item["memo"]["M"]
     results = {name: functools.partial(unpack, value) for name, value in found["results"]["M"].items()}
     return Memo(RequestId(found["request_id"]["S"]), int(found["hop"]["N"]), results, size_of_value(item["memo"]))

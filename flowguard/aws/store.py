@@ -29,7 +29,6 @@ from flowguard.aws.items import (
     run_key,
     size_of_value,
 )
-from flowguard.aws.memos import DynamoDBMemos, read_memo
 from flowguard.aws.packing import Packed, Packing
 from flowguard.aws.refused_writes import is_at_fence, item_at_fence, refusal_of
 from flowguard.aws.waits import DynamoDBWaits
@@ -57,6 +56,8 @@ from flowguard.protocol.waiting import GivenAnswer, Late, WaitPlan
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+    from flowguard.aws.memos import DynamoDBMemos
 
 PLAN = "plan"
 """The part of a wait that no answer changes, a long text."""
@@ -363,11 +364,17 @@ class DynamoDBStore:
         return LeftState(functools.partial(self._packing.unpack, found["state"]), size_of_value(found["state"]))
 
     def _with_memo(self, item: RunItem, found: Item) -> RunItem:
+        if "memo" not in found:
+            return item
+        from flowguard.aws.memos import read_memo  # a function that remembers nothing starts quicker
+
         return item._replace(memo=read_memo(found, self._packing.unpack))
 
     @property
     def memos(self) -> DynamoDBMemos:
         """Return what keeps the memory of hops, in the same table."""
+        from flowguard.aws.memos import DynamoDBMemos  # a function that remembers nothing starts quicker
+
         return DynamoDBMemos(self._client, self._table, self._packing, self._key, self._pause)
 
     def _with_outbox(self, item: RunItem, found: Any) -> RunItem:

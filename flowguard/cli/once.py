@@ -24,7 +24,7 @@ NOT_FOUND: Final = 1  # the exit code where there is no such entry
 _TIMES: Final = ("begun_at", "updated_at", "lease_until", "completed_at", "expires_at")
 
 
-class Unreadable(click.ClickException):
+class UnreadableEntry(click.ClickException):
     """The entry cannot be read: what the command names is not there, or may not be read."""
 
     exit_code = click.UsageError.exit_code
@@ -56,7 +56,7 @@ def show(*, name: str, key: str, with_result: bool, as_json: bool, **options: An
     try:
         entry = _read(name, key, options)
     except (SettingsError, TextGone, ClientError, BotoCoreError) as error:
-        raise Unreadable(str(error)) from None
+        raise UnreadableEntry(str(error)) from None
     if entry is None:
         complain(f"{name}: no entry for {key}")
         sys.exit(NOT_FOUND)
