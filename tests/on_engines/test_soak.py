@@ -43,13 +43,15 @@ def broken(outcome: Outcome) -> list[Check]:
     return [check for check in reconcile(outcome) if not check.holds]
 
 
-def test_two_flows_reconcile_although_workers_are_killed_and_calls_are_refused(outcome: Outcome) -> None:
+def test_three_flows_reconcile_although_workers_are_killed_and_calls_are_refused(outcome: Outcome) -> None:
     assert broken(outcome) == []
     told = outcome.chronicle
     assert told.points, "nobody died: it shows nothing"
     assert told.faults_by.total() > 5, "hardly a call was refused: it shows nothing"
     assert outcome.failed(), "nobody was rejected: it shows nothing"
     assert told.what["took_over"], "no request met another: it shows nothing"
+    assert told.answered["RESUMED"], "no answer ended a wait: it shows nothing"
+    assert told.timed_out.total(), "no deadline ended a wait: it shows nothing"
 
 
 def test_a_seed_decides_what_is_asked_and_what_goes_wrong_with_it() -> None:
@@ -154,6 +156,20 @@ def begun_thrice(outcome: Outcome) -> Outcome:
     return chronicled(outcome, attempts=Counter({**outcome.chronicle.attempts, (hop, 1): times}))
 
 
+def wait_of(outcome: Outcome) -> str:
+    """The effect of one that went on."""
+    return next(iter(outcome.went_on))
+
+
+def stood_still(outcome: Outcome) -> Outcome:
+    return replace(outcome, wait_runs=without_one(outcome.wait_runs))
+
+
+def ended_twice(outcome: Outcome) -> Outcome:
+    request = wait_of(outcome).partition(".")[0]
+    return chronicled(outcome, timed_out=Counter({**outcome.chronicle.timed_out, request: 2}))
+
+
 SPOILS: dict[str, Spoil] = {
     "orders: accepted = completed + dead-lettered": lost_run,
     "orders: whoever waits is told of each": untold("order", Status.COMPLETED),
@@ -186,7 +202,18 @@ SPOILS: dict[str, Spoil] = {
         outcome, committed={(next(iter(outcome.pages)), 9)}
     ),
     "pages: each committed hop's message was sent, taken over or not": no_news("reset"),
-    "orders that failed: refused, out of attempts, or given up by SQS": blamed("order"),
+    "waits: accepted = completed + dead-lettered": stood_still,
+    "waits: whoever waits is told of each completed": untold("wait", Status.COMPLETED),
+    "waits: each that was completed went on after its wait": lambda outcome: replace(
+        outcome, went_on=without_one(outcome.went_on)
+    ),
+    "waits: each went on once": applied(2, wait_of),
+    "waits: none was ended twice": ended_twice,
+    "waits: none went on but at the stage for its end": lambda outcome: replace(
+        outcome, went_on={**outcome.went_on, wait_of(outcome): "elsewhere"}
+    ),
+    "waits: none went on whose messages were not sent": no_news("wait"),
+    "orders and waits that failed: refused, out of attempts, or given up by SQS": blamed("order"),
     "no page request failed but by its own trouble, or by SQS's giving up": blamed("reset"),
     "each failed request has its dead letter": lambda outcome: replace(outcome, mail=replace(outcome.mail, letters=[])),
     "no attempt beyond the policy's": lambda outcome: chronicled(outcome, attempts=Counter({(("order", 1), 6): 1})),
@@ -218,8 +245,9 @@ def test_a_journal_is_held_to_what_the_tables_say() -> None:
 
 def test_the_figures_add_up(outcome: Outcome) -> None:
     told = figures(outcome)
+    waits = ("waits answered", "waits failed", "waits timed out", "waits dead-lettered")
     ends = ("orders completed", "orders dead-lettered", "page requests completed", "page requests dead-lettered")
     assert told["accepted"] == REQUESTS
-    assert sum(int(told[f"  {end}"]) for end in (*ends, "passed by a newer one")) == REQUESTS
+    assert sum(int(told[f"  {end}"]) for end in (*ends, *waits, "passed by a newer one")) == REQUESTS
     assert told["workers killed"] == sum(outcome.chronicle.points.values())
     assert len({name.strip() for name in told}) == len(told), "as JSON they would hide each other"

@@ -72,7 +72,7 @@ def _arguments() -> argparse.ArgumentParser:
     odds = Odds()
     parser = argparse.ArgumentParser(prog="python -m tests.proofs.soak", description=__doc__)
     add = parser.add_argument
-    add("--messages", type=count, default=2_000, help="requests: half of them orders, half of them for pages")
+    add("--messages", type=count, default=2_000, help="requests: orders, pages, and a tenth that wait")
     add("--long", action="store_true", help=f"{LONG:,} of them")
     add("--workers", type=count, default=4)
     add("--seed", type=int, default=odds.seed)

@@ -38,6 +38,11 @@ class Chronicle:
     """Request, attempt that failed, and the seconds that its retry was asked to wait."""
     waits: list[tuple[str, int, int]] = field(default_factory=list)
     """Of each retried message at its first receive: its request, its number, the ms since it was sent."""
+    resumed: Counter[str] = field(default_factory=Counter)
+    timed_out: Counter[str] = field(default_factory=Counter)
+    """How often each run's wait was ended by an answer, and by its deadline, as workers said it."""
+    answered: Counter[str] = field(default_factory=Counter)
+    """Answers by their verdicts."""
     cpu: dict[str, float] = field(default_factory=dict)
     """Seconds that each process had used when it began its last batch."""
     _batches: dict[str, str] = field(default_factory=dict)
@@ -86,6 +91,11 @@ class Chronicle:
                 self.fenced_by[line["by"]] += 1
                 if line["by"] == FencedBy.NEWER_RUN:
                     self.passed.add(line["request_id"])
+            case "answered":
+                self.answered[line["verdict"]] += 1
+                self.resumed[line.get("request_id", "")] += line["verdict"] == "RESUMED"
+            case "timed_out":
+                self.timed_out[line["request_id"]] += 1
             case "retried":
                 self.retries.append((line["request_id"], line["attempt"], line["delay"]))
             case _:

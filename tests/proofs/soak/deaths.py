@@ -5,7 +5,6 @@ Or stops it there until another worker has its message: what it writes when it w
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -22,6 +21,7 @@ from tests.engines.polling import comes_true
 from tests.proofs.soak.faults import delivery_of
 from tests.proofs.soak.journal import Journal
 from tests.proofs.soak.mapping import Record
+from tests.proofs.soak.place import place_of
 
 
 class Point(StrEnum):
@@ -33,6 +33,9 @@ class Point(StrEnum):
     AFTER_DISPATCH = "after-dispatch"
     BEFORE_ACK = "before-ack"
 
+
+NOTHING = "a record that names no object"
+"""It dies at its dispatch or its ack."""
 
 LONGEST_STALL = 30
 """Seconds. A message that nobody else has taken by then had not to be done again."""
@@ -78,7 +81,7 @@ class Deaths:
     def _drawn(self, record: Record) -> Doom | None:
         draw = random.Random(f"{self._seed} {delivery_of(record)}")
         fate, point = draw.random(), draw.choice(self._points)
-        object_id = json.loads(record["messageAttributes"]["flowguard"]["stringValue"])["object"]
+        object_id = place_of(record).get("object", NOTHING)
         if fate < self._odds:
             return Doom(object_id, point)
         return Doom(object_id, Point.BEFORE_COMMIT, stalls=True) if fate < self._odds + self._stall else None

@@ -5,6 +5,7 @@ Stands outside of botocore's own repeats: a call that is throttled here is one w
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from flowguard.sim.calls import ApiCall, Proceed, Response
 from tests.proofs.soak.journal import Journal
 from tests.proofs.soak.mapping import Record
+from tests.proofs.soak.place import place_of, run_of
 
 BURST: Final = 3
 """Calls in a row of one worker that a burst of throttling refuses, on average."""
@@ -41,7 +43,7 @@ class Faults:
 
     def begin(self, records: Sequence[Record]) -> None:
         self._made.clear()
-        self._deliveries = {request_id_of(record): delivery_of(record) for record in records}
+        self._deliveries = {run_of(record): delivery_of(record) for record in records}
         self._first = next(iter(self._deliveries.values()), "")
 
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
@@ -94,15 +96,10 @@ class Faults:
         self._journal.write("fault", how=how, operation=call.operation, requests=requests, **facts)
 
 
-def request_id_of(record: Record) -> str:
-    found: str = record["messageAttributes"]["uniquerequestid"]["stringValue"]
-    return found
-
-
 def delivery_of(record: Record) -> str:
     """The same text for the same delivery of the same message in each soak of a seed."""
-    place = record["messageAttributes"]["flowguard"]["stringValue"]
-    return f"{request_id_of(record)} {place} {record['attributes']['ApproximateReceiveCount']}"
+    place = json.dumps(place_of(record))
+    return f"{run_of(record)} {place} {record['attributes']['ApproximateReceiveCount']}"
 
 
 def _requests_of(call: ApiCall) -> list[str]:
@@ -122,6 +119,8 @@ def _refusal(operation: str, draw: random.Random) -> Any:
     if operation == "TransactWriteItems" and draw.random() < 0.5:
         reasons = [{"Code": draw.choice(_CANCELLED)}, {"Code": "None"}]
         return {**_error("TransactionCanceledException"), "CancellationReasons": reasons}
+    if operation in ("Query", "BatchWriteItem"):
+        return _error("ThrottlingException")
     return _error(draw.choice(_DATABASE if operation in ("UpdateItem", "TransactWriteItems") else _QUEUE))
 
 

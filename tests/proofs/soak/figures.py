@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tests.proofs.soak.outcome import Outcome
 from tests.proofs.soak.pages.sums import history
+from tests.proofs.soak.waits.sums import ends
 
 Figures = dict[str, int | float | str]
 
@@ -15,8 +16,9 @@ def figures(outcome: Outcome) -> Figures:
     told, failed, completed = outcome.chronicle, outcome.failed().keys(), outcome.completed()
     pages, orders = outcome.pages.keys(), outcome.orders.keys()
     attempts = told.attempts
+    waits, stages = outcome.waits.keys(), ends(outcome)
     return {
-        "accepted": len(orders) + len(pages),
+        "accepted": len(orders) + len(pages) + len(waits),
         "orders": len(orders),
         "  orders completed": len(orders & completed),
         "  orders dead-lettered": len(orders & failed),
@@ -26,6 +28,12 @@ def figures(outcome: Outcome) -> Figures:
         "  page requests dead-lettered": len(pages & failed),
         "  passed by a newer one": len(pages - completed - failed),
         "    of these after a commit": len({_request(line) for line in history(outcome)} - completed - failed),
+        "waits": len(waits),
+        "  waits answered": stages["settle"],
+        "  waits failed": stages["sorry"],
+        "  waits timed out": stages["late"],
+        "  waits dead-lettered": len(waits & failed),
+        **{f"  answers told {verdict}": n for verdict, n in sorted(told.answered.items())},
         "given up by SQS": len(outcome.dead_lettered()),
         "copies of dead letters": _copies(outcome.mail.letters),
         "copies of Complete messages": _copies([one.id for one in outcome.mail.told]),

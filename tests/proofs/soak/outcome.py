@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from tests.proofs.soak.pages.requests import PageRequest
 from tests.proofs.soak.places import ACCOUNTS, EFFECTS, PAGES
 from tests.proofs.soak.request import Requests, Trouble
 from tests.proofs.soak.sandbox import Sandbox
+from tests.proofs.soak.waits.flow import Waits, Wanted
 
 GIVEN_UP = "RunFailed: SQS gave the message up"
 """How the error of a run begins that SQS's own dead-letter queue has ended."""
@@ -25,34 +27,55 @@ GIVEN_UP = "RunFailed: SQS gave the message up"
 
 @dataclass(frozen=True)
 class Outcome:
-    """``orders`` and ``pages`` are what was asked for, by request id; ``page_runs`` are by page."""
+    """``orders``, ``pages`` and ``waits`` are what was asked for, by request id; ``page_runs`` are by page.
+
+    ``went_on`` says where a run that had waited wrote its effect; ``resumed_by_token`` counts how often the holder of
+    its token was told that this resumed it.
+    """
 
     orders: Mapping[str, Order]
     pages: Mapping[str, PageRequest]
+    waits: Mapping[str, Wanted]
     order_runs: Mapping[str, RunItem]
     page_runs: Mapping[str, RunItem]
+    wait_runs: Mapping[str, RunItem]
     effects: Mapping[str, int]
+    went_on: Mapping[str, str]
     accounts: Mapping[str, Mapping[str, Any]]
     page_rows: Mapping[str, Mapping[str, Any]]
     mail: Mail
     chronicle: Chronicle
     seconds: float
+    resumed_by_token: Counter[str]
 
     @classmethod
-    def read(cls, sandbox: Sandbox, asked: Requests, mail: Mail, chronicle: Chronicle, seconds: float) -> Outcome:
-        orders, pages = runs_of(Orders), runs_of(Pages)
-        runs = {str(item["pk"]["S"]): read_item(item) for item in sandbox.scan("flowguard")}
+    def read(
+        cls,
+        sandbox: Sandbox,
+        asked: Requests,
+        mail: Mail,
+        chronicle: Chronicle,
+        seconds: float,
+        resumed_by_token: Counter[str],
+    ) -> Outcome:
+        orders, pages, waits = runs_of(Orders), runs_of(Pages), runs_of(Waits)
+        effects = sandbox.rows(EFFECTS)
+        runs = {str(item["pk"]["S"]): read_item(item) for item in sandbox.scan("flowguard") if item["sk"]["S"] == "run"}
         return cls(
             asked.orders,
             asked.pages,
+            asked.waits,
             {key.removeprefix(orders): run for key, run in runs.items() if key.startswith(orders)},
             {key.removeprefix(pages): run for key, run in runs.items() if key.startswith(pages)},
-            {name: int(row["applied"]) for name, row in sandbox.rows(EFFECTS).items()},
+            {key.removeprefix(waits): run for key, run in runs.items() if key.startswith(waits)},
+            {name: int(row["applied"]) for name, row in effects.items()},
+            {name: str(row["went_on"]) for name, row in effects.items() if "went_on" in row},
             sandbox.rows(ACCOUNTS),
             sandbox.rows(PAGES),
             mail,
             chronicle,
             seconds,
+            resumed_by_token,
         )
 
     def failed(self) -> dict[str, str]:
@@ -67,7 +90,7 @@ class Outcome:
         return {request for request, error in self.failed().items() if error.startswith(GIVEN_UP)}
 
     def trouble(self, request_id: str) -> Trouble:
-        order = self.orders.get(request_id)
+        order = self.orders.get(request_id) or self.waits.get(request_id)
         return order.trouble if order is not None else self.pages[request_id].reset.trouble
 
 

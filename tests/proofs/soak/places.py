@@ -1,10 +1,11 @@
-"""Where the soak's messages and rows go, and the times that hold for both of its flows."""
+"""Where the soak's messages and rows go, and the times that hold for all of its flows."""
 
 from __future__ import annotations
 
 from flowguard import Linear, RetryPolicy
 
 INBOX, GIVEN_UP, DEAD, TOLD, NEWS = "soak", "soak-dlq", "soak-dead", "soak-told", "soak-news"
+ASKED, ANSWERED = "soak-asked", "soak-answered"
 ACCOUNTS, PAGES, EFFECTS = "soak-accounts", "soak-pages", "soak-effects"
 
 POLICY = RetryPolicy(attempts=5, backoff=Linear(first=1, step=1), jitter=0.2)

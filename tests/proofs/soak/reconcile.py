@@ -9,6 +9,7 @@ from tests.proofs.soak.orders.sums import order_sums
 from tests.proofs.soak.outcome import Outcome
 from tests.proofs.soak.pages.sums import page_sums
 from tests.proofs.soak.places import POLICY
+from tests.proofs.soak.waits.sums import wait_sums
 
 TICK = 1
 """ms. ElasticMQ reads its clock twice: for when a message was sent, and for when its delay is over. Of 44,317 retries
@@ -16,16 +17,16 @@ three came after 999 ms instead of 1,000 by its own account."""
 
 
 def reconcile(outcome: Outcome) -> list[Check]:
-    return [*order_sums(outcome), *page_sums(outcome), *_both(outcome)]
+    return [*order_sums(outcome), *page_sums(outcome), *wait_sums(outcome), *_all(outcome)]
 
 
-def _both(outcome: Outcome) -> Iterator[Check]:
+def _all(outcome: Outcome) -> Iterator[Check]:
     failed = outcome.failed()
     doomed = {
-        request for request, order in outcome.orders.items() if order.trouble.ends_at is not None
+        request for request in (*outcome.orders, *outcome.waits) if outcome.trouble(request).ends_at is not None
     } | outcome.dead_lettered()
     yield same(
-        "orders that failed: refused, out of attempts, or given up by SQS",
+        "orders and waits that failed: refused, out of attempts, or given up by SQS",
         doomed - outcome.pages.keys(),
         failed.keys() - outcome.pages.keys(),
     )

@@ -77,8 +77,9 @@ class Asked(NamedTuple):
 
 
 class Requests(NamedTuple):
-    """``sends`` in their order, copies included. Orders and page requests by request id."""
+    """``sends`` in their order, copies included. Orders, page requests and waits by request id."""
 
     orders: Mapping[str, Any]
     pages: Mapping[str, Any]
+    waits: Mapping[str, Any]
     sends: Sequence[Asked]

@@ -19,6 +19,8 @@ from tests.proofs.soak.outcome import Outcome
 from tests.proofs.soak.pages import requests as page_requests
 from tests.proofs.soak.places import (
     ACCOUNTS,
+    ANSWERED,
+    ASKED,
     DEAD,
     EFFECTS,
     GIVEN_UP,
@@ -32,9 +34,22 @@ from tests.proofs.soak.places import (
 )
 from tests.proofs.soak.request import Requests
 from tests.proofs.soak.sandbox import Sandbox
+from tests.proofs.soak.waits import requests as wait_requests
+from tests.proofs.soak.waits.party import Party
 from tests.proofs.soak.workers import Workers, workers_on
 
-ORDERS_FLOW, PAGES_FLOW = "tests.proofs.soak.orders.flow:Orders", "tests.proofs.soak.pages.flow:Pages"
+ORDERS_FLOW = "tests.proofs.soak.orders.flow:Orders"
+OTHER_FLOWS = (
+    "tests.proofs.soak.pages.flow:Pages",
+    "tests.proofs.soak.waits.flow:Waits",
+    "tests.proofs.soak.waits.flow:Stock",
+)
+WAITS = 10
+"""One of so many requests waits: each takes as many messages as five others."""
+
+
+WAY = (INBOX, GIVEN_UP, ASKED, ANSWERED)
+"""The flows' queues in the order in which messages go."""
 
 
 class NotDrained(Exception):
@@ -53,29 +68,35 @@ def soak(
     began = time.monotonic()
     postman = Postman(sandbox)
     with workers_on(sandbox, journal) as pool:
-        both = ("--flow", PAGES_FLOW, "--timeout", str(TIMEOUT), *odds.arguments(), *more)
+        flows = [word for flow in OTHER_FLOWS for word in ("--flow", flow)]
+        all_of_them = (*flows, "--timeout", str(TIMEOUT), *odds.arguments(), *more)
         for number in range(workers):
-            pool.start(f"worker-{number}", ORDERS_FLOW, INBOX, *both)
-        pool.start(GIVEN_UP_WORKER, ORDERS_FLOW, GIVEN_UP, "--dlq", *both)
+            pool.start(f"worker-{number}", ORDERS_FLOW, INBOX, *all_of_them)
+        pool.start(GIVEN_UP_WORKER, ORDERS_FLOW, GIVEN_UP, "--dlq", *all_of_them)
+        pool.start("callbacks", ORDERS_FLOW, ANSWERED, "--callbacks", *all_of_them)
+        party = Party(sandbox, odds.seed)
         feed = Feed(sandbox.services().sender, asked.sends)
         reaper = Reaper(pool, Journal(journal, "reaper"), odds)
-        if not comes_true(lambda: _round(sandbox, pool, feed, postman, reaper), limit, every=0.1):
+        if not comes_true(lambda: _round(sandbox, pool, feed, postman, party, reaper), limit, every=0.1):
             raise NotDrained(f"{sandbox.waiting(INBOX)} messages are left after {limit} s")
     seconds = time.monotonic() - began
-    return Outcome.read(sandbox, asked, postman.mail(), Chronicle.of(read_journal(journal)), seconds)
+    told = Chronicle.of(read_journal(journal))
+    return Outcome.read(sandbox, asked, postman.mail(), told, seconds, party.resumed)
 
 
 def requests(messages: int, odds: Odds) -> Requests:
-    """Half of them orders, half of them for pages."""
-    orders = order_requests.orders(messages // 2, odds)
-    pages = page_requests.page_requests(messages - messages // 2, odds)
-    sends = sorted([*order_requests.sent(orders), *page_requests.sent(pages, odds)], key=lambda one: one.position)
-    return Requests(orders, pages, sends)
+    """A tenth of them wait; of the others half are orders, half for pages."""
+    waits = wait_requests.waits(messages // WAITS, odds)
+    rest = messages - len(waits)
+    orders = order_requests.orders(rest // 2, odds)
+    pages = page_requests.page_requests(rest - rest // 2, odds)
+    sends = [*order_requests.sent(orders), *page_requests.sent(pages, odds), *wait_requests.sent(waits)]
+    return Requests(orders, pages, waits, sorted(sends, key=lambda one: one.position))
 
 
 def prepare(sandbox: Sandbox) -> None:
     sandbox.create_tables(ACCOUNTS, PAGES, EFFECTS)
-    for queue in (GIVEN_UP, DEAD, TOLD, NEWS):
+    for queue in (GIVEN_UP, DEAD, TOLD, NEWS, ASKED, ANSWERED):
         sandbox.create_queue(queue, visibility=VISIBILITY)
     sandbox.create_queue(INBOX, visibility=VISIBILITY, dead_letters_to=GIVEN_UP, max_receives=MAX_RECEIVES)
 
@@ -107,10 +128,11 @@ class Reaper:
         return self._draw.expovariate(1 / self.odds.strike) if self.odds.strike else float("inf")
 
 
-def _round(sandbox: Sandbox, pool: Workers, feed: Feed, postman: Postman, reaper: Reaper) -> bool:
+def _round(sandbox: Sandbox, pool: Workers, feed: Feed, postman: Postman, party: Party, reaper: Reaper) -> bool:
     """True when nothing is left in any of the flows' queues: in the order in which messages go, and once more."""
     reaper.come()
     pool.tend()
     feed.more(sandbox.waiting(INBOX))
     postman.collect()
-    return feed.is_over and not any(sandbox.waiting(queue) for queue in (INBOX, GIVEN_UP, INBOX))
+    party.answer()
+    return feed.is_over and not any(sandbox.waiting(queue) for queue in (*WAY, *WAY))

@@ -12,6 +12,7 @@ from typing import Any
 import boto3
 import botocore.session
 from botocore.loaders import Loader, create_loader
+from pydantic import SecretStr
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.items import Item
@@ -25,6 +26,9 @@ from flowguard.worker.ports import Services
 
 _loader: Loader = create_loader()
 """One for all clients of the process: reading botocore's tables of a service is most of what a new client costs."""
+
+
+TOKEN_KEYS = SecretStr("k1:what-all-functions-of-a-sandbox-make-their-tokens-with")
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Sandbox:
         )
 
     def services(self, observer: Observer = log) -> Services:
-        return aws_services(Settings(), self.clients, observer=observer)
+        return aws_services(Settings(token_keys=TOKEN_KEYS), self.clients, observer=observer)
 
     @cached_property
     def client(self) -> FlowClient:

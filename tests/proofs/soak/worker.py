@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from flowguard.callback_function import callback_handler
 from flowguard.flow import AnyFlow
 from flowguard.handler import dlq_handler, lambda_handler
 from flowguard.sim.calls import intercept
@@ -23,6 +25,7 @@ from tests.proofs.soak.faults import Faults
 from tests.proofs.soak.journal import Journal
 from tests.proofs.soak.mapping import Mapping, Record, die_at_the_end_of
 from tests.proofs.soak.mutants import MUTANTS
+from tests.proofs.soak.place import place_of, run_of
 from tests.proofs.soak.sandbox import Sandbox
 
 
@@ -36,6 +39,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--journal", required=True, type=Path)
     parser.add_argument("--name", default="worker")
     parser.add_argument("--dlq", action="store_true", help="the queue is where SQS puts what it moved away")
+    parser.add_argument("--callbacks", action="store_true", help="the queue is where parties outside answer")
     parser.add_argument("--timeout", type=float, default=4, help="seconds that an invocation may take before it dies")
     parser.add_argument("--kill", type=float, default=0, help="the share of deliveries that kill the worker")
     parser.add_argument("--point", action="append", type=Point, help="where; anywhere when not given")
@@ -57,7 +61,8 @@ def main(words: Sequence[str]) -> None:
         MUTANTS[given.mutant]()
     journal = Journal(given.journal, given.name)
     sandbox = Sandbox(given.dynamodb, given.sqs, given.access_key)
-    handler = (dlq_handler if given.dlq else lambda_handler)(*map(_flow, given.flow))
+    build = dlq_handler if given.dlq else callback_handler if given.callbacks else lambda_handler
+    handler = build(*map(_flow, given.flow))
     deaths = Deaths(given.kill, given.point or list(Point), given.seed, journal, given.stall)
     faults = Faults(given.throttle, given.lost, given.seed, journal)
     mapping = Mapping(
@@ -101,13 +106,13 @@ def _received(mapping: Mapping) -> list[Record]:
 
 def _tell(journal: Journal, record: Record, batch: str) -> None:
     """``cpu`` is what the process has used so far, in seconds."""
-    system, said = record["attributes"], record["messageAttributes"]
+    system = record["attributes"]
     journal.write(
         "received",
         batch=batch,
         message=record["messageId"],
-        request_id=said["uniquerequestid"]["stringValue"],
-        place=said["flowguard"]["stringValue"],
+        request_id=run_of(record),
+        place=json.dumps(place_of(record)),
         receives=int(system["ApproximateReceiveCount"]),
         waited=int(system["ApproximateFirstReceiveTimestamp"]) - int(system["SentTimestamp"]),
         cpu=time.process_time(),
