@@ -48,7 +48,7 @@ bench: $(VENV) $(DYNAMODB_LOCAL) ## print the costs of a stage as ratios
 races: $(VENV) $(DYNAMODB_LOCAL) ## let processes contest 10,000 claims and 1,000 waits, and reconcile (RACES="--claims 2000 --seed 7")
 	@$(BIN)/python -m tests.proofs.races $(RACES)
 
-soak: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## kill workers over 2,000 messages of two flows, and reconcile (SOAK="--messages 20000 --seed 7")
+soak: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## kill workers over 2,000 messages of three flows, and reconcile (SOAK="--messages 20000 --seed 7")
 	@$(BIN)/python -m tests.proofs.soak $(SOAK)
 
 prove: $(VENV) $(ENGINES) ## take each guard away, once, and see it missed; the longer tests; races; soak (PROVE="--long")
