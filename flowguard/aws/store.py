@@ -440,9 +440,9 @@ def _long_texts(commit: Commit) -> dict[str, str | None]:
 def _late(item: RunItem, commit: Commit) -> Late | None:
     """Return what the commit keeps of a wait that timed out. A failed hop keeps the whole wait, for a redrive."""
     wait = item.wait
-    if wait is None or not (wait.timed_out and wait.waiting) or commit.status is Status.FAILED:
+    if wait is None or not wait.timed_out or commit.status is Status.FAILED:
         return None
-    return Late(item.hop - 1, wait.waiting)
+    return Late(item.hop - 1, wait.waiting)  # a wait that times out has names without an answer
 
 
 def _new_wait(wait: NewWait, plan: Packed | None, room: int) -> Item:

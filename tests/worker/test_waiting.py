@@ -329,6 +329,7 @@ def test_only_what_came_too_late_is_expired_when_the_run_went_on_after_its_deadl
         SCRIPT.resumed = _fails
     at.resume()
     assert at.item().status is (Status.COMPLETED if ends else Status.FAILED)
+    assert (at.item().late is None) is not ends, "a failed run keeps the whole wait"
     for name in NAMES:
         at.answer(name, 1)
     assert at.verdicts() == ["RECORDED", "EXPIRED", "DUPLICATE", "EXPIRED"]
