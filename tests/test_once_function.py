@@ -600,7 +600,7 @@ def test_a_mistake_of_the_definition_is_that_of_the_whole_batch(world: World) ->
         wrong.using(world.services).batch(event("o-1"))
 
 
-# -- the table --------------------------------------------------------------------------------------------------------
+# -- the table ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_table_is_that_of_the_settings_or_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

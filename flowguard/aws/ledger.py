@@ -127,7 +127,6 @@ class DynamoDBLedger:
     def _claim_call(self, ask: KeyAsk, condition: str, update: str, names: Mapping[str, str]) -> Any:
         values = {
             ":running": _RUNNING,
-            ":completed": _COMPLETED,
             ":owner": {"S": ask.owner},
             ":now": number(ask.now),
             ":lease_until": number(ask.lease_until),

@@ -167,7 +167,7 @@ def test_a_key_is_free_when_its_owner_cannot_be_alive_and_not_before(clients: Cl
     claimed(store, ask("other", NOW + 30_000))
 
 
-# -- all that an entry says -------------------------------------------------------------------------------------------
+# -- all that an entry says --------------------------------------------------------------------------------------------
 
 
 def ttl(clients: Clients) -> int:
@@ -329,6 +329,17 @@ def test_two_calls_that_meet_an_expired_entry_do_not_both_begin(memory: Clients)
         assert met(store, ask("slower", NOW + 2_000)).verdict is KeyVerdict.BUSY
 
 
+def test_an_expired_entry_that_another_call_completes_meanwhile_is_its_result(memory: Clients) -> None:
+    store = ledger(memory)
+    store.finish(claimed(store, ask()), done(keep=1_000))
+
+    def faster() -> None:
+        store.finish(claimed(store, ask("faster", NOW + 2_000)), done('"faster"', NOW + 2_001))
+
+    with intercept(Between(faster)):
+        assert met(store, ask("slower", NOW + 2_000)).entry.result == '"faster"'
+
+
 def test_an_expired_entry_that_is_removed_meanwhile_is_begun_anew(memory: Clients) -> None:
     store = ledger(memory)
     store.finish(claimed(store, ask()), done(keep=1_000))
@@ -374,7 +385,7 @@ def test_a_table_that_is_not_there_is_named_with_its_keys(memory: Clients) -> No
         ledger(memory, table=KeyTable("nope")).claim(ask())
 
 
-# -- a race -----------------------------------------------------------------------------------------------------------
+# -- a race ------------------------------------------------------------------------------------------------------------
 
 
 def test_of_many_calls_at_one_moment_one_has_the_key(dynamodb_local_url: str) -> None:
