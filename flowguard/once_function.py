@@ -194,7 +194,7 @@ class OnceFunction(Generic[P, R]):
 
     def __get__(self, instance: Any, kind: type | None = None) -> Any:
         """Bind a method to its object."""
-        return self if instance is None else OnceFunction(self._guarded, self._context, instance)
+        return OnceFunction(self._guarded, self._context, instance)
 
     # -- a call
 
@@ -253,7 +253,8 @@ class OnceFunction(Generic[P, R]):
             key = read_key(rule.key, argument)
             digest = read_digest(rule.payload, argument) if rule.payload is not None else None
         except NoKey as problem:
-            services.observer(Event(EventType.UNREADABLE, None, {"function": rule.name, "why": str(problem)}))
+            facts = {"function": rule.name, "why": str(problem)}
+            services.observer(Event(EventType.UNREADABLE, None, facts))
             raise KeyMissing(rule.name, str(problem)) from None
         now = services.clock.now()
         ends_at = self._ends_at(args, kwargs, now)
@@ -294,7 +295,7 @@ class OnceFunction(Generic[P, R]):
                 self._tell(EventType.KEY_REUSED, ask)
                 raise KeyReused(rule.name, ask.key)
             case _:
-                seconds = max(1, -((ask.now - entry.lease_until) // 1000))
+                seconds = -((ask.now - entry.lease_until) // 1000)
                 self._tell(EventType.BUSY, ask, seconds=seconds)
                 raise InProgress(rule.name, ask.key, seconds)
 
@@ -365,7 +366,7 @@ class OnceFunction(Generic[P, R]):
         """
         records = _records(event)
         _ = self._guarded.services, self._guarded.results  # a mistake of settings or types is that of the whole batch
-        one = self.within(context) if context is not None else self
+        one = self.within(context)
         if not self._guarded.is_async:
             return one._answered(records, lambda record: one._run((record,), {}, comes_back=True))
         with asyncio.Runner() as runner:
@@ -408,9 +409,6 @@ LEAST_TIME: Final = timedelta(seconds=1)
 @contextmanager
 def _until(deadline: int | None) -> Iterator[None]:
     """Let guarded functions that are called meanwhile know when Lambda stops the invocation."""
-    if deadline is None:
-        yield
-        return
     token = _deadline.set(deadline)
     try:
         yield

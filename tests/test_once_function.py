@@ -109,6 +109,7 @@ def test_a_repeat_gets_the_stored_result_and_does_not_call_again(world: World) -
     assert world.told() == ["claimed", "completed", "done"]
     entry = charge.read("o-1")
     assert (entry.status, entry.met) == (EntryStatus.COMPLETED, 2)
+    assert [event.facts.get("met") for event in world.tally.events] == [1, None, 2]
 
 
 def test_other_keys_are_other_calls(world: World) -> None:
@@ -173,6 +174,50 @@ def test_a_function_inside_another_one_has_its_lease_and_its_own_claim(world: Wo
     seen.clear()
     inner({"order_id": "o-2"})
     assert seen == [15 * 60_000], "nothing is kept from the call before"
+
+
+def test_a_lease_that_is_no_invocations_is_not_handed_on(world: World) -> None:
+    seen: list[int] = []
+    inner = charge_in(world, lambda: seen.append(lease_of(world, inner)))
+
+    @once("outer", key="order_id", lease=timedelta(minutes=1))
+    def outer(order: dict[str, Any]) -> None:
+        inner(order)
+
+    outer.using(world.services)(ORDER)
+    assert seen == [15 * 60_000]
+
+
+def test_an_invocation_whose_time_is_over_says_nothing_of_the_lease(world: World) -> None:
+    seen: list[int] = []
+    inner = charge_in(world, lambda: seen.append(lease_of(world, inner)))
+
+    @once("outer", key="order_id")
+    def outer(order: dict[str, Any], context: Any) -> None:
+        world.clock.advance(seconds=7)
+        inner(order)
+
+    outer.using(world.services)(ORDER, world.context(7))
+    assert seen == [15 * 60_000]
+
+
+def test_a_call_without_any_time_left_keeps_its_key_all_the_same(world: World) -> None:
+    def second() -> None:
+        with pytest.raises(InProgress):
+            charge(ORDER)
+
+    charge = charge_in(world, second)
+    charge(ORDER, world.context(0))
+    assert world.called == ["o-1"]
+
+
+def test_the_key_may_be_in_a_default(world: World) -> None:
+    @once("greet", key="order_id", argument="order")
+    def greet(shop: str, order: Any = ORDER) -> str:
+        return shop
+
+    guarded = greet.using(world.services)
+    assert guarded("a") == guarded("b", ORDER) == "a"
 
 
 def test_a_function_inside_itself_meets_its_own_key(world: World) -> None:
@@ -348,6 +393,9 @@ def test_a_call_without_a_key_is_refused_and_writes_nothing(world: World) -> Non
     with intercept(Recorder()) as calls, pytest.raises(KeyMissing, match="charge: no usable key at 'order_id'"):
         charge_in(world)({"id": SECRET})
     assert calls.calls == []
+    (told,) = world.tally.events
+    why = "no usable key at 'order_id': a text, a whole number or a UUID"
+    assert (told.type, told.facts) == (EventType.UNREADABLE, {"function": "charge", "why": why})
     assert world.called == []
 
 
@@ -362,6 +410,17 @@ def test_a_result_that_cannot_come_back_completes_its_key_without_one(world: Wor
         with pytest.raises(ResultRefused, match=r"result.total is nan.* a repeat does not call it again"):
             guarded(ORDER)
     assert world.called == ["o-1"]
+    assert world.told() == ["claimed", "completed", "broken", "done"]
+
+
+def test_a_result_that_a_later_version_does_not_take_is_refused(world: World) -> None:
+    @once("charge", key="order_id")
+    def later(order: dict[str, Any]) -> int:
+        raise NotImplementedError
+
+    charge_in(world)(ORDER)
+    with pytest.raises(ResultRefused, match="stored with a declared type, and the function declares none"):
+        later.using(world.services)(ORDER)
 
 
 def test_a_result_that_is_too_large_completes_its_key_without_one(world: World) -> None:
@@ -459,6 +518,13 @@ def test_an_async_function_is_awaited_and_called_once(world: World) -> None:
     assert sorted(type(one).__name__ for one in found) == ["InProgress", "Receipt", "Receipt"]
     assert sorted(world.called) == ["o-1", "o-2"]
     assert asyncio.run(charge(ORDER)).order_id == "o-1"
+
+
+def test_an_async_function_may_be_guarded_twice(world: World) -> None:
+    charge = async_in(world)
+    outer: Any = once("outer", key="order_id")(charge)
+    assert asyncio.run(outer.using(world.services)(ORDER)).order_id == "o-1"
+    assert world.called == ["o-1"]
 
 
 def test_an_async_function_that_raises_or_is_cancelled_frees_its_key(world: World) -> None:
@@ -561,6 +627,13 @@ def test_on_a_fifo_queue_the_rest_of_the_group_goes_back(world: World) -> None:
     assert world.called == ["o-1", "bad", "o-3"]
 
 
+def test_a_fifo_record_without_its_group_is_one_of_none(world: World) -> None:
+    batch = event("bad", "o-1", queue="orders.fifo")
+    for record in batch["Records"]:
+        del record["attributes"]
+    assert failed(batch_in(world).batch(batch, world.context())) == ["m-0"]
+
+
 def test_on_a_fair_queue_a_group_says_nothing_of_the_order(world: World) -> None:
     assert failed(batch_in(world).batch(event("bad", "o-1", group="g"), world.context())) == ["m-0"]
 
@@ -569,7 +642,12 @@ def test_what_there_is_no_time_for_is_not_begun(world: World) -> None:
     charge = batch_in(world)
     assert failed(charge.batch(event("slow", "o-1", "o-2"), world.context(30))) == ["m-1", "m-2"]
     assert world.called == ["slow"]
-    assert world.tally.count(EventType.RETURNED) == 2
+    told = [event.facts for event in world.tally.events if event.type is EventType.RETURNED]
+    assert told == [{"function": "charge", "record": "m-1"}, {"function": "charge", "record": "m-2"}]
+
+
+def test_a_second_is_enough_to_begin(world: World) -> None:
+    assert failed(batch_in(world).batch(event("o-1"), world.context(1))) == []
 
 
 def test_an_async_function_works_a_batch_in_one_loop(world: World) -> None:
@@ -585,7 +663,10 @@ def test_an_async_function_works_a_batch_in_one_loop(world: World) -> None:
     assert len(loops) == 1
 
 
-@pytest.mark.parametrize("wrong", [None, {}, {"Records": [{}]}, {"Records": [{"messageId": 5, "body": ""}]}, "x"])
+@pytest.mark.parametrize(
+    "wrong",
+    [None, {}, "x", *({"Records": [one]} for one in ({}, "x", {"messageId": 5, "body": ""}, {"messageId": "m"}))],
+)
 def test_what_is_no_batch_is_refused(world: World, wrong: Any) -> None:
     with pytest.raises(NotABatch, match="has no Records of SQS"):
         batch_in(world).batch(wrong)

@@ -23,7 +23,6 @@ from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import KEPT_FREE, LARGEST_ITEM, Item, number
 from flowguard.aws.packing import Packed, Packing
 from flowguard.errors import SettingsError, TooLarge, shown
-from flowguard.ids import Owner
 from flowguard.key_table import KeyTable
 from flowguard.protocol.entry import (
     Completion,
@@ -79,9 +78,9 @@ class DynamoDBLedger:
             answer = self._claim(ask, self._meet_call(ask))
             if isinstance(answer, Met) and answer.verdict is KeyVerdict.EXPIRED:
                 answer = self._claim(ask, self._begin_call(ask))
-            if answer is not None and not (isinstance(answer, Met) and answer.verdict is KeyVerdict.EXPIRED):
+            if answer is not None:
                 return answer
-        return Met(KeyVerdict.BUSY, Entry(EntryStatus.RUNNING, None, ask.now, 0, ask.now, ask.now))
+        return Met(KeyVerdict.BUSY, Entry(EntryStatus.RUNNING, None, ask.now + 1_000, 0, ask.now, ask.now))
 
     def _claim(self, ask: KeyAsk, call: Any) -> KeyClaim | Met | None:
         """Return None where another entry, or none, stands in the place of an expired one."""
@@ -104,9 +103,7 @@ class DynamoDBLedger:
             return None
         entry = _entry(found)
         match judge_key(entry, ask):
-            case KeyVerdict.CLAIMED if entry.owner == ask.owner:  # this very call, repeated after a lost answer
-                return KeyClaim(ask, None)
-            case KeyVerdict.CLAIMED:
+            case KeyVerdict.CLAIMED:  # its lease ended meanwhile, or it is this very call's, repeated by a lost answer
                 return None
             case KeyVerdict.DONE:
                 return Met(KeyVerdict.DONE, self._with_result(entry, found))
@@ -132,9 +129,8 @@ class DynamoDBLedger:
             ":lease_until": number(ask.lease_until),
             ":ttl": number(ask.removed_at // 1000),
             ":one": number(1),
+            ":digest": {"S": str(ask.digest)},
         }
-        if ask.digest is not None:
-            values[":digest"] = {"S": ask.digest}
         return {
             "TableName": self._table.name,
             "Key": self._key(ask.name, ask.key),
@@ -175,7 +171,7 @@ class DynamoDBLedger:
             names["#result"], values[":result"] = "result", self._packed(ask, end.result).value
         else:
             update = expressions.REFUSE_KEY
-            values[":refusal"] = {"S": end.refusal or ""}
+            values[":refusal"] = {"S": str(end.refusal)}
         call: Any = {
             "TableName": self._table.name,
             "Key": self._key(ask.name, ask.key),
@@ -284,16 +280,12 @@ def _entry(item: Item) -> Entry:
     def at(name: str) -> int:
         return int(item[name]["N"]) if name in item else 0
 
-    def text(name: str) -> str | None:
-        return str(item[name]["S"]) if name in item else None
+    def text(name: str) -> Any:
+        return item[name]["S"] if name in item else None
 
-    owner, by = text("owner"), text("completed_by")
-    status = EntryStatus(item["status"]["S"])
-    if status is EntryStatus.RUNNING and owner is None:
-        status = EntryStatus.FAILED
     return Entry(
-        status=status,
-        owner=Owner(owner) if owner is not None else None,
+        status=EntryStatus(item["status"]["S"]) if "owner" in item else EntryStatus.FAILED,
+        owner=text("owner"),
         lease_until=at("lease_until"),
         met=at("met"),
         begun_at=at("begun_at"),
@@ -301,7 +293,7 @@ def _entry(item: Item) -> Entry:
         digest=text("digest"),
         failure=text("failure"),
         completed_at=at("completed_at"),
-        completed_by=Owner(by) if by is not None else None,
+        completed_by=text("completed_by"),
         expires_at=at("expires_at"),
         refusal=text("refusal"),
     )

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import random
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from flowguard.aws.clients import Clients
+from flowguard.aws.items import KEPT_FREE, LARGEST_ITEM
 from flowguard.aws.ledger import DynamoDBLedger, ledger_of
 from flowguard.errors import SettingsError, TextGone, TooLarge
 from flowguard.ids import Owner
@@ -383,6 +386,32 @@ def test_a_key_is_never_part_of_an_expression(memory: Clients, key: str) -> None
 def test_a_table_that_is_not_there_is_named_with_its_keys(memory: Clients) -> None:
     with pytest.raises(SettingsError, match=r"there is no table 'nope' .* text key 'id', or name"):
         ledger(memory, table=KeyTable("nope")).claim(ask())
+
+
+@pytest.mark.parametrize("code", ["AccessDeniedException", "ValidationException"])
+def test_what_dynamodb_refuses_is_raised_as_it_is(memory: Clients, code: str) -> None:
+    def refusing(call: ApiCall, proceed: Proceed) -> Response:
+        raise ClientError({"Error": {"Code": code, "Message": "no"}}, call.operation)
+
+    store = ledger(memory)
+    claim = claimed(store, ask())
+    with intercept(refusing):
+        for act in (
+            lambda: store.claim(ask("other")),
+            lambda: store.finish(claim, done()),
+            lambda: store.free(claim, "ValueError", NOW),
+            lambda: store.read("charge", "o-1"),
+        ):
+            with pytest.raises(ClientError, match=code):
+                act()
+
+
+def test_an_entry_leaves_room_for_what_stands_beside_its_result(memory: Clients) -> None:
+    text = noise(601_000)
+    assert LARGEST_ITEM - KEPT_FREE < len(zlib.compress(text.encode(), 6)) < LARGEST_ITEM
+    store = ledger(memory)
+    with pytest.raises(TooLarge):
+        store.finish(claimed(store, ask()), done(text))
 
 
 # -- a race ------------------------------------------------------------------------------------------------------------
