@@ -77,8 +77,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.store.DynamoDBStore._commit_call: item.wait is not None → forced true",
     ),
     "the process is being stopped, which no schedule does: killing it is all that is left to see": (
-        "worker.runtime.Runtime.work: except KeyboardInterrupt → catches nothing",
-        "worker.runtime.Runtime.work: except KeyboardInterrupt → catches every Exception",
+        "worker.runtime.Runtime._handle: except KeyboardInterrupt → catches nothing",
+        "worker.runtime.Runtime._handle: except KeyboardInterrupt → catches every Exception",
     ),
     "the problem is always there where the object is not: what is put in its place is for the type checker": (
         "worker.runtime.Runtime.work: RunFailed('the message names no object') → forced false",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowguard.aws import packing, sender, store
+from flowguard.aws import packing, refused_writes, sender
 from flowguard.clock import ManualClock
 from flowguard.errors import SendFailed
 from flowguard.events import EventType
@@ -136,7 +136,7 @@ def test_what_a_next_request_led_to_stands_in_the_time_line() -> None:
 
 
 def nothing_is_final(patch: Patch) -> None:
-    for module in (sender, store, packing):
+    for module in (sender, refused_writes, packing):
         patch.setattr(module, "is_final", lambda _: False)
 
 
