@@ -160,8 +160,9 @@ class Settler:
             awaited_id = wait.plan.names[name] or ""
             kept = self._services.store.waits.early(flow.name, awaited_id, self._services.clock.now())
             if kept is not None and self._can_be_read(flow, message, wait.plan.stage, name, kept):
-                _, found = self.settle(flow, envelope, address._replace(name=name), kept)
-                onward = onward or found
+                _, onward = self.settle(flow, envelope, address._replace(name=name), kept)
+            if onward is not None:
+                break
         if onward is not None:
             yield onward[1]
 

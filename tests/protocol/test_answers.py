@@ -10,7 +10,7 @@ from flowguard.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.answers import judge
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import Wait
+from flowguard.protocol.waiting import Late, Wait
 from flowguard.wire.answer_address import AnswerAddress
 
 A = AnswerAddress("flow", ObjectId("o"), RequestId("run-1"), 1, "a")
@@ -56,8 +56,15 @@ CASES = {
     "the wait has timed out": (item(1, Status.WAITING, LATE), "EXPIRED"),
     "the wait has timed out after it was answered": (item(1, Status.WAITING, LATE_FOR_B), "DUPLICATE"),
     "another name is awaited": (item(1, Status.WAITING, Wait(frozenset("b"), 0, 9)), "UNKNOWN"),
-    "the run is completed": (item(2, Status.COMPLETED, OVER), "EXPIRED"),
-    "the run has failed": (item(2, Status.FAILED, OVER), "EXPIRED"),
+    "the hop is committed, and the item still holds a wait": (item(1, Status.RUNNING, OPEN), "UNKNOWN"),
+    "the run ended with this hop": (item(1, Status.COMPLETED), "EXPIRED"),
+    "the run failed at this hop": (item(1, Status.FAILED), "EXPIRED"),
+    "the run is completed": (item(2, Status.COMPLETED), "DUPLICATE"),
+    "the run is completed, and did without it": (item(2, Status.COMPLETED, late=Late(1, frozenset("a"))), "EXPIRED"),
+    "the run is completed, and had it": (item(2, Status.COMPLETED, late=Late(1, frozenset("b"))), "DUPLICATE"),
+    "the run did without it at another hop": (item(4, Status.COMPLETED, late=Late(2, frozenset("a"))), "DUPLICATE"),
+    "the run has failed after the wait": (item(2, Status.FAILED, OVER), "DUPLICATE"),
+    "the run has failed after the deadline": (item(2, Status.FAILED, LATE), "EXPIRED"),
     "the next hop is at work": (item(2, Status.RUNNING, OVER, done=False), "DUPLICATE"),
     "the next hop is at work without it": (item(2, Status.RUNNING, ENOUGH, done=False), "DUPLICATE"),
     "the next hop is at work after the deadline": (item(2, Status.RUNNING, LATE, done=False), "EXPIRED"),

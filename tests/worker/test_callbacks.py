@@ -494,6 +494,24 @@ def test_the_address_in_a_message_from_outside_is_not_believed(shop: Shop) -> No
     assert shop.run().wait.answered == frozenset()  # type: ignore[union-attr]  # it waits
 
 
+def test_an_address_of_another_flow_is_not_settled_here(shop: Shop) -> None:
+    shop.begin()
+    address = {"flow": "selling", "object": "o1", "request": shop.run().request_id, "hop": 1, "name": "paid"}
+    attributes = {"flowguard": json.dumps({"answer": address})}
+    event = sqs_event("buying", {"status": "COMPLETED"}, attributes=attributes, message_id="m-1")
+    assert shop.answers(event) == {"batchItemFailures": [{"itemIdentifier": "m-1"}]}
+    [told] = [event for event in shop.told.events if event.type is EventType.BROKEN]
+    assert told.facts["why"].startswith("NoCallback: ")
+
+
+def test_a_flow_whose_inbox_is_a_topic_is_answered_from_outside_all_the_same(shop: Shop) -> None:
+    class Fanned(Flow, name="fanned", object_id="order_id", inbox=topic(), callbacks=(Callback("parcels", id="ref"),)):
+        stages = (AskAll, GoOn, TooLate)
+
+    handler = callback_handler(Fanned).using(shop.services)
+    assert handler(sqs_event("parcels", {"ref": "r"})) == {"batchItemFailures": []}
+
+
 def test_another_flow_answers_through_the_flows_own_queue(shop: Shop) -> None:
     shop.begin()
     assert shop.answers(addressed(shop.run(), "buying")) == {"batchItemFailures": []}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from flowguard.callback import Callback
+from flowguard.destinations import Bus, Topic
 from flowguard.errors import EnvelopeError
 from flowguard.flow import Flow
 from flowguard.ids import ObjectId, RequestId
@@ -22,7 +23,7 @@ from flowguard.protocol.waiting import GivenAnswer
 from flowguard.step import Step
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
-from flowguard.wire.envelope import Envelope, normalize_record
+from flowguard.wire.envelope import Envelope, normalize, normalize_record
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.outside import FoundAnswer, OutsideAnswers, answer_message, read_outside
@@ -150,6 +151,58 @@ class Declares(
     stages = STAGES
 
 
+class DeclaresMore(
+    Flow,
+    name="declares-more",
+    object_id="cart_id",
+    callbacks=(
+        Callback(Topic("arn:aws:sns:us-east-1:123456789012:told"), id="ref"),
+        Callback(Bus("default", "shop", "Paid"), id="id", prefix="payment/", answer="paid.amount"),
+        Callback("elsewhere", id="ref", failed="error.code"),
+    ),
+):
+    stages = STAGES
+
+
+def bus_event(source: str = "shop", detail_type: str = "Paid") -> Envelope:
+    event = {
+        "version": "0",
+        "id": "6a7e8feb-b491-4cf7-a9f1-bf3703467718",
+        "detail-type": detail_type,
+        "source": source,
+        "account": "123456789012",
+        "time": "2026-01-01T00:00:00Z",
+        "region": "us-east-1",
+        "resources": [],
+        "detail": {"id": "o1", "paid": {"amount": 7}},
+    }
+    [found] = normalize(event, invocation_id="i-1")
+    assert isinstance(found, Envelope)
+    return found
+
+
+def test_an_event_is_known_by_its_source_and_type() -> None:
+    assert read_outside([DeclaresMore], bus_event()) == FoundAnswer(DeclaresMore, "payment/o1", GivenAnswer("7"))
+    assert read_outside([DeclaresMore], bus_event(source="another")) is None
+    assert read_outside([DeclaresMore], bus_event(detail_type="Refused")) is None
+
+
+def test_a_message_of_no_topic_and_no_bus_is_neither() -> None:
+    assert read_outside([DeclaresMore], envelope({"ref": "r"}, "parcels")) is None
+
+
+@pytest.mark.parametrize(("error", "failed"), [({"code": 7}, True), ({"code": 0}, False), ("code", False), (7, False)])
+def test_a_field_is_found_in_objects_only(error: object, failed: bool) -> None:
+    found = read_outside([DeclaresMore], envelope({"ref": "r", "error": error}, "elsewhere"))
+    assert found is not None
+    assert found.answer.failed is failed
+
+
+def test_an_answer_that_json_cannot_write_is_refused_by_its_record() -> None:
+    with pytest.raises(EnvelopeError, match="body"):
+        read_outside([Declares], envelope('{"ref": "r", "text": "\\ud800"}'))
+
+
 class DeclaresOne(Flow, name="declares-one", object_id="cart_id", callbacks=(Callback("parcels", id="ref"),)):
     stages = STAGES
 
@@ -170,7 +223,7 @@ def test_the_words_of_a_failure_are_kept_as_they_are() -> None:
     assert found.answer.failed
 
 
-def test_without_a_field_the_messages_own_id_names_what_is_awaited() -> None:
+def test_where_no_field_names_what_is_awaited_the_messages_own_id_does() -> None:
     found = read_outside([Declares], envelope("paid", "payments", uniquerequestid="r"))
     assert found == FoundAnswer(Declares, "r", GivenAnswer('"paid"'), timedelta(hours=1))
     with pytest.raises(EnvelopeError, match=r"attributes\.uniquerequestid.*is not there, and names what is awaited"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -55,6 +55,11 @@ def for_all(step: Step[Progress]) -> Outcome:
     return AnyOf.when(quorum=3, **asks(step), within=WITHIN)
 
 
+def for_both_early(step: Step[Progress]) -> Outcome:
+    events: dict[str, Any] = {name: step.event(name, keep_early=True) for name in "ab"}
+    return AnyOf.when(quorum=2, **events, within=WITHIN)
+
+
 def for_early(step: Step[Progress]) -> Outcome:
     events: dict[str, Any] = {name: step.event(name, keep_early=True) for name in "ab"}
     return AnyOf.when_any(**events, within=WITHIN)
@@ -84,6 +89,20 @@ def last(at: WaitScene, type_: EventType = EventType.ANSWERED) -> Event:
 def test_what_brings_no_answer_is_a_stages_message(place: str | None) -> None:
     attributes = {} if place is None else {PLACE: Attribute.string(place)}
     assert find_arrived(envelope(record(attributes, "{}", "carts"))) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "failed"),
+    [
+        ("OutOfStock: none: left", {"type": "OutOfStock", "text": "none: left"}),
+        ("broken", {"type": "Failed", "text": "broken"}),
+    ],
+)
+def test_the_error_of_a_flow_is_its_type_and_its_text(error: str, failed: dict[str, str], at: WaitScene) -> None:
+    arrived = find_arrived(envelope(answered(at.address("a"), {"status": "FAILED", "error": error})))
+    assert isinstance(arrived, ArrivedAnswer)
+    assert arrived.answer.failed
+    assert {"failed": True, **failed} == json.loads(arrived.answer.text)
 
 
 def test_a_deadline_is_known_by_its_own_name_only(at: WaitScene) -> None:
@@ -211,6 +230,18 @@ def test_a_wait_that_is_over_is_not_looked_for_again(at: WaitScene) -> None:
     assert at.begin()
     assert at.calls == ["UpdateItem"], "the claim alone: the wait is over"
     assert len(at.waiting("carts")) == 2
+
+
+@pytest.mark.parametrize(("waits", "looks", "found"), [(for_early, 1, {"a"}), (for_both_early, 2, {"a", "b"})])
+def test_what_was_kept_is_looked_for_until_the_wait_is_over(
+    waits: Callable[[Step[Progress]], Outcome], looks: int, found: set[str], at: WaitScene
+) -> None:
+    for name in "ab":
+        at.waits.keep_early("carts", name, SEVEN, now=START, expires_at=START + 60_000)
+    at.begin(waits)
+    assert at.calls.count("GetItem") == looks
+    assert at.wait.answered == found
+    assert at.resume() == 1
 
 
 def test_a_run_that_failed_after_its_wait_does_not_go_on_when_its_message_comes_again(at: WaitScene) -> None:

@@ -218,6 +218,13 @@ def test_another_flow_is_asked_with_the_address_of_the_answer() -> None:
     assert wait.rows == ()
 
 
+def test_an_address_says_whether_its_field_takes_a_failure() -> None:
+    sends, wait = planned(waits("loose"))
+    assert [(row.address.name, row.address.admits) for row in wait.rows] == [("search", False), ("filter", True)]
+    assert "admits" not in place(sends[0])["deadline"]
+    assert wait.plan.early == frozenset()
+
+
 def test_a_token_is_found_by_its_row() -> None:
     token = AwaitedToken("text", "row-1")
     sends, wait = planned(waits("anything", {"approval": token}))

@@ -57,6 +57,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "protocol.claims.is_abandoned: item.wait is not None → forced true",
         "worker.runtime.Runtime._left: wait.plan is not None → forced true",
         "aws.store._new_wait: plan is not None → forced true",
+        "worker.settler.Settler.look_early: wait is None → forced false",
+        "worker.settler.Settler.look_early: wait.plan is None → forced false",
     ),
     "only the outbox of a hop that waited has a deadline, and a resumed hop finds none but that of its own run": (
         "worker.runtime.Runtime._left: message.resumed → forced true",
@@ -97,6 +99,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.runtime.Runtime._refused: case Verdict.BUSY if item is not None → forced true",
         "worker.runtime.Runtime._answered: case FencedBy.FINISHED if answer.item is not None → forced true",
         "aws.store.DynamoDBStore._refused: item is not None → forced true",
+        "worker.settler.Settler._later: item is None → forced false",
+        "worker.settler.Settler._later: item.wait is None → forced false",
         "aws.store.DynamoDBStore._fenced: item is not None → forced true",
     ),
     "only an observer, or whoever calls the function directly, is told": (
@@ -145,6 +149,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.plan.retried: '' → forced false",
         "worker.trust.Trust._is_signed: '' → forced false",
         "worker.runtime.Runtime._done: '' → forced false",
+        "worker.settler.Settler.look_early: '' → forced false",
         "worker.routing.Routes.resolve: ObjectId('') → forced false",
         "aws.packing.Packing.pack: {} → forced false",
     ),
@@ -165,6 +170,11 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.http_request._weight: except ValueError → catches every Exception",
         "worker.http_callbacks.HttpCallbacks.respond_to: except EnvelopeError → catches every Exception",
         "worker.http_callbacks._checked_json: except (ValueError, RecursionError) → catches every Exception",
+        "worker.settler.find_arrived: except (ValueError, RecursionError) → catches every Exception",
+        "worker.settler.find_arrived: except (ValueError, RecursionError) → catches every Exception (2)",
+        "worker.settler.Settler._can_be_read: except RunFailed → catches every Exception",
+        "worker.outside.read_outside: except TypeError → catches every Exception",
+        "worker.outside._payload: except (ValueError, RecursionError) → catches every Exception",
     ),
     "what proves nothing is not believed either: this saves the digest of what nobody signed": (
         "worker.trust.Trust._is_signed: required → forced true",
@@ -176,6 +186,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "protocol.claims.taken: first → forced false (5)",
     ),
     "the same answer, found the slower way": (
+        "worker.settler.find_arrived: f'\"{ANSWER}\"' not in found.value and f'\"{DEADLINE}\"' not in found.value → forced false",
         "wire.message._storable: text.isascii() → forced false",
         "protocol.outbox.Send._body_size: self.body.isascii() → forced false",
         "protocol.outbox._attribute_problem: attribute.type != 'String' → forced true",
