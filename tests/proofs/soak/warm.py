@@ -1,4 +1,5 @@
-"""Loaded once by the process that workers are forked from: what a worker needs, clients of DynamoDB and SQS too.
+"""Loaded once by the process that workers are forked from: what a worker needs, the flows and clients of DynamoDB
+and SQS too.
 
 A worker that was killed is back in milliseconds then, as it has to be where thousands are killed.
 """
@@ -6,9 +7,12 @@ A worker that was killed is back in milliseconds then, as it has to be where tho
 from __future__ import annotations
 
 from tests.proofs.soak import worker
+from tests.proofs.soak.orders import flow as orders
+from tests.proofs.soak.pages import flow as pages
 from tests.proofs.soak.sandbox import Sandbox
+from tests.proofs.soak.waits import flow as waits
 
-__all__ = ["worker"]
+__all__ = ["orders", "pages", "waits", "worker"]
 
 _sandbox = Sandbox("http://127.0.0.1:1", "http://127.0.0.1:1")
 _sandbox.clients.dynamodb  # noqa: B018 - made when asked for; nothing is sent yet
