@@ -21,7 +21,7 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
-        r"^(expressions\.\w+_KEY\b|protocol\.entry\.|aws\.ledger\.|once_function\.)",
+        r"^(expressions\.\w+_KEY\b|protocol\.entry\.|aws\.ledger\.)",
         (
             "tests/aws/test_ledger.py",
             "tests/test_once_function.py",

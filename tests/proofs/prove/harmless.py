@@ -9,6 +9,18 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
+    "a call that finds an expired entry changed three times comes again at once, or a second later": (
+        "aws.ledger.DynamoDBLedger.claim: ask.now + 1000 → becomes ask.now",
+    ),
+    "no entry lets every call in, so there is no result to bring": (
+        "aws.ledger.DynamoDBLedger._claim: before is not None → forced true",
+    ),
+    "an entry of exactly the limit is refused, or stored": (
+        "aws.ledger.DynamoDBLedger._packed: sum(sizes.values()) > LARGEST_ITEM → becomes sum(sizes.values()) >= LARGEST_ITEM",
+    ),
+    "its caller reports the function's own error whatever is raised here, and the lease ends by itself": (
+        "aws.ledger.DynamoDBLedger.free: except ClientError → catches every Exception",
+    ),
     "leases and visibility save work that is done twice; what is applied, the fence decides": (
         "worker.runtime.Runtime._claim_request: arrival.stage is not None → forced false",
         "worker.runtime.Runtime._claim_request: arrival.stage.timeout if arrival.stage is not None else None → forced false",

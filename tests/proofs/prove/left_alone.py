@@ -53,7 +53,6 @@ MODULES: Final = (
     "flowguard.aws.faults",
     "flowguard.protocol.entry",
     "flowguard.aws.ledger",
-    "flowguard.once_function",
 )
 """Where decisions are made."""
 
@@ -79,8 +78,6 @@ FUNCTIONS: Final = {
     r"^aws\.writes\._kind$": "a text for people",
     r"^aws\.ledger\.DynamoDBLedger\.(read|_no_table)$": "for people and tests: not on a call's way",
     r"^aws\.ledger\.lasting$": "for the explorer, which compares what of an entry lasts",
-    r"^once_function\.(_problems|_name_problem|_span|_function_problem)$": "judges a function when it is defined",
-    r"^once_function\.OnceFunction\._tell": "what an observer is told",
 }
 """By the name of the function: never touched."""
 
