@@ -239,10 +239,10 @@ class Asks(Flow, name="asks", object_id="order_id"):
 def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: str = "") -> tuple[str, ...]:
     """The arguments that run one schedule of a flow that waits."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "waiting_orders", raising=False)
-    (tmp_path / "waiting_orders.py").write_text(WAITING.format(answers=answers))
+    monkeypatch.delitem(sys.modules, "asking_orders", raising=False)
+    (tmp_path / "asking_orders.py").write_text(WAITING.format(answers=answers))
     (tmp_path / "order.json").write_text('{"order_id": "o1"}')
-    return (str(tmp_path / "order.json"), "--flow", "waiting_orders:Asks", "--schedule", "none")
+    return (str(tmp_path / "order.json"), "--flow", "asking_orders:Asks", "--schedule", "none")
 
 
 @pytest.mark.parametrize(("declared", "options"), [("", ("--answer", 'paid={"n": 1}')), ('ANSWERS = {"paid": 1}', ())])

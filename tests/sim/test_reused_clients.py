@@ -44,6 +44,7 @@ def test_so_is_one_of_botocore_in_the_same_region(monkeypatch: pytest.MonkeyPatc
     def of_botocore() -> Any:
         return botocore.session.Session().create_client("sqs")
 
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     with SameClients().kept():
         assert of_botocore() is of_botocore()
         first = of_botocore()
