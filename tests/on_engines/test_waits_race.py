@@ -88,7 +88,10 @@ def again(what: str) -> Spoil:
 
 
 def without(what: str) -> Spoil:
-    return lambda outcome: changed(outcome, applied(what), yes=False)
+    """No such line was applied."""
+    return lambda outcome: replace(
+        outcome, journal=[{**one, "yes": False} if applied(what)(one) else one for one in outcome.journal]
+    )
 
 
 def of_wait(what: str, **facts: Any) -> Spoil:

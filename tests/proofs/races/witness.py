@@ -73,6 +73,8 @@ def _as_found(old: Any) -> dict[str, Any]:
             "timed_out": wait.timed_out,
             "deadline": wait.deadline,
         }
+    if item.late is not None:
+        found["late"] = {"hop": item.late.hop, "names": sorted(item.late.names)}
     return found
 
 

@@ -103,12 +103,19 @@ def _verdicts(call: Line) -> set[str]:
         return {"EXPIRED"} if old is None else {"SUPERSEDED"}
     if old["hop"] < hop or (old["hop"] == hop and not old["done"]):
         return {"EARLY"}
-    if old["status"] in ENDED:
+    if old["hop"] == hop and old["status"] in ENDED:
         return {"EXPIRED"}
-    wait = old.get("wait")
-    if wait is None or name in wait["answered"] or not wait["timed_out"]:
-        return {"DUPLICATE"}
-    return {"EXPIRED"} if old["hop"] <= hop + 1 else {"DUPLICATE"}
+    return {"EXPIRED"} if _came_in_vain(old, name, hop) else {"DUPLICATE"}
+
+
+def _came_in_vain(old: Line, name: str, hop: int) -> bool:
+    """Whether the wait of the hop was over without the name, as far as the item still says so."""
+    wait, late = old.get("wait"), old.get("late")
+    if late is not None and late["hop"] == hop:
+        return name in late["names"]
+    if wait is None or old["hop"] > hop + 1 or (old["hop"] == hop + 1 and old["status"] == "WAITING"):
+        return False
+    return bool(wait["timed_out"] and name not in wait["answered"])
 
 
 # -- the stages after the waits
