@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
 
 from flowguard.aws import expressions
 from flowguard.aws.faults import error_code, patiently
-from flowguard.aws.items import LARGEST_ITEM, Item, number, read_item, run_key, size_of_value
+from flowguard.aws.items import KEPT_FREE, LARGEST_ITEM, Item, number, read_item, rest_size, run_key, size_of_value
 from flowguard.aws.refused_writes import is_at_fence, item_at_fence, refusal_of
 from flowguard.aws.writes import write_action
 from flowguard.errors import TooLarge
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from flowguard.aws.packing import Packing
+
+_BESIDE: Final = 64
+"""Bytes of the item that a result takes beside its text and its name, or more."""
 
 
 class DynamoDBMemos:
@@ -53,9 +56,12 @@ class DynamoDBMemos:
 
     def remember(
         self, claim: Claim, name: str, text: str, *, is_first: bool, writes: Sequence[Write] = ()
-    ) -> Fenced | None:
+    ) -> Fenced | int:
         """Keep the text under the name and apply the writes with it. All of that is done once, or nothing."""
-        update = self._update(claim, name, text, is_first)
+        packed = self._packing.pack(text, self._key_of(claim, "memo"))
+        size = packed.size + len(name.encode()) + _BESIDE
+        self._check_room(claim, name, size, is_first)
+        update = _update(self._table, claim, name, packed.value, is_first)
         actions: Any = [{"Update": update}, *(write_action(write) for write in writes)]
         try:
             if writes:
@@ -64,37 +70,58 @@ class DynamoDBMemos:
                 patiently(lambda: self._client.update_item(**update), self._pause)
         except ClientError as error:
             if is_at_fence(error):
-                return _fence(claim, item_at_fence(error))
-            if not writes and error_code(error) == "ValidationException":
-                sizes = {"its JSON": len(text.encode())}
-                raise TooLarge(f"what {name!a} is to remember", sizes, LARGEST_ITEM) from None
+                fenced = _fence(claim, item_at_fence(error))
+                return size if fenced is None else fenced
+            if not writes and error_code(error) == "ValidationException":  # the outbox of a run taken over is there too
+                raise TooLarge(f"what {name!a} is to remember", {"its JSON": size}, LARGEST_ITEM) from None
             raise refusal_of(writes, error) from None
-        return None
+        return size
 
-    def _update(self, claim: Claim, name: str, text: str, is_first: bool) -> Any:
+    def _check_room(self, claim: Claim, name: str, size: int, is_first: bool) -> None:
+        """Raise :class:`TooLarge` where the item would have no room left for the end of its run.
+
+        A hop that fails for good keeps all of this.
+        """
         item = claim.item
-        value = self._packing.pack(text, self._key_of(claim, "memo")).value
-        values: dict[str, Any] = {
-            ":request_id": {"S": item.request_id},
-            ":hop": number(item.hop),
-            ":epoch": number(item.epoch),
-            ":owner": {"S": item.owner},
-            ":no": {"BOOL": False},
-        }
-        if is_first:
-            memo = {"request_id": values[":request_id"], "hop": values[":hop"], "results": {"M": {name: value}}}
-            change, values[":memo"] = "SET memo = :memo", {"M": memo}
-        else:
-            change, values[":result"] = "SET memo.results.#name = :result", value
-        return {
-            "TableName": self._table,
-            "Key": run_key(claim.message.flow, claim.message.object_id),
-            "UpdateExpression": change,
-            "ConditionExpression": expressions.REMEMBER,
-            "ExpressionAttributeNames": {"#owner": "owner", "#name": name},
-            "ExpressionAttributeValues": values,
-            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-        }
+        sizes = {"its JSON": size, "the rest": KEPT_FREE}
+        sizes["the rest"] += rest_size(
+            run_key(claim.message.flow, claim.message.object_id), item.request_id, item.stages
+        )
+        if item.memo is not None and not is_first:
+            sizes["what it remembers"] = item.memo.size
+        if item.state is not None:
+            sizes["state"] = self._packing.size_of(item.state)
+        if item.left is not None:
+            sizes["state"] = item.left.size
+        if item.wait is not None:
+            sizes["the answers"] = item.wait.size
+        if sum(sizes.values()) > LARGEST_ITEM:
+            raise TooLarge(f"what {name!a} is to remember", sizes, LARGEST_ITEM)
+
+
+def _update(table: str, claim: Claim, name: str, value: Item, is_first: bool) -> Any:
+    item = claim.item
+    values: dict[str, Any] = {
+        ":request_id": {"S": item.request_id},
+        ":hop": number(item.hop),
+        ":epoch": number(item.epoch),
+        ":owner": {"S": item.owner},
+        ":no": {"BOOL": False},
+    }
+    if is_first:
+        memo = {"request_id": values[":request_id"], "hop": values[":hop"], "results": {"M": {name: value}}}
+        change, values[":memo"] = "SET memo = :memo", {"M": memo}
+    else:
+        change, values[":result"] = "SET memo.results.#name = :result", value
+    return {
+        "TableName": table,
+        "Key": run_key(claim.message.flow, claim.message.object_id),
+        "UpdateExpression": change,
+        "ConditionExpression": expressions.REMEMBER,
+        "ExpressionAttributeNames": {"#owner": "owner", "#name": name},
+        "ExpressionAttributeValues": values,
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
 
 
 def _fence(claim: Claim, found: Any) -> Fenced | None:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from flowguard.errors import WorkerFenced
 from flowguard.protocol.memo import Memo
-from flowguard.protocol.run import Claim
+from flowguard.protocol.run import Claim, Fenced
 from flowguard.worker.ports import Store
 from flowguard.writes import Write
 
-_BESIDE = 64
-"""Bytes of the item that a result takes beside its text and its name, or more."""
+_BESIDE = 1_024 + 128
+"""Bytes of the item that the memory takes beside its results: its request id, and the names of its parts."""
 
 
 class HopMemory:
@@ -40,12 +40,12 @@ class HopMemory:
         Raises :class:`flowguard.errors.WorkerFenced` where another worker or a newer run has the object by now.
         """
         own, item = self._own, self.claim.item
-        fenced = self._store.memos.remember(self.claim, name, text, is_first=own is None, writes=writes)
-        if fenced is not None:
-            raise WorkerFenced(fenced.by.value)
+        size = self._store.memos.remember(self.claim, name, text, is_first=own is None, writes=writes)
+        if isinstance(size, Fenced):
+            raise WorkerFenced(size.by.value)
         before = own if own is not None else Memo(item.request_id, item.hop, {}, _BESIDE)
         memo = before._replace(
             results={**before.results, name: lambda: text},
-            size=before.size + len(name.encode()) + len(text.encode()) + _BESIDE,
+            size=before.size + size,
         )
         self.claim = self.claim._replace(item=item._replace(memo=memo))

@@ -76,11 +76,11 @@ class Memos(Protocol):
 
     def remember(
         self, claim: Claim, name: str, text: str, *, is_first: bool, writes: Sequence[Write] = ()
-    ) -> Fenced | None:
+    ) -> Fenced | int:
         """Keep the text under the name and apply the writes with it. All of that is done once, or nothing.
 
-        ``is_first`` says that the hop remembers nothing yet. Answers by whom the claim is fenced, if it is. Raises as
-        :meth:`Store.commit` does.
+        ``is_first`` says that the hop remembers nothing yet. Answers how many bytes of the item that takes, or by whom
+        the claim is fenced. Raises as :meth:`Store.commit` does.
         """
         ...
 

@@ -16,7 +16,17 @@ from flowguard.clock import ManualClock
 from flowguard.errors import SettingsError, TokenProblem, TokenRefused
 from flowguard.wire import tokens as module
 from flowguard.wire.signing import LOADED_AGAIN_AFTER, Keyring, Keys
-from flowguard.wire.tokens import LONGEST_TOKEN, NO_TOKENS, TokenClaim, Tokens, is_token, token_row_id
+from flowguard.wire.tokens import (
+    LONGEST_TOKEN,
+    NO_TOKENS,
+    SEALED_IDS,
+    TokenClaim,
+    Tokens,
+    awaited_id_problem,
+    is_token,
+    token_awaited_id,
+    token_row_id,
+)
 
 OLD, NEW = "old-secret-" + "o" * 32, "new-secret-" + "n" * 32
 ROW = token_row_id("approvals", "order-17", "request-4711", 2, "approval")
@@ -302,3 +312,13 @@ def test_an_expiry_that_does_not_fit_is_refused_when_the_token_is_made(expires_a
 
 def test_tokens_show_nothing_of_their_keys() -> None:
     assert NEW not in f"{TOKENS!r} {TOKENS} {vars(TOKENS)}"
+
+
+@pytest.mark.parametrize("awaited_id", [token_awaited_id("row"), token_awaited_id(""), f"{SEALED_IDS}x#y"])
+def test_the_row_of_a_token_is_no_id_that_anybody_may_name(awaited_id: str) -> None:
+    assert "names the row of a token" in str(awaited_id_problem(awaited_id))
+
+
+@pytest.mark.parametrize("awaited_id", ["payment/o1", f"x{SEALED_IDS}", "token"])
+def test_other_ids_may_be_awaited(awaited_id: str) -> None:
+    assert awaited_id_problem(awaited_id) is None

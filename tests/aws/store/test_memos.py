@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -20,7 +21,8 @@ from tests.aws.store.run import cart, claimed, commit, counted, meet, stored
 
 
 def remember(store: DynamoDBStore, claim: Claim, name: str = "a", *writes: Any, first: bool = True) -> Fenced | None:
-    return store.memos.remember(claim, name, f'"{name}"', is_first=first, writes=writes)
+    answer = store.memos.remember(claim, name, f'"{name}"', is_first=first, writes=writes)
+    return answer if isinstance(answer, Fenced) else None
 
 
 def remembered(store: DynamoDBStore) -> dict[str, str]:
@@ -151,7 +153,56 @@ def test_what_is_too_large_is_named_with_its_size(store: DynamoDBStore) -> None:
     noise = random.Random(0).randbytes(450_000).hex()
     with pytest.raises(TooLarge, match="what 'a' is to remember is too large") as raised:
         store.memos.remember(claimed(store), "a", noise, is_first=True)
-    assert raised.value.sizes == {"its JSON": 900_000}
+    assert raised.value.sizes["its JSON"] > 450_000
+
+
+def long(size: int) -> str:
+    """JSON that takes about so many bytes of an item."""
+    return json.dumps(random.Random(size).randbytes(size * 7 // 8).hex())
+
+
+def test_what_a_hop_remembers_counts_where_it_stays(memory: DynamoDBStore) -> None:
+    """A text that is long, and short in the item, counts as what it takes there."""
+    mine = HopMemory(memory, claimed(memory))
+    mine.remember("a", json.dumps("x" * 2_000_000))
+    mine.remember("b", long(250_000))
+    with pytest.raises(TooLarge) as raised:
+        memory.commit(mine.claim, commit(status=Status.FAILED, body=long(220_000)))
+    memo = mine.claim.item.memo
+    assert memo is not None
+    assert raised.value.sizes["what it remembers"] == memo.size
+    assert 240_000 < memo.size < 300_000
+    memory.commit(mine.claim, commit(body=long(220_000)))
+
+
+def test_the_state_that_a_run_has_left_counts_until_another_is_committed(memory: DynamoDBStore) -> None:
+    memory.commit(claimed(memory), commit(state=long(250_000)))
+    newer = claimed(memory, (501, "request-n"))
+    with pytest.raises(TooLarge) as raised:
+        memory.commit(newer, commit(status=Status.FAILED, body=long(220_000)))
+    assert raised.value.sizes["state"] > 240_000
+    memory.commit(newer, commit(body=long(220_000)))
+
+
+@pytest.mark.parametrize("hop", [1, 2])
+def test_what_is_remembered_leaves_room_for_the_end_of_its_run(memory: DynamoDBStore, hop: int) -> None:
+    """Without it no commit could end the run, not even as FAILED."""
+    memory.commit(claimed(memory), commit(state=long(200_000)))
+    claim = claimed(memory, (501, "request-n")) if hop == 1 else claimed(memory, hop=2)
+    mine = HopMemory(memory, claim)
+    mine.remember("a", long(100_000))
+    with pytest.raises(TooLarge) as raised:
+        mine.remember("b", long(104_000))
+    sizes = raised.value.sizes
+    assert sizes["its JSON"] > 90_000
+    assert sizes["what it remembers"] > 90_000
+    assert sizes["state"] > 190_000
+    memory.commit(mine.claim, commit(status=Status.FAILED, outbox=None))
+
+
+def test_what_another_run_remembered_takes_no_room(memory: DynamoDBStore) -> None:
+    HopMemory(memory, claimed(memory)).remember("a", long(250_000))
+    HopMemory(memory, claimed(memory, (501, "request-n"))).remember("a", long(250_000))
 
 
 def test_a_write_that_is_malformed_is_not_called_too_large(store: DynamoDBStore) -> None:

@@ -90,7 +90,11 @@ def test_the_names_that_came_too_late_stay_and_are_counted(store: DynamoDBStore)
     address = AnswerAddress("flow", stored_object(), RequestId(STORED[1]), 1, "deadline")
     assert store.waits.time_out(address, NOW + 60_000).applied
     late = Late(1, frozenset(NAMES[1:]))
-    assert store.commit(resumed(store), commit(state="{}", outbox=None)) == Committed()
+    second = resumed(store)
+    with pytest.raises(TooLarge) as at_once:
+        store.commit(second, commit(state=noise(600_000)))
+    assert at_once.value.sizes["the names without an answer"] == size_of_value(late_item(late))
+    assert store.commit(second, commit(state="{}", outbox=None)) == Committed()
     assert (stored(store).late, stored(store).wait) == (late, None)
     third = store.claim(request(STORED, hop=3))
     assert isinstance(third, Claim)

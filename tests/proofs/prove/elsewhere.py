@@ -93,7 +93,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.wait_planner\.",
-        ("tests/worker/test_wait_planner.py", "tests/worker/test_waiting.py"),
+        ("tests/worker/test_wait_planner.py", "tests/worker/test_waiting.py", "tests/worker/test_deadlines.py"),
         "waits that cannot work, and those at the limits",
     ),
     Elsewhere(

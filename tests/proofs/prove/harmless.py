@@ -141,6 +141,13 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "expressions.FIRST_HOP[SUPERSEDE]: request_id < :request_id → becomes request_id <= :request_id",
         "expressions.FIRST_HOP[IGNORE]: request_id < :request_id → becomes request_id <= :request_id",
     ),
+    "what is not there is removed without harm": (
+        "aws.store.DynamoDBStore._commit_call: item.memo is not None → forced true",
+    ),
+    "an item that awaits names at this very hop is WAITING": ("expressions.TIME_OUT_LATER: #status = :waiting → true",),
+    "what is no answer of DynamoDB is not final, and raised again": (
+        "aws.tables.read_consistently: except ClientError → catches every Exception",
+    ),
     "no two claims have one owner, and the owner is compared too": (
         "expressions.COMMIT: request_id = :request_id → true",
         "expressions.REMEMBER: request_id = :request_id → true",
@@ -195,6 +202,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "a later hop finds its item, and of an item that a first hop finds nothing was read that could be lost": (
         "protocol.claims.taken: item is None → forced false (3)",
         "protocol.claims.taken: item is None → forced false (4)",
+        "protocol.claims.taken: item is None → forced false (5)",
         "protocol.claims.taken: first → forced false (5)",
     ),
     "the same answer, found the slower way": (
