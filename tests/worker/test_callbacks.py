@@ -14,7 +14,6 @@ from pydantic import BaseModel
 
 from flowguard import (
     AnswerVerdict,
-    AwaitedToken,
     Callback,
     Done,
     Failed,
@@ -37,7 +36,7 @@ from flowguard.ids import ObjectId
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem
 from flowguard.protocol.waiting import GivenAnswer
-from flowguard.testing import FlowRunner, sns_to_sqs_event, sqs_event
+from flowguard.testing import sns_to_sqs_event, sqs_event
 from flowguard.wire.tokens import NO_TOKENS, token_awaited_id, token_row_id
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.outside import FoundAnswer
@@ -522,50 +521,3 @@ def test_the_callback_function_leaves_the_messages_of_stages(shop: Shop) -> None
     assert shop.answers(sqs_event("buying", {"order_id": "o1"}, message_id="m-1")) == {
         "batchItemFailures": [{"itemIdentifier": "m-1"}]
     }
-
-
-# -- a token that is awaited twice ------------------------------------------------------------------------------------
-
-
-class Kept(BaseModel):
-    token: str = ""
-    row_id: str = ""
-
-
-class Decided(BaseModel):
-    decision: Decision
-
-
-class Once(Stage[Order, Kept], name="once", then=("decided", "once-more")):
-    def handle(self, order: Order, step: Step[Kept]) -> Outcome:
-        token = step.token("decision")
-        step.state = Kept(token=token.text, row_id=token.row_id)
-        return DecidedStage.when_all(decision=token, within=timedelta(days=1), on_timeout="once-more")
-
-
-class OnceMore(Stage[dict[str, Any], Kept], name="once-more", then="decided"):
-    def handle(self, nothing: dict[str, Any], step: Step[Kept]) -> Outcome:
-        again = AwaitedToken(step.state.token, step.state.row_id)
-        return DecidedStage.when_all(decision=again, within=timedelta(days=2))
-
-
-class DecidedStage(Stage[Decided, Kept], name="decided"):
-    def handle(self, answers: Decided, step: Step[Kept]) -> Outcome:
-        return Done(answers)
-
-
-class AskedTwice(Flow, name="asked-twice", object_id="order_id"):
-    stages = (Once, OnceMore, DecidedStage)
-
-
-@pytest.mark.parametrize(("deliveries", "verdict"), [(0, "EXPIRED"), (1, "RESUMED")])
-def test_a_token_can_be_awaited_again_but_between_the_two_waits_its_answer_is_expired(
-    deliveries: int, verdict: str, flow_runner: FlowRunner
-) -> None:
-    flow_runner.send(AskedTwice, Order(order_id="o1"))
-    token = flow_runner.run(within=timedelta(hours=23, minutes=59)).run("o1").state["token"]
-    while EventType.TIMED_OUT not in flow_runner.step().deliveries[0].events:
-        pass
-    for _ in range(deliveries):
-        assert flow_runner.step().run("o1").stage == "once-more"
-    assert flow_runner.answer(AskedTwice, token, {"answer": "yes"}) is AnswerVerdict(verdict)
