@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
+from flowguard.aws import memos
 from flowguard.aws.clients import Clients
+from flowguard.aws.items import KEPT_FREE, rest_size, run_key
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import ConditionFailed, TooLarge, WriteInvalid
+from flowguard.ids import ObjectId
 from flowguard.protocol.run import Claim, Fenced, FencedBy, Status
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.worker.hop_memory import HopMemory
@@ -225,3 +228,30 @@ def test_an_outage_is_no_refusal(store: DynamoDBStore, error: Exception) -> None
     claim = claimed(store)
     with intercept(down), pytest.raises(type(error)):
         remember(store, claim)
+
+
+def test_a_call_that_is_repeated_after_a_lost_answer_says_the_same(store: DynamoDBStore) -> None:
+    claim = claimed(store)
+    first = store.memos.remember(claim, "a", '"1"', is_first=True)
+    assert isinstance(first, int)
+    assert store.memos.remember(claim, "a", '"1"', is_first=True) == first
+
+
+def test_the_outbox_of_a_run_taken_over_takes_room_until_the_commit(memory: DynamoDBStore) -> None:
+    memory.commit(claimed(memory), commit(body=long(220_000)))
+    newer = HopMemory(memory, claimed(memory, (501, "request-n")))
+    with pytest.raises(TooLarge) as raised:
+        newer.remember("a", long(220_000))
+    assert list(raised.value.sizes) == ["its JSON"]
+    memory.commit(newer.claim, commit())
+
+
+def test_what_fits_to_the_byte_is_remembered(memory: DynamoDBStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = HopMemory(memory, claimed(memory))
+    monkeypatch.setattr(memos, "LARGEST_ITEM", 0)
+    with pytest.raises(TooLarge) as raised:
+        mine.remember("a", "1")
+    sizes, item = raised.value.sizes, mine.claim.item
+    assert sizes["the rest"] == KEPT_FREE + rest_size(run_key("flow", ObjectId("object")), item.request_id, item.stages)
+    monkeypatch.setattr(memos, "LARGEST_ITEM", sum(sizes.values()))
+    mine.remember("a", "1")

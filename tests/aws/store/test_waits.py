@@ -15,6 +15,7 @@ from flowguard.protocol.waiting import GivenAnswer, Late, WaitPlan
 from flowguard.testing.hostile import noise
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import ErrorNote
+from flowguard.worker.hop_memory import HopMemory
 from tests.aws.states import NOW, STORED, request
 from tests.aws.store.run import claimed, commit, stored
 
@@ -115,3 +116,15 @@ def test_a_hop_that_saw_no_wait_fails_without_counting_one(store: DynamoDBStore)
 def test_sizes_are_those_of_dynamodb_or_a_few_bytes_more() -> None:
     value = {"M": {"é": {"S": "é😀"}, "b": {"B": b"xx"}, "n": {"N": "1"}, "s": {"SS": ["a", "é"]}, "t": {"BOOL": True}}}
     assert size_of_value(value) == 3 + (1 + 2 + 6) + (1 + 1 + 2) + (1 + 1 + 21) + (1 + 1 + 3 + 2 + 3) + (1 + 1 + 21)
+
+
+def test_the_answers_of_a_wait_take_room_from_what_its_next_hop_remembers(store: DynamoDBStore) -> None:
+    store.commit(claimed(store), waiting(state="{}"))
+    for name in NAMES:
+        answer(store, name, "1")
+    mine = HopMemory(store, resumed(store))
+    with pytest.raises(TooLarge) as refused:
+        mine.remember("a", noise(600_000))
+    wait = mine.claim.item.wait
+    assert wait is not None
+    assert refused.value.sizes["the answers"] == wait.size
