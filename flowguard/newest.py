@@ -45,6 +45,8 @@ def newest_put(
 
 def milliseconds(moment: datetime) -> int:
     """Return the moment in ms since 1970. Raises :class:`RunFailed` for one without a time zone."""
+    if not isinstance(moment, datetime):
+        raise RunFailed(f"{shown(moment)} is no time; write a datetime with a time zone")
     if moment.tzinfo is None:
         raise RunFailed(f"{shown(moment)} has no time zone; give it one, such as datetime.UTC")
     return round((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)

@@ -12,7 +12,7 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, cast, overload
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from typing_extensions import TypeVar
 
 from flowguard.clock import Clock
@@ -292,6 +292,7 @@ class Step(Generic[StateT]):
         """
         import uuid  # not needed to start a function
 
+        _check_name(name)
         m = self._message
         digest = sha256(json.dumps([m.flow, m.object_id, m.request_id, m.hop, name]).encode()).digest()
         return str(uuid.UUID(bytes=digest[:16], version=5))
@@ -307,14 +308,27 @@ class Step(Generic[StateT]):
         that is not remembered.
         """
         self._begin(name)
+        if not callable(call):
+            raise RunFailed(
+                f"step.once({shown(name)}, …) has {shown(call)} to call; write a function. Nothing was done"
+            )
+        if isinstance(result, str):
+            raise RunFailed(
+                f"step.once({shown(name)}, …): result is no type but text: {shown(result)}. Nothing was called"
+            )
+        try:
+            kind = None if result is None else TypeAdapter(result)
+        except PydanticUserError as error:
+            problem = str(error).partition("\n")[0]
+            raise RunFailed(f"step.once({shown(name)}, …): result is no type: {problem}. Nothing was called") from None
         text = self._memory.recall(name)
         if text is None:
             text = self._text_of(name, call())
             self._memory.remember(name, text)
-        if result is None:
+        if kind is None:
             return json.loads(text)
         try:
-            return TypeAdapter(result).validate_json(text)
+            return kind.validate_json(text)
         except ValidationError as error:
             raise RunFailed(
                 f"what step.once({shown(name)}, …) remembers is no {shown(result)}: {problems_of(error)}"
@@ -350,10 +364,7 @@ class Step(Generic[StateT]):
 
     def _begin(self, name: str) -> None:
         """Raise :class:`RunFailed` for a name that the hop cannot remember something under."""
-        if type(name) is not str or not name or not name.isprintable() or len(name.encode()) > _LONGEST_NAME:
-            raise RunFailed(
-                f"{shown(name)} names nothing to remember; write printable text of at most {_LONGEST_NAME} bytes"
-            )
+        _check_name(name)
         if name in self._remembered:
             raise RunFailed(f"two calls or blocks of one handler are named {shown(name)}; give each a name of its own")
         if self._applying:
@@ -406,6 +417,10 @@ class Step(Generic[StateT]):
         was; by default all that were read. It is one consistent read.
         """
         check_tries(tries)
+        if not callable(change):
+            raise RunFailed(
+                f"step.modify({shown(table)}, …) has {shown(change)} for its change; write a function of the item"
+            )
         if self._tables is None:
             raise RunFailed("step.modify reads a table, and this step has none: run the stage with FlowRunner")
         where = row(key, f"step.modify({shown(table)}, key, …)")
@@ -591,6 +606,13 @@ class Step(Generic[StateT]):
     def _send(self, to: Destination, body: str, attributes: Any, delay: int = 0, group: str | None = None) -> None:
         own = self._next_id()
         self.sends.append(Send(Kind.SIDE, to, body, own, attributes(own), delay, group).checked())
+
+
+def _check_name(name: object) -> None:
+    if type(name) is not str or not name or not name.isprintable() or len(name.encode()) > _LONGEST_NAME:
+        raise RunFailed(
+            f"{shown(name)} names nothing to remember; write printable text of at most {_LONGEST_NAME} bytes"
+        )
 
 
 def _check_delay(to: Destination, delay: int) -> None:

@@ -133,7 +133,7 @@ LOOK: Final = "SET #wait.looked_at = :at, #wait.looked_by = :by"
 
 KEY_NAMES: Final = {"#status": "status", "#owner": "owner"}
 
-# nobody is at work: the attempt was freed, or its lease is over, or this very call is repeated after a lost answer
+# the key is free: its call has ended or its lease is over. Or this very call is repeated after a lost answer
 _NOBODY: Final = "(attribute_not_exists(#owner) OR lease_until <= :now OR #owner = :owner)"
 _NEW_OR_FREE: Final = f"attribute_not_exists(#key) OR (#status = :running AND {_NOBODY})"
 

@@ -1,4 +1,4 @@
-"""The ledger of ``@once`` in DynamoDB: an entry for each key, claimed by one conditional write, finished by another.
+"""The ledger of ``@once`` in DynamoDB. Each key has an entry; one conditional write claims it, another completes it.
 
 ::
 

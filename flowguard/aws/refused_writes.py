@@ -1,4 +1,4 @@
-"""Errors of DynamoDB about recorded writes, said in the words of whoever recorded them."""
+"""What a refused write of the run item means for the writes recorded beside it."""
 
 from __future__ import annotations
 

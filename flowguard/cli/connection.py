@@ -1,4 +1,4 @@
-"""The AWS that a command works on: its options, its clients, and its errors as those of the command."""
+"""The connection of a command to AWS. It has the options, the clients, and the errors that a user sees."""
 
 from __future__ import annotations
 

@@ -219,6 +219,12 @@ def test_the_first_attempt_gets_the_result_in_the_form_in_which_later_ones_do(at
             lambda step: [step.once("a", lambda: 1) for _ in range(2)],
             "two calls or blocks of one handler are named 'a'",
         ),
+        (lambda step: step.once("a", 5), "has 5 to call; write a function"),
+        (lambda step: step.once("a", lambda: pytest.fail("it was called"), 5), "result is no type"),
+        (lambda step: step.once("a", lambda: pytest.fail("it was called"), "nope"), "result is no type"),
+        (lambda step: step.key(""), "names nothing to remember"),
+        (lambda step: step.key("\ud800"), "names nothing to remember"),
+        (lambda step: step.modify("orders", {"id": "x"}, 5), "has 5 for its change"),
         (lambda step: step.once("a", object), "has made its call, and cannot remember the result"),
         (lambda step: step.once("a", lambda: {"id": 1}, Charge), "remembers is no"),
         (
