@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from flowguard.aws.faults import error_code, patiently
+from flowguard.aws.faults import patiently
+from flowguard.aws.refused_writes import is_at_fence
 from flowguard.aws.tables import read_consistently, wait_at_random
 from flowguard.aws.writes import write_action
 from flowguard.errors import ItemChanged
+from flowguard.ids import RandomIds
 from flowguard.modified import MOST_TRIES, Change, check_tries, modified
 from flowguard.rows import row
+from flowguard.writes import Check, Write
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -36,6 +39,7 @@ def modify(
     ``change`` gets the item as a dict with Decimals, or None, and returns it as it should be, or None for no item. It
     is called again, after a pause at random (``pause`` takes seconds, ``draw`` is the chance), where another writer was
     quicker: up to ``tries`` times. ``compare`` names the attributes that decide whether another was; by default all.
+    The write is a transaction, so that a call which botocore repeats after a lost answer changes nothing twice.
 
     Raises :class:`flowguard.errors.ItemChanged` where each try met another change. Nothing was written then. In a
     stage, use ``step.modify``.
@@ -56,19 +60,19 @@ def _wanted(made: object, table: str) -> dict[str, Any] | None:
     return None if made is None else row(made, f"the change of an item of {table!r}")
 
 
-def _is_written(client: DynamoDBClient, write: Any, pause: Callable[[float], None]) -> bool:
-    calls: dict[str, Callable[..., Any]] = {
-        "Put": client.put_item,
-        "Update": client.update_item,
-        "Delete": client.delete_item,
-    }
-    [(kind, params)] = write_action(write).items()
-    if kind == "ConditionCheck":
+def _is_written(client: DynamoDBClient, write: Write, pause: Callable[[float], None]) -> bool:
+    """Write it in a transaction of its own, whose token makes a call that is repeated after a lost answer harmless.
+
+    A conditional write without one fails when it is repeated: the change would be made a second time.
+    """
+    if isinstance(write, Check):
         return True  # nothing differs from what was read a moment ago
+    actions: Any = [write_action(write)]
+    token = RandomIds().new()
     try:
-        patiently(lambda: calls[kind](**params), pause)
+        patiently(lambda: client.transact_write_items(TransactItems=actions, ClientRequestToken=token), pause)
     except ClientError as error:
-        if error_code(error) != "ConditionalCheckFailedException":
+        if not is_at_fence(error):
             raise
         return False
     return True

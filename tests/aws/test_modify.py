@@ -16,6 +16,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.tables import DynamoDBTables
 from flowguard.errors import RunFailed, WriteInvalid
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from tests.aws.engines import ENGINES
 
 KEY = {"id": "c1"}
 DOWN: Any = {"Error": {"Code": "InternalServerError", "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": 500}}
@@ -165,7 +166,7 @@ def test_a_stage_that_reads_again_waits_at_random(clients: Clients, again: int, 
     assert pauses == ([random.Random(7).uniform(0, most)] if again else [])
 
 
-@pytest.mark.parametrize("operation", ["GetItem", "PutItem"])
+@pytest.mark.parametrize("operation", ["GetItem", "TransactWriteItems"])
 @pytest.mark.parametrize(
     "error",
     [
@@ -181,6 +182,46 @@ def test_an_outage_is_raised_as_it_is(clients: Clients, operation: str, error: E
 
     with intercept(down), pytest.raises(type(error)):
         changed(clients, lambda item: {"n": 1})
+
+
+class LostAnswer:
+    """Makes the first write twice, as botocore does after an answer that got lost; ``between`` another writer comes."""
+
+    def __init__(self, between: Callable[[], object]) -> None:
+        self.between = between
+        self.tokens: list[Any] = []
+
+    def __call__(self, call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "TransactWriteItems":
+            self.tokens.append(call.params.get("ClientRequestToken"))
+            if len(self.tokens) == 1:
+                proceed()
+                self.between()
+        return proceed()
+
+
+@pytest.mark.parametrize("clients", [engine for engine in ENGINES if engine != "moto"], indirect=True)
+@pytest.mark.parametrize("before", [None, {"n": {"N": "1"}}])
+@pytest.mark.parametrize("is_changed_between", [False, True])
+def test_a_change_whose_answer_is_lost_is_made_once(clients: Clients, before: Any, is_changed_between: bool) -> None:
+    """Not on moto, which applies a repeated transaction again, whatever its token."""
+    if before is not None:
+        put(clients, **before)
+    lost = LostAnswer(lambda: put(clients, n={"N": "50"}) if is_changed_between else None)
+    with intercept(lost):
+        found = changed(clients, lambda item: {"n": (item or {}).get("n", 0) + 1})
+    added = {"n": 1 if before is None else 2}
+    assert found == {**KEY, **added}
+    assert there(clients)["n"] == {"N": "50" if is_changed_between else str(added["n"])}
+
+
+def test_each_try_has_a_token_of_its_own(clients: Clients) -> None:
+    lost = LostAnswer(lambda: None)
+    with intercept(lost):
+        changed(clients, lambda item: {"n": 1, "first": True})
+        changed(clients, lambda item: {"n": 2})
+    assert len(set(lost.tokens)) == 2
+    assert all(lost.tokens)
 
 
 @pytest.mark.parametrize("before", [None, {"n": {"N": "1"}}])
