@@ -139,8 +139,8 @@ class FlowClient:
         ``awaited`` is a token, or the id that is awaited: of an event, or of what a party outside was asked for.
         ``payload`` is a pydantic model, or what JSON can hold. The same answer may be given again. Raises
         :class:`flowguard.errors.TokenRefused` for a token that is not good, :class:`flowguard.errors.RunFailed` for an
-        answer that the awaiting stage cannot read, and :class:`SendFailed` where its copy was not taken; then nothing
-        was answered.
+        answer that an awaiting stage cannot read, after the runs whose stages can have got it; and :class:`SendFailed`
+        where its copy was not taken: then nothing was answered.
         """
         return self._settle(flow, awaited, GivenAnswer(encode_json(payload)))
 

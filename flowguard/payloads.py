@@ -92,7 +92,7 @@ def _recognised(text: str) -> str:
         return ""
 
 
-def _problem(row: ErrorDetails) -> str:
+def problem_of(row: ErrorDetails) -> str:
     """Return pydantic's own words, but for the one message of its that quotes what it was given."""
     return "is of an unknown kind" if row["type"] == "union_tag_invalid" else row["msg"]
 
@@ -100,7 +100,7 @@ def _problem(row: ErrorDetails) -> str:
 def problems_of(error: ValidationError) -> str:
     """Say what does not validate. Fields are named, and no value is quoted."""
     rows = error.errors(include_input=False, include_url=False, include_context=False)
-    shown = [f"{'.'.join(map(str, row['loc'])) or 'the whole'}: {_problem(row)}" for row in rows[:_MOST_PROBLEMS]]
+    shown = [f"{'.'.join(map(str, row['loc'])) or 'the whole'}: {problem_of(row)}" for row in rows[:_MOST_PROBLEMS]]
     if len(rows) > _MOST_PROBLEMS:
         shown.append(f"and {len(rows) - _MOST_PROBLEMS} more")
     return "; ".join(shown)

@@ -86,6 +86,17 @@ class DynamoDBWaits(NamedTuple):
             raise TooLarge(f"the answer {address.name!r}", {"answer": size}, self._room(address))
         return settled
 
+    def verdict(self, address: AnswerAddress) -> AnswerVerdict:
+        """Return the verdict that an answer would get, with one consistent GetItem. Nothing is kept."""
+        return judge(self._read(address), address)
+
+    def _read(self, address: AnswerAddress) -> RunItem | None:
+        key = run_key(address.flow, address.object_id)
+        answer: Any = patiently(
+            lambda: self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True), self.pause
+        )
+        return read_item(answer["Item"]) if answer.get("Item") else None
+
     def _settle(self, address: AnswerAddress, answer: GivenAnswer, counts: bool, key: str | None) -> Settled | None:
         """Return None where the run waits for the answer and its item has no room for it."""
         call = self._answer_call(address, answer, counts, key)
@@ -140,10 +151,8 @@ class DynamoDBWaits(NamedTuple):
 
     def _room(self, address: AnswerAddress) -> int:
         """Read how many bytes the item has left for answers."""
-        key = run_key(address.flow, address.object_id)
-        found: Any = self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True).get("Item")
-        wait = read_item(found).wait if found else None
-        return wait.room if wait is not None else 0
+        item = self._read(address)
+        return item.wait.room if item is not None and item.wait is not None else 0
 
     def _key(self, flow: str, *parts: str) -> str:
         """Return a text's S3 key. Two texts for one name have two: the one that is kept must not be overwritten."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from flowguard.callback import Callback
 from flowguard.destinations import Bus, Queue, Topic
-from flowguard.errors import EnvelopeError, SendFailed
+from flowguard.errors import EnvelopeError, RunFailed, SendFailed
 from flowguard.flow import AnyFlow
 from flowguard.payload_names import text_at
 from flowguard.payloads import encode_json
@@ -39,6 +39,9 @@ ORDER = (
     AnswerVerdict.UNKNOWN,
 )
 """Where several runs wait for one id, its sender gets the first of these."""
+
+_WAITING = frozenset({AnswerVerdict.RESUMED, AnswerVerdict.RECORDED, AnswerVerdict.EARLY})
+"""The verdicts on an answer that its run could take."""
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -71,19 +74,21 @@ class OutsideAnswers:
 
         The ending says whether its record may be acknowledged. ``queued`` is False for an answer that nobody sends
         again: a copy of it is put into the flow's answer queue first, so that nothing is lost when this process dies.
-        Raises :class:`RunFailed` for an answer that the awaiting stage cannot read, and :class:`SendFailed` where the
-        copy is not taken. Nothing was settled then.
+
+        Raises :class:`RunFailed` where a stage that waits for it cannot read it, after the runs whose stages can have
+        got it; and :class:`SendFailed` where the copy is not taken. Nothing was settled then.
         """
         now, waits, flow = self._services.clock.now(), self._services.store.waits, found.flow
         if found.keep_early is not None:
             expires_at = now + found.keep_early // _MILLISECOND
             waits.keep_early(flow.name, found.awaited_id, found.answer, now=now, expires_at=expires_at)
-        rows = [row for row in waits.waiting_for(flow.name, found.awaited_id) if found.is_for(row)]
-        for row in rows:
-            check_answer(flow.stage(row.stage), row.address.name, found.answer)
+        awaiting = [row for row in waits.waiting_for(flow.name, found.awaited_id) if found.is_for(row)]
+        unread = {row: problem for row in awaiting if (problem := _unreadable(row, found)) is not None}
+        rows = [row for row in awaiting if row not in unread]
         if not queued:
             self._put_into_queue(found, rows, now)
-        verdicts, endings = [], []
+        verdicts, endings = [waits.verdict(row.address) for row in unread], []
+        missed = [problem for problem, verdict in zip(unread.values(), verdicts, strict=True) if verdict in _WAITING]
         for row in rows:
             verdict, onward = self._settler.settle(flow, envelope, row.address, found.answer)
             verdicts.append(verdict)
@@ -91,6 +96,8 @@ class OutsideAnswers:
                 arrival, send = onward
                 endings.append(Ending(envelope, ack=True, arrival=arrival, sends=(send,)))
         left = [ending for ending in dispatch(self._services, self._emitter, endings) if not ending.ack]
+        if missed:
+            raise missed[0]
         verdict = _first(verdicts, kept=found.keep_early is not None)
         why = left[0].why if left else "its hop is not committed yet" if AnswerVerdict.EARLY in verdicts else ""
         return verdict, Ending(envelope, ack=not why, verdict=verdict, why=why)
@@ -99,6 +106,18 @@ class OutsideAnswers:
         sends = [answer_message(found, row, now, self._services) for row in rows]
         if refused := self._services.sender.send(sends):
             raise SendFailed({str(sends[place].to): refusal.why for place, refusal in refused.items()})
+
+
+def _unreadable(row: AwaitingRow, found: FoundAnswer) -> RunFailed | None:
+    """Return why the stage that waits cannot read the answer; None where it can.
+
+    A row outlives its run, and the stage may have changed since, or be gone.
+    """
+    try:
+        check_answer(found.flow.stage(row.stage), row.address.name, found.answer)
+    except RunFailed as problem:
+        return problem
+    return None
 
 
 def _first(verdicts: list[AnswerVerdict], *, kept: bool) -> AnswerVerdict:

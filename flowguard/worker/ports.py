@@ -26,6 +26,7 @@ from flowguard.protocol.run import (
     Settled,
     TimedOut,
 )
+from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer, Look
 from flowguard.step import ReadsTables
 from flowguard.wire.answer_address import AnswerAddress
@@ -44,6 +45,10 @@ class Waits(Protocol):
 
         Raises :class:`flowguard.errors.TooLarge` for one that cannot be kept anywhere; the run goes on waiting.
         """
+        ...
+
+    def verdict(self, address: AnswerAddress) -> AnswerVerdict:
+        """Return the verdict that an answer would get, by a consistent read. Nothing is kept."""
         ...
 
     def time_out(self, address: AnswerAddress, now: int) -> TimedOut:

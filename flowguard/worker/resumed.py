@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from flowguard.errors import RunFailed
 from flowguard.failed import Failed
-from flowguard.payloads import decode
+from flowguard.payloads import decode, problem_of
 from flowguard.protocol.waiting import GivenAnswer, Wait, WaitEnd, WaitPlan
 from flowguard.stage import AnyStage
 
@@ -38,13 +38,36 @@ def check_answer(stage: AnyStage, name: str, answer: GivenAnswer) -> None:
     fields = fields_of(stage)
     if answer.failed or fields is None or name not in fields:
         return
-    kind: Any = fields[name].annotation
+    if (problem := _problem(stage, name, fields[name], answer.text)) is not None:
+        where = ".".join(map(str, problem["loc"][1:]))
+        raise RunFailed(f"{name}{where and '.' + where}: {problem_of(problem)}")
+
+
+def _problem(stage: AnyStage, name: str, field: FieldInfo, text: str) -> Any:
+    """Return pydantic's first error of the answer's field, None where it has none.
+
+    The whole model is asked, with this answer alone: constraints, strictness and validators of the field are the
+    model's. Validators of the whole model may miss the other answers; then the type of the field decides.
+    """
+    key = _key(name, field)
     try:
-        TypeAdapter(kind).validate_json(answer.text)
+        stage.payload.model_validate_json(f"{{{json.dumps(key)}:{text}}}")
+    except ValidationError as error:
+        found = error.errors(include_input=False, include_url=False, include_context=False)
+        return next((one for one in found if one["loc"] and one["loc"][0] in (key, name)), None)
+    except Exception:  # of the user's own validators, without the other answers
+        return _problem_of_type(name, field, text)
+    return None
+
+
+def _problem_of_type(name: str, field: FieldInfo, text: str) -> Any:
+    kind: Any = field.annotation
+    try:
+        TypeAdapter(kind).validate_json(text)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise RunFailed(f"{name}{where and '.' + where}: {first['msg']}") from None
+        return {**first, "loc": (name, *first["loc"])}
+    return None
 
 
 def resumed_payload(stage: AnyStage, wait: Wait | None) -> Any:

@@ -12,7 +12,7 @@ import pytest
 
 from flowguard.callback import Callback
 from flowguard.destinations import Bus, Topic
-from flowguard.errors import EnvelopeError
+from flowguard.errors import EnvelopeError, RunFailed
 from flowguard.flow import Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import Outcome
@@ -115,6 +115,46 @@ def test_an_answer_that_nothing_waits_for_is_unknown_unless_it_is_kept(
 ) -> None:
     told, ending = outside(at).settle(GIVEN._replace(keep_early=keep), envelope(), queued=True)
     assert (told, ending.ack) == (AnswerVerdict(verdict), True)
+
+
+# -- several runs of which one cannot read it --------------------------------------------------------------------------
+
+
+def row_of(at: WaitScene, object_id: str, hop: int = 1, stage: str = "renamed") -> None:
+    """Leave a row of a stage that there is no more, as a deployment does."""
+    run = RequestId("run-1" if object_id == "c1" else "run-2")
+    at.waits.save([AwaitingRow("paid", AnswerAddress("carts", ObjectId(object_id), run, hop, "a"), stage, START)])
+
+
+def second(at: WaitScene) -> None:
+    at.begin(for_paid, object_id=ObjectId("c2"), body='{"cart_id":"c2"}', request_id=RequestId("run-2"))
+
+
+@pytest.mark.parametrize("queued", [True, False])
+def test_a_row_whose_run_is_over_keeps_no_answer_from_the_others(queued: bool, at: WaitScene) -> None:
+    at.begin(for_paid)
+    row_of(at, "gone")
+    verdict, ending = outside(at).settle(GIVEN, envelope(), queued=queued)
+    assert (verdict, ending.ack) == (AnswerVerdict.RESUMED, True)
+
+
+def test_an_answer_to_runs_that_are_over_has_their_verdict(at: WaitScene) -> None:
+    row_of(at, "c1")
+    verdict, ending = outside(at).settle(GIVEN, envelope(), queued=True)
+    assert (verdict, ending.ack) == (AnswerVerdict.EXPIRED, True)
+
+
+@pytest.mark.parametrize("hop", [1, 2], ids=["waiting", "early"])
+def test_an_answer_that_one_of_two_runs_cannot_read_stays_for_it(hop: int, at: WaitScene) -> None:
+    at.begin(for_paid)
+    second(at)
+    [row] = [one for one in at.waits.waiting_for("carts", "paid") if one.address.object_id == "c2"]
+    at.waits.save([row._replace(stage="renamed", address=row.address._replace(hop=hop))])
+    for _ in range(2):  # its queue delivers it again
+        with pytest.raises(RunFailed, match="carts has no stage 'renamed'"):
+            outside(at).settle(GIVEN, envelope(), queued=True)
+    item = at.item("c1")
+    assert item.wait is None or not item.wait.waiting or item.wait.end is not None
 
 
 # -- the copy ----------------------------------------------------------------------------------------------------------

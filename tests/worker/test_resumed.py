@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any, Literal, Optional
 
 import pytest
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from flowguard.errors import RunFailed
 from flowguard.failed import Failed
@@ -210,8 +210,43 @@ class Picky(BaseModel):
         return value
 
 
+class Cat(BaseModel):
+    kind: Literal["cat"]
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+
+
 class Picked(BaseModel):
     picky: Picky
+    short: str = Field(default="", max_length=3)
+    euros: int = 0
+    animal: Annotated[Cat | Dog, Field(discriminator="kind")] = Cat(kind="cat")
+    named: Annotated[int, Field(gt=0, validation_alias="firstName")] = 1
+    either: Annotated[int, Field(gt=0)] | Failed = 1
+
+    @field_validator("euros", mode="before")
+    @classmethod
+    def of_text(cls, value: object) -> object:
+        return value.removesuffix(" EUR") if isinstance(value, str) else value
+
+
+class Whole(BaseModel):
+    """Its validator needs every answer."""
+
+    a: Annotated[int, Field(gt=0)]
+    b: int
+
+    @model_validator(mode="before")
+    @classmethod
+    def both(cls, found: dict[str, int]) -> dict[str, int]:
+        return {"a": found["a"], "b": found["b"]}
+
+
+class Wholly(Stage[Whole], name="wholly"):
+    def handle(self, whole: Whole, step: Step) -> Outcome:
+        return Done()
 
 
 class Picks(Stage[Picked], name="picks"):
@@ -228,11 +263,35 @@ def test_an_answer_that_its_field_cannot_read_is_named_without_its_value() -> No
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("short", '"secret"', "short: String should have at most 3 characters"),
+        ("animal", '{"kind":"secret"}', "animal: is of an unknown kind"),
+        ("named", "0", "named: Input should be greater than 0"),
+        ("either", "-1", "either.constrained-int: Input should be greater than 0"),
+        ("euros", '"secret EUR"', "euros: Input should be a valid integer"),
+    ],
+)
+def test_an_answer_is_held_to_all_that_its_field_says(name: str, text: str, problem: str) -> None:
+    with pytest.raises(RunFailed, match=problem) as refused:
+        check_answer(Picks, name, GivenAnswer(text))
+    assert "secret" not in str(refused.value)
+
+
+def test_a_model_whose_validator_needs_every_answer_leaves_it_to_the_types() -> None:
+    check_answer(Wholly, "a", GivenAnswer("7"))
+    with pytest.raises(RunFailed, match=r"^a: Input should be a valid integer"):
+        check_answer(Wholly, "a", GivenAnswer('"x"'))
+
+
+@pytest.mark.parametrize(
     ("stage", "name", "answer"),
     [
         (Picks, "picky", GivenAnswer('{"number":7}')),
         (Picks, "picky", GivenAnswer('{"failed":true}', failed=True)),
         (Picks, "unknown", GivenAnswer('"x"')),
+        (Picks, "euros", GivenAnswer('"7 EUR"')),
+        (Picks, "named", GivenAnswer("7")),
         (Anything, "picky", GivenAnswer('"x"')),
     ],
 )

@@ -35,6 +35,7 @@ from flowguard.protocol.run import (
     Settled,
     TimedOut,
 )
+from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer, Look
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.stage import Stage
@@ -189,6 +190,9 @@ class _Outside:
     def settle(self, address: AnswerAddress, answer: GivenAnswer) -> Settled:
         settled: Settled = self.ask(Settling(address, answer))
         return settled
+
+    def verdict(self, address: AnswerAddress) -> AnswerVerdict:
+        raise AssertionError("the stages of the worlds can read every answer")
 
     def time_out(self, address: AnswerAddress, now: int) -> TimedOut:
         ended: TimedOut = self.ask(TimingOut(address))
