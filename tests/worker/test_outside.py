@@ -9,17 +9,19 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, field_validator
 
 from flowguard.callback import Callback
 from flowguard.destinations import Bus, Topic
 from flowguard.errors import EnvelopeError, RunFailed
 from flowguard.flow import Flow
 from flowguard.ids import ObjectId, RequestId
-from flowguard.outcome import Outcome
+from flowguard.outcome import Done, Outcome
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer
+from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
@@ -155,6 +157,35 @@ def test_an_answer_that_one_of_two_runs_cannot_read_stays_for_it(hop: int, at: W
             outside(at).settle(GIVEN, envelope(), queued=True)
     item = at.item("c1")
     assert item.wait is None or not item.wait.waiting or item.wait.end is not None
+
+
+class Buggy(BaseModel):
+    a: int
+
+    @field_validator("a")
+    @classmethod
+    def broken(cls, value: int) -> int:
+        raise RuntimeError("a validator with a bug")
+
+
+class Nested(BaseModel):
+    cart_id: str = ""
+    a: Buggy
+
+
+class Bugged(Stage[Nested], name="some"):
+    def handle(self, payload: Nested, step: Step) -> Outcome:
+        return Done()
+
+
+class BuggedCarts(Flow, name="carts", object_id="cart_id"):
+    stages = (Bugged,)
+
+
+def test_a_bug_in_a_validator_is_no_refusal_of_the_answer(at: WaitScene) -> None:
+    row_of(at, "gone", stage="some")
+    with pytest.raises(RuntimeError, match="a validator with a bug"):
+        outside(at).settle(FoundAnswer(BuggedCarts, "paid", GivenAnswer('{"a":7}')), envelope(), queued=True)
 
 
 # -- the copy ----------------------------------------------------------------------------------------------------------
