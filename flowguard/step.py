@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
-from types import MappingProxyType
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, cast, overload
+from typing import Any, Generic, NamedTuple, cast, overload
 
-from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypeVar
 
 from flowguard.clock import Clock
-from flowguard.destinations import Destination, Queue, destination, form_problem
-from flowguard.errors import RunFailed, TooManyWrites, shown, span_problem
+from flowguard.destinations import Destination
+from flowguard.errors import RunFailed, shown
 from flowguard.ids import ObjectId, RequestId
-from flowguard.modified import MOST_TRIES, Change, check_tries, modified
+from flowguard.modified import MOST_TRIES, Change
 from flowguard.newest import ItemFence, item_fence, milliseconds, newest_put
 from flowguard.outcome import Ask, AskFlow, AwaitedEvent, AwaitedToken
-from flowguard.payloads import Payload, decode, encode, encode_json, problems_of
-from flowguard.protocol.outbox import Kind, Send
-from flowguard.retry import LONGEST_SQS_DELAY
+from flowguard.payloads import Payload, decode
+from flowguard.protocol.outbox import Send
+from flowguard.recorded.awaitables import asked, awaited_token
+from flowguard.recorded.remembered import EarlyEffects, ForgottenMemory, Remembers, idempotency_key
+from flowguard.recorded.side_messages import SideMessages, Startable
+from flowguard.recorded.table_writes import (
+    NOTHING_REFUSED,
+    ReadsTables,
+    RefusedWrites,
+    TableWrites,
+    read_and_change,
+)
 from flowguard.rows import row
-from flowguard.wire.attributes import Attribute, attributes_of
-from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, Message
-from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
-from flowguard.wire.tokens import NO_TOKENS, Tokens, token_row_id
-from flowguard.writes import MOST_WRITES, Check, Condition, Delete, Put, Update, Write, key_of, same_item, verb
-
-_LONGEST_NAME = 128
-"""Bytes of what a hop remembers something under."""
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import Message
+from flowguard.wire.signing import UNSIGNED, Signer
+from flowguard.wire.tokens import NO_TOKENS, Tokens
+from flowguard.writes import Check, Condition, Delete, Put, Update, Write
 
 _stage_logger = logging.getLogger("flowguard.stage")
 
@@ -47,42 +49,6 @@ class NoState(BaseModel):
 StateT = TypeVar("StateT", bound=BaseModel, default=NoState)
 
 
-RefusedWrites: TypeAlias = Mapping[str, Mapping[str, Any] | None]
-"""Writes with ``else_go_on`` that did not hold, by that name, each with the item that it met (or None)."""
-
-
-class Remembers(Protocol):
-    """What one hop remembers before its commit, as seen from its step."""
-
-    def recall(self, name: str) -> str | None: ...
-
-    def remember(self, name: str, text: str, writes: Sequence[Write] = ()) -> None: ...
-
-
-class ForgottenMemory:
-    """A memory that lasts as long as one step: for a stage that is called without its runtime."""
-
-    def __init__(self) -> None:
-        self.results: dict[str, str] = {}
-        self.writes: list[Write] = []
-
-    def recall(self, name: str) -> str | None:
-        return self.results.get(name)
-
-    def remember(self, name: str, text: str, writes: Sequence[Write] = ()) -> None:
-        self.results[name] = text
-        self.writes += writes
-
-
-NOTHING_REFUSED: Final[RefusedWrites] = MappingProxyType({})
-
-
-class ReadsTables(Protocol):
-    """Consistent reads of the user's tables. ``again`` counts reads before, in vain: the next one waits a little."""
-
-    def read(self, table: str, key: Mapping[str, Any], *, again: int = 0) -> dict[str, Any] | None: ...
-
-
 class Before(NamedTuple):
     """What is known before a handler is called."""
 
@@ -93,21 +59,6 @@ class Before(NamedTuple):
     calls: int = 0
     """How often the handler was called in this attempt before."""
     epoch: int = 1
-
-
-class Startable(Protocol):
-    """A flow that a stage can start, as seen from below it."""
-
-    def request(
-        self,
-        payload: Payload,
-        *,
-        request_id: RequestId | Callable[[], RequestId],
-        requested_at: int,
-        object_id: str | None = None,
-        reply_to: Destination | None = None,
-        signed: bool = False,
-    ) -> tuple[Message, Destination]: ...
 
 
 class Step(Generic[StateT]):
@@ -145,19 +96,16 @@ class Step(Generic[StateT]):
         self._tables = before.tables
         self._calls = before.calls
         self._epoch = before.epoch
-        self._names: set[str] = set()
-        self._memory = ForgottenMemory() if before.memory is None else before.memory
-        self._remembered: set[str] = set()
-        self._applying = False
-        self.writes: list[Write] = []
-        self.sends: list[Send] = []
+        self._writes = TableWrites(message.stage, before.refused)
+        memory = ForgottenMemory() if before.memory is None else before.memory
+        self._early = EarlyEffects(memory, self._writes)
+        self._messages = SideMessages(message, signer, committed_at)
         self.log = logging.LoggerAdapter(
             _stage_logger,
             {"request_id": message.request_id, "flow": message.flow, "stage": message.stage, "hop": message.hop},
         )
         self._message = message
         self._clock = clock
-        self._signer = signer
         self._tokens = tokens
         self._committed_at = committed_at
 
@@ -207,6 +155,16 @@ class Step(Generic[StateT]):
         """Return the time by the clock that was handed in. UTC."""
         return datetime.fromtimestamp(self._clock.now() / 1000, UTC)
 
+    @property
+    def writes(self) -> list[Write]:
+        """Return the writes that are recorded so far."""
+        return self._writes.recorded
+
+    @property
+    def sends(self) -> list[Send]:
+        """Return the messages that are recorded so far."""
+        return self._messages.recorded
+
     # -- writes to the user's own tables
 
     def put(
@@ -225,7 +183,7 @@ class Step(Generic[StateT]):
         A model is stored as :mod:`flowguard.rows` says; a dict holds what DynamoDB holds, and floats.
         """
         found = row(item, f"step.put({shown(table)}, …)")
-        self._write(Put(table, found, self._condition(condition, names, values, else_reject, else_go_on)))
+        self._writes.add(Put(table, found, self._writes.condition(condition, names, values, else_reject, else_go_on)))
 
     def update(
         self,
@@ -245,7 +203,9 @@ class Step(Generic[StateT]):
         """
         both = Condition(change, names or {}, values or {})
         found = row(key, f"step.update({shown(table)}, key, …)")
-        self._write(Update(table, found, both, self._condition(condition, None, None, else_reject, else_go_on)))
+        self._writes.add(
+            Update(table, found, both, self._writes.condition(condition, None, None, else_reject, else_go_on))
+        )
 
     def delete(
         self,
@@ -260,7 +220,9 @@ class Step(Generic[StateT]):
     ) -> None:
         """Record that the item under ``key`` is to be removed."""
         found = row(key, f"step.delete({shown(table)}, key)")
-        self._write(Delete(table, found, self._condition(condition, names, values, else_reject, else_go_on)))
+        self._writes.add(
+            Delete(table, found, self._writes.condition(condition, names, values, else_reject, else_go_on))
+        )
 
     def check(
         self,
@@ -278,10 +240,10 @@ class Step(Generic[StateT]):
         Nothing is changed under ``key``.
         """
         found = row(key, f"step.check({shown(table)}, key, …)")
-        checked = self._condition(condition, names, values, else_reject, else_go_on)
+        checked = self._writes.condition(condition, names, values, else_reject, else_go_on)
         if checked is None:
             raise RunFailed(f"step.check({shown(table)}, …) has no condition; nothing was written")
-        self._write(Check(table, found, checked))
+        self._writes.add(Check(table, found, checked))
 
     # -- before the commit
 
@@ -290,12 +252,7 @@ class Step(Generic[StateT]):
 
         It is a UUID. Another request, hop or name has another one.
         """
-        import uuid  # not needed to start a function
-
-        _check_name(name)
-        m = self._message
-        digest = sha256(json.dumps([m.flow, m.object_id, m.request_id, m.hop, name]).encode()).digest()
-        return str(uuid.UUID(bytes=digest[:16], version=5))
+        return idempotency_key(self._message, name)
 
     def once(self, name: str, call: Callable[[], Any], result: Any = None) -> Any:
         """Make a call whose result the hop remembers, and return that result. Later attempts do not make it again.
@@ -307,40 +264,7 @@ class Step(Generic[StateT]):
         Raises :class:`flowguard.errors.WorkerFenced` where another worker has the hop by now, and what ``call`` raises:
         that is not remembered.
         """
-        self._begin(name)
-        if not callable(call):
-            raise RunFailed(
-                f"step.once({shown(name)}, …) has {shown(call)} to call; write a function. Nothing was done"
-            )
-        if isinstance(result, str):
-            raise RunFailed(
-                f"step.once({shown(name)}, …): result is no type but text: {shown(result)}. Nothing was called"
-            )
-        try:
-            kind = None if result is None else TypeAdapter(result)
-        except PydanticUserError as error:
-            problem = str(error).partition("\n")[0]
-            raise RunFailed(f"step.once({shown(name)}, …): result is no type: {problem}. Nothing was called") from None
-        text = self._memory.recall(name)
-        if text is None:
-            text = self._text_of(name, call())
-            self._memory.remember(name, text)
-        if kind is None:
-            return json.loads(text)
-        try:
-            return kind.validate_json(text)
-        except ValidationError as error:
-            raise RunFailed(
-                f"what step.once({shown(name)}, …) remembers is no {shown(result)}: {problems_of(error)}"
-            ) from None
-
-    def _text_of(self, name: str, found: object) -> str:
-        try:
-            return encode_json(found)
-        except TypeError as error:
-            raise RunFailed(
-                f"step.once({shown(name)}, …) has made its call, and cannot remember the result: {error}"
-            ) from None
+        return self._early.once(name, call, result)
 
     @contextmanager
     def apply(self, name: str) -> Iterator[None]:
@@ -352,24 +276,8 @@ class Step(Generic[StateT]):
 
         Raises :class:`flowguard.errors.WorkerFenced` where another worker has the hop by now.
         """
-        self._begin(name)
-        outer, self.writes, self._applying = self.writes, [], True
-        try:
+        with self._early.apply(name):
             yield
-            inner = self.writes
-        finally:
-            self.writes, self._applying = outer, False
-        if inner and self._memory.recall(name) is None:
-            self._memory.remember(name, "null", inner)
-
-    def _begin(self, name: str) -> None:
-        """Raise :class:`RunFailed` for a name that the hop cannot remember something under."""
-        _check_name(name)
-        if name in self._remembered:
-            raise RunFailed(f"two calls or blocks of one handler are named {shown(name)}; give each a name of its own")
-        if self._applying:
-            raise RunFailed(f"{shown(name)} is within a block of step.apply, which holds nothing but writes")
-        self._remembered.add(name)
 
     def newest_wins(
         self,
@@ -390,7 +298,7 @@ class Step(Generic[StateT]):
         found = row(item, f"step.newest_wins({shown(table)}, …)")
         moment = self._message.requested_at if at is None else milliseconds(at)
         names = (key,) if isinstance(key, str) else tuple(key)
-        self._write(newest_put(table, found, names, moment, self.request_id, deleted=deleted))
+        self._writes.add(newest_put(table, found, names, moment, self.request_id, deleted=deleted))
 
     def fence(self) -> ItemFence:
         """Return a condition for a write that you make yourself, to an item which keeps the fence in its attributes.
@@ -416,64 +324,11 @@ class Step(Generic[StateT]):
         fails with :class:`flowguard.errors.ItemChanged`. ``compare`` names the attributes that decide whether another
         was; by default all that were read. It is one consistent read.
         """
-        check_tries(tries)
-        if not callable(change):
-            raise RunFailed(
-                f"step.modify({shown(table)}, …) has {shown(change)} for its change; write a function of the item"
-            )
-        if self._tables is None:
-            raise RunFailed("step.modify reads a table, and this step has none: run the stage with FlowRunner")
-        where = row(key, f"step.modify({shown(table)}, key, …)")
-        found = self._tables.read(table, where, again=self._calls)
-        made = change(None if found is None else dict(found))
-        wanted = None if made is None else row(made, f"the change in step.modify({shown(table)}, …)")
-        self._write(modified(table, where, found, wanted, compare=compare, tries=tries))
-        return None if wanted is None else {**where, **wanted}
-
-    def _condition(
-        self,
-        expression: str | None,
-        names: Mapping[str, str] | None,
-        values: Mapping[str, Any] | None,
-        else_reject: bool,
-        else_go_on: str | None,
-    ) -> Condition | None:
-        if problem := self._else_problem(expression, else_reject, else_go_on):
-            raise RunFailed(f"{problem}. Nothing was written")
-        if not expression:
-            return None
-        if else_go_on is not None:
-            self._names.add(else_go_on)
-        return Condition(expression, names or {}, values or {}, else_reject, else_go_on)
-
-    def _else_problem(self, expression: str | None, else_reject: bool, else_go_on: str | None) -> str:
-        if not expression and (else_reject or else_go_on is not None):
-            return "a write says what is to happen if its condition does not hold, and has none; write condition=…"
-        if else_go_on is None:
-            return ""
-        if self._applying:
-            return (
-                f"else_go_on={shown(else_go_on)} is within step.apply; catch ConditionFailed around the block instead"
-            )
-        if else_reject:
-            return f"a write has else_reject and else_go_on={shown(else_go_on)}; write one of them"
-        if not else_go_on or type(else_go_on) is not str:
-            return f"else_go_on is {shown(else_go_on)}; write a name: else_go_on='stock'"
-        if else_go_on in self._names:
-            return f"two writes have else_go_on={shown(else_go_on)}; give each a name of its own"
-        return ""
-
-    def _write(self, write: Write) -> None:
-        if write.condition is not None and write.condition.go_on in self.refused:
-            return
-        if len(self.writes) == MOST_WRITES:
-            raise TooManyWrites(self._message.stage, MOST_WRITES)
-        if (before := same_item(self.writes, write)) is not None:
-            problem = (
-                f"{verb(before)} and {verb(write)} of {shown(key_of(write, before))} in the table {shown(write.table)}"
-            )
-            raise RunFailed(f"{problem} are two writes to one item, which no transaction holds; record one with both")
-        self.writes.append(write)
+        write, wanted = read_and_change(
+            self._tables, table, key, change, compare=compare, tries=tries, again=self._calls
+        )
+        self._writes.add(write)
+        return wanted
 
     # -- messages
 
@@ -492,23 +347,7 @@ class Step(Generic[StateT]):
         copies. ``attributes`` are further message attributes by name; a plain text stands for a String. ``delay`` is in
         whole seconds, for queues. ``group`` is the message group, for FIFO.
         """
-        where, given = destination(to), attributes_of(attributes or {})
-        if problem := form_problem(where):
-            raise RunFailed(f"a message cannot be sent: {problem}")
-        if delay:
-            _check_delay(where, delay)
-        self._send(
-            where,
-            encode(payload),
-            lambda own: {
-                REQUEST_ID: Attribute.string(own),
-                REQUESTED_AT: Attribute.number(self._committed_at),
-                **self._message.carried,
-                **given,
-            },
-            delay,
-            group,
-        )
+        self._messages.send(to, payload, attributes or {}, delay, group)
 
     def start(
         self,
@@ -523,16 +362,7 @@ class Step(Generic[StateT]):
         A flow with a ``request_id`` rule reads that id from the payload. ``object_id`` is for a payload that does not
         name its object. ``reply_to`` is notified of that run's end.
         """
-        message, inbox = flow.request(
-            payload,
-            request_id=self._next_id,
-            requested_at=self._committed_at,
-            object_id=object_id,
-            reply_to=None if reply_to is None else destination(reply_to),
-            signed=self._signer.is_on,
-        )
-        attributes = {**self._message.carried, **signed_attributes(message, self._signer)}
-        self._send(inbox, message.body, lambda _: attributes, group=message.object_id)
+        self._messages.start(flow, payload, object_id, reply_to)
 
     # -- what the run can wait for, to be given to ``SomeStage.when_all(…)``
 
@@ -564,14 +394,7 @@ class Step(Generic[StateT]):
         :meth:`answer_id` returns; the message has it as its ``uniquerequestid``, and its payload may name it.
         ``attributes`` and ``group`` are as in :meth:`send`, ``object_id`` as in :meth:`start`.
         """
-        if not isinstance(to, Destination | str):
-            if not hasattr(to, "request"):
-                raise RunFailed(f"{shown(to)} is no flow, nor a destination; nothing can be asked there")
-            return AskFlow(to, payload, object_id)
-        where = destination(to)
-        if problem := form_problem(where):
-            raise RunFailed(f"nothing can be asked there: {problem}")
-        return Ask(where, encode(payload), attributes_of(attributes or {}), group)
+        return asked(to, payload, attributes or {}, group, object_id)
 
     def answer_id(self, name: str) -> str:
         """Return the id under which a party outside answers for this name. Each run and hop has its own."""
@@ -583,14 +406,7 @@ class Step(Generic[StateT]):
         The text says nothing of the run, and is the same in each attempt of the hop, but for its expiry: ``valid``
         after the commit. Needs keys (``FLOWGUARD_TOKEN_KEYS``): raises :class:`flowguard.errors.SettingsError`.
         """
-        if problem := span_problem(valid):
-            raise RunFailed(f"step.token({shown(name)}): valid {problem}")
-        if valid <= timedelta(0):
-            raise RunFailed(f"step.token({shown(name)}): valid is {valid}; it must be positive")
-        m = self._message
-        row_id = token_row_id(m.flow, m.object_id, m.request_id, m.hop, name)
-        expires_at = self._committed_at + valid // timedelta(milliseconds=1)
-        return AwaitedToken(self._tokens.make(m.flow, row_id, expires_at), row_id)
+        return awaited_token(self._message, self._tokens, name, valid, self._committed_at)
 
     def event(self, awaited_id: str, *, keep_early: bool = False) -> AwaitedEvent:
         """Wait for something that happens outside, under an id that others know: ``step.event(f"payment/{order_id}")``.
@@ -599,37 +415,6 @@ class Step(Generic[StateT]):
         was kept.
         """
         return AwaitedEvent(awaited_id, keep_early)
-
-    def _next_id(self) -> RequestId:
-        return RequestId(f"{self._message.hop_id}.{len(self.sends)}")
-
-    def _send(self, to: Destination, body: str, attributes: Any, delay: int = 0, group: str | None = None) -> None:
-        own = self._next_id()
-        self.sends.append(Send(Kind.SIDE, to, body, own, attributes(own), delay, group).checked())
-
-
-def _check_name(name: object) -> None:
-    if type(name) is not str or not name or not name.isprintable() or len(name.encode()) > _LONGEST_NAME:
-        raise RunFailed(
-            f"{shown(name)} names nothing to remember; write printable text of at most {_LONGEST_NAME} bytes"
-        )
-
-
-def _check_delay(to: Destination, delay: int) -> None:
-    if cure := _whole_seconds(delay):
-        raise RunFailed(f"a message to {to} has a delay of {shown(delay)}; write whole seconds: delay={cure}")
-    if not isinstance(to, Queue) or to.fifo:
-        raise RunFailed(f"a message to {to} cannot be delayed; only standard queues do that")
-    if not 0 <= delay <= LONGEST_SQS_DELAY.total_seconds():
-        raise RunFailed(f"a message to {to} cannot be delayed by {delay} s; SQS delays by 0 to 900")
-
-
-def _whole_seconds(delay: object) -> str | None:
-    """Return what to write in place of a delay that is no whole number of seconds. None for one that is."""
-    if type(delay) is int:
-        return None
-    seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
-    return f"{math.ceil(seconds)}" if isinstance(seconds, float) and math.isfinite(seconds) else "30"
 
 
 AnyStep = Step[Any]

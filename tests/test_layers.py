@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 # Lowest first. A name is a module or a package right under flowguard/, or a module of one of its wings.
-WINGS = {"wire", "protocol", "worker"}
+WINGS = {"wire", "protocol", "recorded", "worker"}
 LAYERS = (
     {
         *WINGS,
@@ -53,6 +53,8 @@ LAYERS = (
         "modified",
         "newest",
         "outcome",
+        "recorded.remembered",
+        "recorded.table_writes",
         "wire.home",
         "wire.message",
         "wire.notification",
@@ -69,7 +71,7 @@ LAYERS = (
         "worker.http_callbacks",
     },
     {"protocol.memo", "protocol.outbox", "wire.envelope"},
-    {"protocol.run", "step"},
+    {"protocol.run", "recorded.awaitables", "recorded.side_messages", "step"},
     {"protocol.answers", "protocol.claims", "stage"},
     {"flow"},
     {"worker.resumed", "worker.routing", "worker.trust"},

@@ -23,7 +23,7 @@ _FIRST_PAUSE = 0.02
 
 
 class DynamoDBTables:
-    """Implements :class:`flowguard.step.ReadsTables`. A client is made when something is read."""
+    """Implements :class:`flowguard.recorded.table_writes.ReadsTables`. A client is made when something is read."""
 
     def __init__(self, clients: Clients, draw: random.Random, pause: Callable[[float], None] = time.sleep) -> None:
         self._clients = clients

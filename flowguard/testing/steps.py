@@ -8,8 +8,9 @@ from typing import Any, cast
 
 from flowguard.clock import Clock, ManualClock
 from flowguard.ids import ObjectId, RequestId
+from flowguard.recorded.table_writes import NOTHING_REFUSED, RefusedWrites
 from flowguard.stage import Stage
-from flowguard.step import NOTHING_REFUSED, Before, RefusedWrites, StateT, Step
+from flowguard.step import Before, StateT, Step
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
 from flowguard.wire.signing import Keyring, Keys

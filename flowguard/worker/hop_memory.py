@@ -15,7 +15,7 @@ _BESIDE = 1_024 + 128
 
 
 class HopMemory:
-    """Implements :class:`flowguard.step.Remembers`. It lives as long as one attempt."""
+    """Implements :class:`flowguard.recorded.remembered.Remembers`. It lives as long as one attempt."""
 
     def __init__(self, store: Store, claim: Claim) -> None:
         self._store = store

@@ -28,7 +28,7 @@ from flowguard.protocol.run import (
 )
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer, Look
-from flowguard.step import ReadsTables
+from flowguard.recorded.table_writes import ReadsTables
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.signing import UNSIGNED, Signer

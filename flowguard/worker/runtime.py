@@ -19,8 +19,9 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem
 from flowguard.protocol.verdicts import Verdict
+from flowguard.recorded.table_writes import NOTHING_REFUSED, RefusedWrites
 from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
-from flowguard.step import NOTHING_REFUSED, Before, RefusedWrites, Step
+from flowguard.step import Before, Step
 from flowguard.wire.message import ErrorNote
 from flowguard.worker.dispatch import Due, dispatch, send_or_park
 from flowguard.worker.emitter import Emitter

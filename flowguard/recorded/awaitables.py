@@ -1,0 +1,45 @@
+"""The things that a run can wait for, as a handler builds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from flowguard.destinations import Destination, destination, form_problem
+from flowguard.errors import RunFailed, shown, span_problem
+from flowguard.outcome import Ask, AskFlow, AwaitedToken
+from flowguard.payloads import Payload, encode
+from flowguard.recorded.side_messages import Startable
+from flowguard.wire.attributes import Attribute, attributes_of
+from flowguard.wire.message import Message
+from flowguard.wire.tokens import Tokens, token_row_id
+
+
+def asked(
+    to: Destination | str | Startable,
+    payload: Payload,
+    attributes: Mapping[str, Attribute | str],
+    group: str | None,
+    object_id: str | None,
+) -> Ask | AskFlow:
+    """Return the question to another flow, or to a party outside. Raises :class:`RunFailed` where none can go."""
+    if not isinstance(to, Destination | str):
+        if not hasattr(to, "request"):
+            raise RunFailed(f"{shown(to)} is no flow, nor a destination; nothing can be asked there")
+        return AskFlow(to, payload, object_id)
+    where = destination(to)
+    if problem := form_problem(where):
+        raise RunFailed(f"nothing can be asked there: {problem}")
+    return Ask(where, encode(payload), attributes_of(attributes), group)
+
+
+def awaited_token(message: Message, tokens: Tokens, name: str, valid: timedelta, committed_at: int) -> AwaitedToken:
+    """Return the token of this name in the message's hop, ``valid`` from the commit on."""
+    if problem := span_problem(valid):
+        raise RunFailed(f"step.token({shown(name)}): valid {problem}")
+    if valid <= timedelta(0):
+        raise RunFailed(f"step.token({shown(name)}): valid is {valid}; it must be positive")
+    m = message
+    row_id = token_row_id(m.flow, m.object_id, m.request_id, m.hop, name)
+    expires_at = committed_at + valid // timedelta(milliseconds=1)
+    return AwaitedToken(tokens.make(m.flow, row_id, expires_at), row_id)

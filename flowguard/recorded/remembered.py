@@ -1,0 +1,126 @@
+"""What a hop does before its commit, once in all its attempts, because it remembers that it did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import Any, Final, Protocol
+
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
+
+from flowguard.errors import RunFailed, shown
+from flowguard.payloads import encode_json, problems_of
+from flowguard.recorded.table_writes import TableWrites
+from flowguard.wire.message import Message
+from flowguard.writes import Write
+
+_LONGEST_NAME: Final = 128
+"""Bytes of what a hop remembers something under."""
+
+
+class Remembers(Protocol):
+    """What one hop remembers before its commit, as seen from its step."""
+
+    def recall(self, name: str) -> str | None: ...
+
+    def remember(self, name: str, text: str, writes: Sequence[Write] = ()) -> None: ...
+
+
+class ForgottenMemory:
+    """A memory that lasts as long as one step: for a stage that is called without its runtime."""
+
+    def __init__(self) -> None:
+        self.results: dict[str, str] = {}
+        self.writes: list[Write] = []
+
+    def recall(self, name: str) -> str | None:
+        return self.results.get(name)
+
+    def remember(self, name: str, text: str, writes: Sequence[Write] = ()) -> None:
+        self.results[name] = text
+        self.writes += writes
+
+
+class EarlyEffects:
+    """Makes calls and applies blocks of writes before the commit, each once in a hop, by its name."""
+
+    def __init__(self, memory: Remembers, writes: TableWrites) -> None:
+        self._memory = memory
+        self._writes = writes
+        self._names: set[str] = set()
+
+    def once(self, name: str, call: Callable[[], Any], result: Any) -> Any:
+        """Return the result of the call, which is made where none is remembered."""
+        self._begin(name)
+        kind = _type_of_result(name, call, result)
+        text = self._memory.recall(name)
+        if text is None:
+            text = _text_of(name, call())
+            self._memory.remember(name, text)
+        if kind is None:
+            return json.loads(text)
+        try:
+            return kind.validate_json(text)
+        except ValidationError as error:
+            raise RunFailed(
+                f"what step.once({shown(name)}, …) remembers is no {shown(result)}: {problems_of(error)}"
+            ) from None
+
+    @contextmanager
+    def apply(self, name: str) -> Iterator[None]:
+        """Apply what is recorded within the block, where it is not remembered as applied."""
+        self._begin(name)
+        with self._writes.apart() as inner:
+            yield
+        if inner and self._memory.recall(name) is None:
+            self._memory.remember(name, "null", inner)
+
+    def _begin(self, name: str) -> None:
+        """Raise :class:`RunFailed` for a name that the hop cannot remember something under."""
+        _check_name(name)
+        if name in self._names:
+            raise RunFailed(f"two calls or blocks of one handler are named {shown(name)}; give each a name of its own")
+        if self._writes.are_apart:
+            raise RunFailed(f"{shown(name)} is within a block of step.apply, which holds nothing but writes")
+        self._names.add(name)
+
+
+def idempotency_key(message: Message, name: str) -> str:
+    """Return the same UUID for the name in each attempt of the message's hop, and another one for any other hop."""
+    import uuid  # not needed to start a function
+
+    _check_name(name)
+    m = message
+    digest = sha256(json.dumps([m.flow, m.object_id, m.request_id, m.hop, name]).encode()).digest()
+    return str(uuid.UUID(bytes=digest[:16], version=5))
+
+
+def _type_of_result(name: str, call: object, result: Any) -> TypeAdapter[Any] | None:
+    """Return what reads the remembered result, None for plain JSON. Raises :class:`RunFailed` before any call."""
+    if not callable(call):
+        raise RunFailed(f"step.once({shown(name)}, …) has {shown(call)} to call; write a function. Nothing was done")
+    if isinstance(result, str):
+        raise RunFailed(f"step.once({shown(name)}, …): result is no type but text: {shown(result)}. Nothing was called")
+    try:
+        return None if result is None else TypeAdapter(result)
+    except PydanticUserError as error:
+        problem = str(error).partition("\n")[0]
+        raise RunFailed(f"step.once({shown(name)}, …): result is no type: {problem}. Nothing was called") from None
+
+
+def _text_of(name: str, found: object) -> str:
+    try:
+        return encode_json(found)
+    except TypeError as error:
+        raise RunFailed(
+            f"step.once({shown(name)}, …) has made its call, and cannot remember the result: {error}"
+        ) from None
+
+
+def _check_name(name: object) -> None:
+    if type(name) is not str or not name or not name.isprintable() or len(name.encode()) > _LONGEST_NAME:
+        raise RunFailed(
+            f"{shown(name)} names nothing to remember; write printable text of at most {_LONGEST_NAME} bytes"
+        )

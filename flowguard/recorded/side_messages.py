@@ -1,0 +1,108 @@
+"""The messages that a handler records. They are sent after its commit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Protocol
+
+from flowguard.destinations import Destination, Queue, destination, form_problem
+from flowguard.errors import RunFailed, shown
+from flowguard.ids import RequestId
+from flowguard.payloads import Payload, encode
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.retry import LONGEST_SQS_DELAY
+from flowguard.wire.attributes import Attribute, attributes_of
+from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, Message
+from flowguard.wire.signing import Signer, signed_attributes
+
+
+class Startable(Protocol):
+    """A flow that a stage can start, as seen from below it."""
+
+    def request(
+        self,
+        payload: Payload,
+        *,
+        request_id: RequestId | Callable[[], RequestId],
+        requested_at: int,
+        object_id: str | None = None,
+        reply_to: Destination | None = None,
+        signed: bool = False,
+    ) -> tuple[Message, Destination]: ...
+
+
+class SideMessages:
+    """Records the messages of one attempt, in their order. Their ids are the same in each attempt."""
+
+    def __init__(self, message: Message, signer: Signer, committed_at: int) -> None:
+        self.recorded: list[Send] = []
+        self._message = message
+        self._signer = signer
+        self._committed_at = committed_at
+
+    def send(
+        self,
+        to: Destination | str,
+        payload: Payload,
+        attributes: Mapping[str, Attribute | str],
+        delay: int,
+        group: str | None,
+    ) -> None:
+        """Record a message for a destination outside. Raises :class:`RunFailed` for one that no service takes."""
+        where, given = destination(to), attributes_of(attributes)
+        if problem := form_problem(where):
+            raise RunFailed(f"a message cannot be sent: {problem}")
+        if delay:
+            _check_delay(where, delay)
+        body, own = encode(payload), self._next_id()
+        sent = {
+            REQUEST_ID: Attribute.string(own),
+            REQUESTED_AT: Attribute.number(self._committed_at),
+            **self._message.carried,
+            **given,
+        }
+        self._add(Send(Kind.SIDE, where, body, own, sent, delay, group))
+
+    def start(
+        self,
+        flow: Startable,
+        payload: Payload,
+        object_id: str | None,
+        reply_to: Destination | str | None,
+    ) -> None:
+        """Record the request that starts another flow."""
+        message, inbox = flow.request(
+            payload,
+            request_id=self._next_id,
+            requested_at=self._committed_at,
+            object_id=object_id,
+            reply_to=None if reply_to is None else destination(reply_to),
+            signed=self._signer.is_on,
+        )
+        attributes = {**self._message.carried, **signed_attributes(message, self._signer)}
+        self._add(Send(Kind.SIDE, inbox, message.body, self._next_id(), attributes, group=message.object_id))
+
+    def _add(self, send: Send) -> None:
+        self.recorded.append(send.checked())
+
+    def _next_id(self) -> RequestId:
+        return RequestId(f"{self._message.hop_id}.{len(self.recorded)}")
+
+
+def _check_delay(to: Destination, delay: int) -> None:
+    if cure := _whole_seconds(delay):
+        raise RunFailed(f"a message to {to} has a delay of {shown(delay)}; write whole seconds: delay={cure}")
+    if not isinstance(to, Queue) or to.fifo:
+        raise RunFailed(f"a message to {to} cannot be delayed; only standard queues do that")
+    if not 0 <= delay <= LONGEST_SQS_DELAY.total_seconds():
+        raise RunFailed(f"a message to {to} cannot be delayed by {delay} s; SQS delays by 0 to 900")
+
+
+def _whole_seconds(delay: object) -> str | None:
+    """Return what to write in place of a delay that is no whole number of seconds. None for one that is."""
+    if type(delay) is int:
+        return None
+    seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
+    return f"{math.ceil(seconds)}" if isinstance(seconds, float) and math.isfinite(seconds) else "30"

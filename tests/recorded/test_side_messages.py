@@ -1,0 +1,133 @@
+"""Messages are recorded under ids that stay the same, and refused where no service would take them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowguard.clock import ManualClock
+from flowguard.destinations import Bus, Destination, Function, Queue, Topic
+from flowguard.errors import RunFailed, TooLarge
+from flowguard.flow import Flow
+from flowguard.protocol.outbox import Kind
+from flowguard.step import Step
+from flowguard.testing import step_for
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import FLOW_STAGE, OWN_ATTRIBUTES, PLACE, REQUEST_ID, REQUESTED_AT
+from tests.recorded.carts import Cart, CartState, Price, PriceCart
+from tests.sent_ids import readable
+
+TOPIC = "arn:aws:sns:eu-west-1:123456789012:told"
+
+
+def test_a_send_carries_an_id_of_its_own_and_the_time_of_the_hop(step: Step[CartState]) -> None:
+    step.send("emails", {"cart": "c-1"})
+    step.send(Topic("arn:aws:sns:eu-west-1:123456789012:told"), "text")
+    first, second = step.sends
+    assert (first.kind, first.to, first.body, readable(first.id)) == (
+        Kind.SIDE,
+        Queue("emails"),
+        '{"cart":"c-1"}',
+        "r-1.2.0",
+    )
+    assert first.attributes == {
+        REQUEST_ID: Attribute.string(first.id),
+        REQUESTED_AT: Attribute.number(ManualClock().now()),
+    }
+    assert (readable(second.id), second.body) == ("r-1.2.1", "text")
+
+
+def test_a_handler_that_runs_again_sends_under_the_same_ids() -> None:
+    def ids(retry: int) -> list[str]:
+        step = step_for(Price, hop=2, retry=retry)
+        step.send("emails", "one")
+        step.start(PriceCart, Cart(cart_id="c-2"))
+        step.send("emails", "two")
+        return [readable(send.id) for send in step.sends]
+
+    assert ids(0) == ids(4) == [f"request-1.2.{number}" for number in range(3)]
+
+
+def test_a_send_takes_along_what_the_flow_carries_and_what_the_handler_adds() -> None:
+    step = step_for(Price, attributes={"tenant": Attribute.string("shop-1")})
+    step.send("emails", "text", attributes={"kind": Attribute.string("receipt")}, delay=60, group="c-1")
+    (send,) = step.sends
+    assert step.attributes == {"tenant": Attribute.string("shop-1")}
+    assert {"tenant", "kind", REQUEST_ID, REQUESTED_AT} == set(send.attributes)
+    assert (send.delay, send.group) == (60, "c-1")
+
+
+def test_more_attributes_than_a_message_may_have_are_refused(step: Step[CartState]) -> None:
+    with pytest.raises(RunFailed, match="a message to sqs:emails has 11 attributes of at most 10"):
+        step.send("emails", "text", attributes={f"a{n}": Attribute.string("x") for n in range(9)})
+    assert step.sends == []
+
+
+def test_a_message_that_no_service_would_take_is_refused(step: Step[CartState]) -> None:
+    with pytest.raises(TooLarge, match=f"a message to sns:{TOPIC} is too large"):
+        step.send(Topic(TOPIC), "x" * 262_144)
+    assert step.sends == []
+
+
+@pytest.mark.parametrize(
+    ("to", "delay", "told"),
+    [
+        (Queue("emails"), 901, "a message to sqs:emails cannot be delayed by 901 s; SQS delays by 0 to 900"),
+        (Queue("emails"), -1, "a message to sqs:emails cannot be delayed by -1 s; SQS delays by 0 to 900"),
+        (Queue("emails.fifo"), 1, "a message to sqs:emails.fifo cannot be delayed; only standard queues do that"),
+        (Topic(TOPIC), 1, f"a message to sns:{TOPIC} cannot be delayed; only standard queues do that"),
+        (Function("f"), 1, "a message to lambda:f cannot be delayed; only standard queues do that"),
+        (Bus("b", "s", "t"), 1, "a message to events:s|t|b cannot be delayed; only standard queues do that"),
+    ],
+)
+def test_a_delay_that_would_not_be_kept_is_refused(
+    step: Step[CartState], to: Destination, delay: int, told: str
+) -> None:
+    with pytest.raises(RunFailed) as caught:
+        step.send(to, "text", delay=delay)
+    assert str(caught.value) == told
+
+
+def test_a_payload_that_json_cannot_hold_is_refused_by_its_type(step: Step[CartState]) -> None:
+    with pytest.raises(TypeError, match="dict cannot become JSON"):
+        step.send("emails", {"secret": object()})
+    assert step.sends == []
+
+
+# -- starting another flow --------------------------------------------------------------------------------------------
+
+
+def test_a_started_flow_gets_a_request_of_its_own() -> None:
+    step = step_for(Price, request_id="r-1", hop=2, attributes={"tenant": Attribute.string("shop-1")})
+    step.start(PriceCart, Cart(cart_id="c-2"), reply_to="told")
+    (send,) = step.sends
+    assert (send.kind, send.to, readable(send.id), send.group) == (Kind.SIDE, Queue("carts"), "r-1.2.0", "c-2")
+    assert set(send.attributes) == {*OWN_ATTRIBUTES, "tenant"}
+    assert send.attributes[REQUEST_ID].value == send.id
+    assert send.attributes[FLOW_STAGE].value == "price-cart/price"
+    assert send.attributes[PLACE].value == '{"version":1,"hop":1,"object":"c-2","reply_to":"sqs:told"}'
+
+
+def test_a_started_flow_that_names_its_requests_by_their_payload_does_so(step: Step[CartState]) -> None:
+    class KeyedCart(Flow, name="price-cart", object_id="cart_id", request_id="cart_id"):
+        stages = (Price,)
+
+    step.start(KeyedCart, Cart(cart_id="c-2"))
+    (send,) = step.sends
+    assert send.attributes[REQUEST_ID].value == "c-2"
+    assert send.id != "c-2", "the message has an id of its own, by which a FIFO queue knows copies of it"
+
+
+def test_a_started_flow_may_be_given_its_object_and_no_other_than_its_payloads(step: Step[CartState]) -> None:
+    step.start(PriceCart, Cart(cart_id="c-2"), object_id="c-2")
+    assert '"object":"c-2"' in step.sends[0].attributes[PLACE].value
+    with pytest.raises(RunFailed, match="object_id='c-3' contradicts the payload's 'cart_id'"):
+        step.start(PriceCart, Cart(cart_id="c-2"), object_id="c-3")
+
+
+def test_a_flow_is_not_started_with_what_it_does_not_take(step: Step[CartState]) -> None:
+    wrong: Any = CartState()
+    with pytest.raises(TypeError, match="price-cart starts with 'price', which takes Cart, not CartState"):
+        step.start(PriceCart, wrong)
+    assert step.sends == []
