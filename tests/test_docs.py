@@ -50,6 +50,7 @@ LONG = {
     "docs/dead-letters.md": pytest.mark.proof(WITH_MOTO),
     "docs/quick-start.md": pytest.mark.slow(WITH_MOTO),
     "docs/when-a-stage-fails.md": pytest.mark.proof(WITH_MOTO),
+    "flows/appointments/README.md": pytest.mark.proof(WITH_MOTO),
     "flows/approval/README.md": pytest.mark.proof(WITH_MOTO),
     "flows/take_payment/README.md": pytest.mark.proof(WITH_MOTO),
     "flows/triggered_cache/README.md": pytest.mark.proof(WITH_MOTO),

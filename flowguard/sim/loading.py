@@ -20,6 +20,7 @@ SHIPPED: Final = (
     "flows.take_payment.flow:TakePayment",
     "flows.approval.flow:ApproveExpense",
     "flows.approval.flow:RemindApprover",
+    "flows.appointments.flow:BookAppointment",
 )
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
 from flowguard.testing import sns_event, sns_to_sqs_event, sqs_event
 from flowguard.testing.explorer.run.inbox import Later
+from flows.appointments.flow import BookAppointment
+from flows.appointments.invariants import each_slot_is_of_the_appointment_that_names_it, no_booking_has_two_slots
+from flows.appointments.models import AppointmentWanted
 from flows.take_payment.flow import TakePayment
 from flows.take_payment.models import PaymentRequested
 from flows.triggered_cache.flow import TriggeredCache
@@ -90,6 +93,10 @@ def _payment(**about: Any) -> PaymentRequested:
     return PaymentRequested(payment_id="p1", merchant_id="m1", card="c1", amount=Decimal(5), **about)
 
 
+def _wanted(booking_id: str) -> AppointmentWanted:
+    return AppointmentWanted(booking_id=booking_id, patient="p", doctor="dr-lee", days=(date(2026, 1, 5),))
+
+
 _BACK_TO_THE_EARLIER_COPY: Final = ["z1-1.e4"]
 """The later copy's worker fails, and the earlier copy comes while nobody is at work."""
 
@@ -101,6 +108,8 @@ _NAMED: Final = [a_dead_letter_names_the_mistake]
 _ONE_RUN: Final = [an_order_is_one_run]
 
 _AT_ONCE: Final = [what_is_applied_at_once_is_applied_once]
+
+_APPOINTED: Final = [no_booking_has_two_slots, each_slot_is_of_the_appointment_that_names_it]
 
 _RESERVED: Final = [what_is_reserved_is_what_the_last_commit_says]
 
@@ -271,6 +280,7 @@ SHIPPED: Final = (
     Case(
         "take-payment-flaky", [TakePayment], [_payment(gateway_script=("down", "ok"))], free={"payments": ["attempt"]}
     ),
+    Case("appointments", [BookAppointment], [_wanted("b-1"), _wanted("b-2")], invariants=_APPOINTED, share=40),
 )
 
 CASES: Final[Sequence[Case]] = (

@@ -17,7 +17,8 @@ from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.wire.message import Message
 from tests.proofs.prove import given
 from tests.proofs.prove.fanned import ORDERED, Bills, Packs
-from tests.proofs.prove.flows import TABLES, Counts, Pair
+from tests.proofs.prove.flows import TABLES, Counts, Order, Pair
+from tests.proofs.prove.keyed import KeyedEach
 
 ONE_MESSAGE = [sns_event(ORDERED, {"order_id": "o1"})]
 Patch = pytest.MonkeyPatch
@@ -79,3 +80,8 @@ def test_what_depends_on_the_flow_and_not_on_the_time_is_told_apart(monkeypatch:
     monkeypatch.setattr(Message, "hop_id", property(without_time))
     assert wrong([Bills, Packs], ONE_MESSAGE) == set()
     assert any("is also that of another message" in text for text in wrong([Counts], given.USED_AGAIN))
+
+
+def test_models_with_one_id_by_the_flows_own_rule_are_one_request() -> None:
+    history = history_of([KeyedEach], [Order(order_id="o1", amount=3), Order(order_id="o1", amount=3)])
+    assert len(history.latest()) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from flowguard.ids import RequestId
 from flowguard.sim.world import START
 from flowguard.testing.explorer import explore
 from flowguard.testing.lambda_events import sqs_event
+from flows.appointments.flow import BookAppointment
+from flows.appointments.invariants import each_slot_is_of_the_appointment_that_names_it, no_booking_has_two_slots
+from flows.appointments.models import AppointmentWanted
 from flows.take_payment.flow import TakePayment
 from flows.take_payment.models import PaymentRequested
 from flows.triggered_cache.flow import TriggeredCache
@@ -21,6 +25,7 @@ from flows.validate_cart.flow import ValidateCart
 SAMPLES = Path(__file__).parents[3] / "samples"
 PAYMENT = PaymentRequested(payment_id="p1", merchant_id="m1", card="c1", amount=Decimal(5))
 FLAKY = PaymentRequested(payment_id="p2", merchant_id="m1", card="c1", amount=Decimal(7), gateway_script=("down", "ok"))
+APPOINTED = [no_booking_has_two_slots, each_slot_is_of_the_appointment_that_names_it]
 
 
 def sample(name: str) -> Any:
@@ -53,6 +58,25 @@ def test_what_was_turned_away_is_not_carried_out_by_a_copy_that_comes_when_its_r
     report = explore(TakePayment, messages, bound=0, walks=0)
     assert report.ok, str(report)
     assert report.ends == 2, "whichever came first"
+
+
+@pytest.mark.proof("explores a flow")
+@pytest.mark.parametrize(
+    ("ids", "not_before", "ends"),
+    [(("b-1", "b-2"), "00:00", 2), (("b-1", "b-2"), "15:40", 2), (("b-1", "b-1"), "00:00", 1)],
+    ids=["two bookings", "one slot for two", "one booking twice"],
+)
+def test_each_booking_has_one_slot_and_each_slot_one_booking(ids: Any, not_before: str, ends: int) -> None:
+    report = explore(
+        BookAppointment, [wanted(one, not_before) for one in ids], invariants=APPOINTED, bound=20, walks=10
+    )
+    assert report.ok, str(report)
+    assert report.ends == ends
+
+
+def wanted(booking_id: str, not_before: str = "00:00") -> AppointmentWanted:
+    days = (date(2026, 1, 5),)
+    return AppointmentWanted(booking_id=booking_id, patient="p", doctor="dr-lee", days=days, not_before=not_before)
 
 
 def asked_for(payment: PaymentRequested, ms: int) -> Any:

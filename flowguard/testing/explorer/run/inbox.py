@@ -157,7 +157,7 @@ def _invoked(one: Message, function: str) -> list[RecordedRecord]:
 def _request(flows: Sequence[AnyFlow], payload: BaseModel, number: int, at: int) -> Any:
     for flow in flows:
         if isinstance(payload, flow.entry().payload):
-            message, _ = flow.request(payload, request_id=RequestId(f"request-{number}"), requested_at=at)
+            message, _ = flow.request(payload, request_id=lambda: RequestId(f"request-{number}"), requested_at=at)
             queue = arn_of(queue_of(flow, flow.entry()))
             return sqs_event(
                 queue, message.body, attributes=message.attributes(), sent_at=at, group=_group(queue, message.object_id)
