@@ -243,8 +243,10 @@ class WaitScene:
                 self.deliver(one)
         return count
 
-    def address(self, name: str, *, request: str = "run-1", hop: int = 1, admits: bool = False) -> AnswerAddress:
-        return AnswerAddress(self.flow.name, ObjectId("c1"), RequestId(request), hop, name, admits)
+    def address(
+        self, name: str, *, request: str = "run-1", at: int = START, hop: int = 1, admits: bool = False
+    ) -> AnswerAddress:
+        return AnswerAddress(self.flow.name, ObjectId("c1"), RequestId(request), at, hop, name, admits)
 
     def answer(self, name: str, result: Any = 1, **about: Any) -> bool:
         """Deliver an answer as another flow's Complete message brings it. Whether it was acked."""

@@ -48,7 +48,11 @@ _LATER_ATTEMPT: Final = f"(redrive < :redrive OR (redrive = :redrive AND (retry 
 # a dead letter sent back: the one way in which a committed hop opens again
 _REDRIVEN: Final = "(#status = :failed AND redrive < :redrive)"
 
-_SAME_HOP: Final = f"(request_id = :request_id AND hop = :hop AND ((done = :no AND {_LATER_ATTEMPT}) OR {_REDRIVEN}))"
+_SAME_HOP: Final = f"request_id = :request_id AND hop = :hop AND ((done = :no AND {_LATER_ATTEMPT}) OR {_REDRIVEN})"
+
+# a request id may come again with another time, after another request has had the object. That is another run. Within
+# one run the time does not change any more when its first hop is committed
+_SAME_TIME: Final = "requested_at = :requested_at"
 
 # where a sender repeats its request id with another time, the latest time counts, whichever copy comes first
 _SAME_REQUEST: Final = f"({_SAME_HOP} AND requested_at <= :requested_at)"
@@ -61,7 +65,7 @@ _OVER: Final = (
 
 # the hop before is committed and has not ended the run; what it waited for is there
 _NEXT_HOP: Final = (
-    "(request_id = :request_id AND hop = :hop_before AND done = :yes AND "
+    f"({_SAME_TIME} AND request_id = :request_id AND hop = :hop_before AND done = :yes AND "
     f"(#status = :running OR (#status = :waiting AND {_OVER})))"
 )
 
@@ -69,7 +73,7 @@ FIRST_HOP: Final = {
     OnConflict.SUPERSEDE: f"{_ABSENT} OR {_NEWER} OR {_SAME_REQUEST}",
     OnConflict.IGNORE: f"{_ABSENT} OR ({_NEWER} AND {_FREE}) OR {_SAME_REQUEST}",
 }
-LATER_HOP: Final = f"{_NEXT_HOP} OR {_SAME_HOP}"
+LATER_HOP: Final = f"{_NEXT_HOP} OR ({_SAME_TIME} AND {_SAME_HOP})"
 
 _CLAIM: Final = (
     "request_id = :request_id, requested_at = :requested_at, version = :version, #status = :running, stage = :stage, "
@@ -108,7 +112,8 @@ COMMIT_NAMES: Final = {**END_NAMES, "#state": "state"}
 
 # an absent set is smaller than any number, but moto refuses to ask for its size
 _WAITING: Final = (
-    "request_id = :request_id AND hop = :hop AND #status = :waiting AND attribute_not_exists(#wait.timed_out) AND "
+    f"{_SAME_TIME} AND request_id = :request_id AND hop = :hop AND #status = :waiting AND "
+    "attribute_not_exists(#wait.timed_out) AND "
     "#wait.spare >= :zero AND attribute_exists(waiting) AND size(waiting) > #wait.spare"
 )
 WAIT_NAMES: Final = {"#status": "status", "#wait": "wait"}

@@ -32,7 +32,7 @@ from flowguard.aws.items import (
 )
 from flowguard.aws.packing import Packing
 from flowguard.errors import FlowguardError, TooLarge, shown
-from flowguard.protocol.answers import judge
+from flowguard.protocol.answers import is_run_of, judge
 from flowguard.protocol.run import AwaitingRow, Looked, RunItem, Settled, Status, TimedOut
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer, Look
@@ -118,7 +118,7 @@ class DynamoDBWaits(NamedTuple):
 
     def _at_rest(self, address: AnswerAddress, item: RunItem | None, found: Any) -> RunItem | None:
         """Return the item, with its whole wait where the wait is over and the run has not gone on."""
-        if item is None or (item.request_id, item.hop) != (address.request_id, address.hop):
+        if item is None or not _is_at(item, address):
             return item
         waits = item.status is Status.WAITING and item.wait is not None and item.wait.end is not None
         return self.whole(item, found) if waits else item
@@ -127,10 +127,7 @@ class DynamoDBWaits(NamedTuple):
         packed = self.packing.pack_aside(answer.text, key) if key is not None else self.packing.pack(answer.text, None)
         stored: Item = {"M": {"text": packed.value, **({"failed": {"BOOL": True}} if answer.failed else {})}}
         values: dict[str, Any] = {
-            ":request_id": {"S": address.request_id},
-            ":hop": number(address.hop),
-            ":waiting": {"S": Status.WAITING.value},
-            ":zero": number(0),
+            **_run_of(address),
             ":name": {"S": address.name},
             ":names": {"SS": [address.name]},
             ":answer": stored,
@@ -183,7 +180,7 @@ class DynamoDBWaits(NamedTuple):
             return Looked(False, item)
         if applied:
             return Looked(True, item._replace(wait=item.wait.looked(look._replace(by=by))))
-        here = (item.request_id, item.hop) == (address.request_id, address.hop) and item.wait.end is None
+        here = _is_at(item, address) and item.wait.end is None
         return Looked(here and item.wait.looked_by == by, item)
 
     def _changed(
@@ -197,10 +194,7 @@ class DynamoDBWaits(NamedTuple):
             "ConditionExpression": condition,
             "ExpressionAttributeNames": expressions.WAIT_NAMES,
             "ExpressionAttributeValues": {
-                ":request_id": {"S": address.request_id},
-                ":hop": number(address.hop),
-                ":waiting": {"S": Status.WAITING.value},
-                ":zero": number(0),
+                **_run_of(address),
                 **changes,
             },
             "ReturnValues": "ALL_OLD",
@@ -311,15 +305,32 @@ def _after(before: RunItem, address: AnswerAddress, answer: GivenAnswer, counts:
     return before._replace(wait=after._replace(answers={**wait.answers, address.name: answer}))
 
 
+def _is_at(item: RunItem, address: AnswerAddress) -> bool:
+    return is_run_of(item, address) and item.hop == address.hop
+
+
+def _run_of(address: AnswerAddress) -> Item:
+    """Return the values of the condition that a run waits at the address."""
+    return {
+        ":request_id": {"S": address.request_id},
+        ":requested_at": number(address.requested_at),
+        ":hop": number(address.hop),
+        ":waiting": {"S": Status.WAITING.value},
+        ":zero": number(0),
+    }
+
+
 def _item(row: AwaitingRow) -> Item:
     a = row.address
-    digest = hashlib.sha256(json.dumps([a.object_id, a.request_id, a.hop, a.name]).encode()).hexdigest()
+    run = [a.object_id, a.request_id, a.requested_at, a.hop, a.name]
+    digest = hashlib.sha256(json.dumps(run).encode()).hexdigest()
     return {
         **awaiting_key(a.flow, row.id),
         "sk": {"S": digest},
         "flow": {"S": a.flow},
         "object_id": {"S": a.object_id},
         "request_id": {"S": a.request_id},
+        "requested_at": number(a.requested_at),
         "hop": number(a.hop),
         "name": {"S": a.name},
         "admits": {"BOOL": a.admits},
@@ -334,6 +345,7 @@ def _row(awaited_id: str, item: Item) -> AwaitingRow:
             "flow": item["flow"]["S"],
             "object": item["object_id"]["S"],
             "request": item["request_id"]["S"],
+            "at": int(item["requested_at"]["N"]),
             "hop": int(item["hop"]["N"]),
             "name": item["name"]["S"],
             "admits": item["admits"]["BOOL"],

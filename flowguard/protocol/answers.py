@@ -17,7 +17,7 @@ def judge(item: RunItem | None, address: AnswerAddress, *, counts: bool = True) 
     """
     if item is None:
         return AnswerVerdict.EXPIRED
-    if item.request_id != address.request_id:
+    if not is_run_of(item, address):
         return AnswerVerdict.SUPERSEDED
     if item.hop < address.hop or (item.hop == address.hop and not item.done):
         return AnswerVerdict.EARLY
@@ -26,6 +26,15 @@ def judge(item: RunItem | None, address: AnswerAddress, *, counts: bool = True) 
     if item.status in ENDED:
         return AnswerVerdict.EXPIRED
     return _at_its_hop(item, address, counts)
+
+
+def is_run_of(item: RunItem, address: AnswerAddress) -> bool:
+    """Answer whether the item is of the run that asked.
+
+    A request id may come again with another time, after another request has had the object. That is another run. The
+    time of one run does not change after its first hop is committed.
+    """
+    return (item.request_id, item.requested_at) == (address.request_id, address.requested_at)
 
 
 def _at_its_hop(item: RunItem, address: AnswerAddress, counts: bool) -> AnswerVerdict:

@@ -16,7 +16,7 @@ def decide(item: RunItem | None, request: ClaimRequest) -> Verdict:
     m = request.message
     if item is None:
         return Verdict.CLAIMED if m.hop == 1 else Verdict.GONE
-    if m.request_id != item.request_id:
+    if m.request_id != item.request_id or _is_of_another_time(item, request):
         return _another_run(item, request)
     if m.hop == item.hop:
         return _same_hop(item, request)
@@ -30,6 +30,16 @@ def decide(item: RunItem | None, request: ClaimRequest) -> Verdict:
 def is_waiting(item: RunItem) -> bool:
     """Answer whether the run still waits for answers."""
     return item.status is Status.WAITING and (item.wait is None or item.wait.end is None)
+
+
+def _is_of_another_time(item: RunItem, request: ClaimRequest) -> bool:
+    """Answer whether a later hop is of another run with the item's request id.
+
+    An id may come again with another time, after another request has had the object. The time of one run does not
+    change after its first hop is committed.
+    """
+    m = request.message
+    return m.hop > 1 and m.requested_at != item.requested_at
 
 
 def _another_run(item: RunItem, request: ClaimRequest) -> Verdict:

@@ -40,6 +40,6 @@ def awaited_token(message: Message, tokens: Tokens, name: str, valid: timedelta,
     if valid <= timedelta(0):
         raise RunFailed(f"step.token({shown(name)}): valid is {valid}; it must be positive")
     m = message
-    row_id = token_row_id(m.flow, m.object_id, m.request_id, m.hop, name)
+    row_id = token_row_id(m.flow, m.object_id, m.request_id, m.requested_at, m.hop, name)
     expires_at = committed_at + valid // timedelta(milliseconds=1)
     return AwaitedToken(tokens.make(m.flow, row_id, expires_at), row_id)

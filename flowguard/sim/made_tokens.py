@@ -54,7 +54,8 @@ class MadeTokens:
         if event.type is not EventType.WAITING or message is None:
             return
         for name in str(event.facts["names"]).split(", "):
-            row = (message.flow, token_row_id(message.flow, message.object_id, message.request_id, message.hop, name))
+            m = message
+            row = (m.flow, token_row_id(m.flow, m.object_id, m.request_id, m.requested_at, m.hop, name))
             if row in self._texts:
                 said = f"{message.flow}/{message.object_id}/{name}"
                 self._newest[said] = self._of_requests[f"{said}@{message.request_id}"] = row

@@ -9,7 +9,7 @@ import json
 from typing import Any, NamedTuple
 
 from flowguard.ids import ObjectId, RequestId, id_problem
-from flowguard.wire.message import MOST_HOPS
+from flowguard.wire.message import LATEST_TIME, MOST_HOPS
 
 LONGEST_AWAITED_NAME = 64
 
@@ -20,6 +20,8 @@ _LONGEST_SIGNATURE = 128
 class AnswerAddress(NamedTuple):
     """Names one thing that a run waits for.
 
+    ``requested_at`` tells the run from another one with its request id.
+
     ``admits`` says that the resumed stage takes a failure as an answer. ``signature`` is the asking function's own,
     where messages are signed.
     """
@@ -27,6 +29,7 @@ class AnswerAddress(NamedTuple):
     flow: str
     object_id: ObjectId
     request_id: RequestId
+    requested_at: int
     hop: int
     name: str
     admits: bool = False
@@ -38,6 +41,7 @@ class AnswerAddress(NamedTuple):
             "flow": self.flow,
             "object": self.object_id,
             "request": self.request_id,
+            "at": self.requested_at,
             "hop": self.hop,
             "name": self.name,
             **({"admits": True} if self.admits else {}),
@@ -54,9 +58,6 @@ class AnswerAddress(NamedTuple):
         """Read what :meth:`as_json` wrote. Raises ValueError, naming the part, for anything else."""
         if not isinstance(found, dict):
             raise ValueError("has the address of an answer that is not a JSON object")
-        hop = found.get("hop")
-        if not isinstance(hop, int) or isinstance(hop, bool) or not 1 <= hop <= MOST_HOPS:
-            raise ValueError(f"has the address of an answer whose 'hop' is no whole number from 1 to {MOST_HOPS:,}")
         signature = found.get("sig")
         if signature is not None and not (isinstance(signature, str) and len(signature) <= _LONGEST_SIGNATURE):
             raise ValueError(f"has the address of an answer whose 'sig' is no text of at most {_LONGEST_SIGNATURE}")
@@ -64,11 +65,19 @@ class AnswerAddress(NamedTuple):
             flow=_text(found, "flow"),
             object_id=ObjectId(_text(found, "object")),
             request_id=RequestId(_text(found, "request")),
-            hop=hop,
+            requested_at=_whole(found, "at", 0, LATEST_TIME),
+            hop=_whole(found, "hop", 1, MOST_HOPS),
             name=_text(found, "name", LONGEST_AWAITED_NAME),
             admits=found.get("admits") is True,
             signature=signature,
         )
+
+
+def _whole(found: dict[str, Any], name: str, least: int, most: int) -> int:
+    value = found.get(name)
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"has the address of an answer whose {name!r} is no whole number from {least} to {most:,}")
+    return value
 
 
 def _text(found: dict[str, Any], name: str, longest: int | None = None) -> str:

@@ -51,6 +51,9 @@ MOST_HOPS = 1_000_000
 
 HIGHEST_VERSION = 10**15 - 1
 
+LATEST_TIME = 10**15 - 1
+"""The highest time that is read anywhere, in ms."""
+
 _LONGEST_SIGNATURE = 128
 _LONGEST_ADDRESS = 16_384
 """Characters of JSON: two ids of 1,024 bytes take six each, where their characters are escaped."""

@@ -117,9 +117,9 @@ def is_token(text: str) -> bool:
     return len(text) <= LONGEST_TOKEN and _FORM.fullmatch(text) is not None
 
 
-def token_row_id(flow: str, object_id: str, request_id: str, hop: int, name: str) -> str:
+def token_row_id(flow: str, object_id: str, request_id: str, requested_at: int, hop: int, name: str) -> str:
     """Return the id of the row that awaits a token. It is the same for every attempt of the hop."""
-    said = json.dumps(("flowguard-token-row-1", flow, object_id, request_id, hop, name))
+    said = json.dumps(("flowguard-token-row-1", flow, object_id, request_id, requested_at, hop, name))
     return hashlib.sha256(said.encode()).hexdigest()[: 2 * _ROW]
 
 

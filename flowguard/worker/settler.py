@@ -13,6 +13,7 @@ from flowguard.events import Event, EventType
 from flowguard.failed import Failed
 from flowguard.flow import AnyFlow
 from flowguard.payloads import encode_json
+from flowguard.protocol.answers import is_run_of
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.verdicts import AnswerVerdict
@@ -154,7 +155,7 @@ class Settler:
         wait = item.wait
         if item.status is not Status.WAITING or wait is None or wait.plan is None:
             return
-        address = AnswerAddress(flow.name, message.object_id, item.request_id, item.hop, "")
+        address = AnswerAddress(flow.name, message.object_id, item.request_id, item.requested_at, item.hop, "")
         onward = self._onward(flow, envelope, address, item)
         for name in sorted(wait.plan.early & wait.waiting) if onward is None else ():
             awaited_id = wait.plan.names[name] or ""
@@ -243,10 +244,10 @@ def _message(address: AnswerAddress, item: RunItem | None) -> Message:
         version=1,
         object_id=address.object_id,
         request_id=address.request_id,
-        requested_at=0,
+        requested_at=address.requested_at,
         body="",
         hop=address.hop,
     )
-    if item is None or item.request_id != address.request_id:
+    if item is None or not is_run_of(item, address):
         return message
-    return message._replace(stage=item.stage, version=item.version, requested_at=item.requested_at)
+    return message._replace(stage=item.stage, version=item.version)

@@ -115,7 +115,7 @@ class WaitPlanner(NamedTuple):
     def _address(self, name: str, stage: AnyStage) -> AnswerAddress:
         m = self.message
         admits = name != DEADLINE and admits_failed(stage, name)
-        address = AnswerAddress(m.flow, m.object_id, m.request_id, m.hop, name, admits)
+        address = AnswerAddress(m.flow, m.object_id, m.request_id, m.requested_at, m.hop, name, admits)
         return address._replace(signature=self.signer.sign(address.statement))
 
     def _ask(self, name: str, awaited: Ask | AskFlow, address: AnswerAddress, number: int) -> Send:

@@ -48,6 +48,7 @@ def meetings() -> Iterator[Meeting]:
     yield from _same_request()
     yield from _same_request_at_another_time()
     yield from _other_requests()
+    yield from _other_requests_at_later_hops()
     yield from _waits()
 
 
@@ -77,6 +78,11 @@ def _same_request_at_another_time() -> Iterator[Meeting]:
             item(2, state, (0, 0), "over", "other"),
             request((time, STORED[1]), hop=2, attempt=(1, 0)),
         )
+        yield Meeting(
+            f"the next hop of the same request at {time} instead of {STORED[0]}, item {state}",
+            item(1, state, (0, 0), "over", "other"),
+            request((time, STORED[1]), hop=2),
+        )
 
 
 def _other_requests() -> Iterator[Meeting]:
@@ -85,6 +91,15 @@ def _other_requests() -> Iterator[Meeting]:
             f"{which} request, item {state} lease {lease}; message hop {hop}, {policy}",
             item(1, state, (0, 0), lease, "other"),
             request(other, hop=hop, policy=policy),
+        )
+
+
+def _other_requests_at_later_hops() -> Iterator[Meeting]:
+    for (which, other), state in product(OTHERS.items(), STATES):
+        yield Meeting(
+            f"a later attempt of a {which} request's hop 2, item at hop 2 {state}",
+            item(2, state, (0, 0), "over", "other"),
+            request(other, hop=2, attempt=(1, 0)),
         )
 
 

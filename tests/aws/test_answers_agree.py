@@ -28,6 +28,9 @@ from tests.aws.states import NOW, WAITS
 
 KEPT = (AnswerVerdict.RESUMED, AnswerVerdict.RECORDED)
 LATE = ((1, "a"), (1, "b"), (2, "a"))
+REQUESTS = (states.STORED, (states.STORED[0], "other"), (states.STORED[0] + 1, states.STORED[1]))
+"""That of the item, another one, and another with its id."""
+
 ANSWERS = {"an answer": (False, False), "a failure": (True, False), "a failure that is an answer": (True, True)}
 
 
@@ -45,8 +48,11 @@ class Meets:
         return self.address.admits or not self.answer.failed
 
 
-def address(name: str = "a", hop: int = 1, request: str = states.STORED[1], *, admits: bool = False) -> AnswerAddress:
-    return AnswerAddress("flow", ObjectId("object"), RequestId(request), hop, name, admits)
+def address(
+    name: str = "a", hop: int = 1, request: tuple[int, str] = states.STORED, *, admits: bool = False
+) -> AnswerAddress:
+    at, own = request
+    return AnswerAddress("flow", ObjectId("object"), RequestId(own), at, hop, name, admits)
 
 
 def meets() -> Iterator[Meets]:
@@ -55,7 +61,7 @@ def meets() -> Iterator[Meets]:
         failed, admits = ANSWERS[kind]
         stored = states.item(2, state, (0, 0), "over", "other")
         yield Meets(f"{kind} for hop {hop}, item at 2 {state}", stored, address(hop=hop, admits=admits), _given(failed))
-    for (says, about), name, kind, request in product(WAITS.items(), "abcd", ANSWERS, (states.STORED[1], "other")):
+    for (says, about), name, kind, request in product(WAITS.items(), "abcd", ANSWERS, REQUESTS):
         failed, admits = ANSWERS[kind]
         stored = states.item(1, "waiting", (0, 0), "over", "other", states.wait(**about))
         named = address(name, request=request, admits=admits)
@@ -119,12 +125,12 @@ def test_the_database_and_the_decision_agree_on_every_answer(clients: Clients) -
 @pytest.mark.parametrize("clients", ["memory", DYNAMODB, MOTO], indirect=True)
 def test_a_deadline_ends_only_a_wait_that_goes_on_and_not_before_its_time(clients: Clients) -> None:
     ended = []
-    for (says, about), late, hop, request in product(WAITS.items(), (-1, 0), (1, 2), (states.STORED[1], "other")):
+    for (says, about), late, hop, request in product(WAITS.items(), (-1, 0), (1, 2), REQUESTS):
         lay_out(clients, states.item(1, "waiting", (0, 0), "over", "other", states.wait(**about)))
         before = stored(clients)
         assert before is not None
         assert before.wait is not None
-        goes_on = before.wait.end is None and late == 0 and hop == 1 and request == states.STORED[1]
+        goes_on = before.wait.end is None and late == 0 and hop == 1 and request == states.STORED
         applied, item = aws_store(Settings(), clients).waits.time_out(
             address("deadline", hop, request), before.wait.deadline + late
         )
@@ -146,8 +152,8 @@ FIRST = Look("first", NOW - 10, NOW, NOW - 100)
 
 def looks() -> Iterator[tuple[str, dict[str, Any], AnswerAddress, Look | None, Look, bool]]:
     """A wait, the address of a look at it, the look before, the look, and whether it goes on."""
-    for says, hop, request in product(WAITS, (1, 2), (states.STORED[1], "other")):
-        ours = hop == 1 and request == states.STORED[1] and says == "one of two is missing"
+    for says, hop, request in product(WAITS, (1, 2), REQUESTS):
+        ours = hop == 1 and request == states.STORED and says == "one of two is missing"
         for before in (None, FIRST):
             yield says, WAITS[says], address("deadline", hop, request), before, FIRST, ours
     for by, since, long_ago in product(("first", "second"), (-1, 0), (0, 1)):

@@ -110,6 +110,14 @@ MUTANTS = {
     "any ended run can be redriven": ("#status = :failed AND redrive", "#status <> :running AND redrive"),
     "a failed run is redriven by the same message": ("#status = :failed AND redrive < :redrive", "#status = :failed"),
     "the next hop of any request": ("request_id = :request_id AND hop = :hop_before", "hop = :hop_before"),
+    "the next hop of another run of the id": (
+        "requested_at = :requested_at AND request_id = :request_id AND hop = :hop_before",
+        "request_id = :request_id AND hop = :hop_before",
+    ),
+    "the same hop of another run of the id": (
+        "requested_at = :requested_at AND request_id = :request_id AND hop = :hop AND",
+        "request_id = :request_id AND hop = :hop AND",
+    ),
     "any hop is the next": ("hop = :hop_before", ALWAYS),
     "the hop before need not be committed": ("done = :yes", ALWAYS),
     "the run may have ended": (

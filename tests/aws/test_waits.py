@@ -37,7 +37,7 @@ def waits(clients: Clients, bucket: str | None = None) -> DynamoDBWaits:
 
 
 def address(name: str = "a", **about: Any) -> AnswerAddress:
-    known = AnswerAddress("flow", ObjectId("object"), RequestId(states.STORED[1]), 1, name)
+    known = AnswerAddress("flow", ObjectId("object"), RequestId(states.STORED[1]), states.STORED[0], 1, name)
     return known._replace(**about)
 
 

@@ -19,7 +19,7 @@ from flowguard.sim.account import SIMULATED_KEYS
 from flowguard.step import Step
 from flowguard.wire.signing import Keyring, Keys
 from flowguard.wire.tokens import Tokens, token_row_id
-from tests.waits import SCRIPT, Admits, AnyOf, Cart, Progress, Search, WaitScene, asks, wait_scene
+from tests.waits import SCRIPT, START, Admits, AnyOf, Cart, Progress, Search, WaitScene, asks, wait_scene
 
 FLOW = "tests.waits:Carts"
 HOSTILE = "\x1b]52;c;\x07\u202e\nx"
@@ -49,7 +49,7 @@ def answer(awaited: str, text: str | bytes = "1", *options: str) -> Result:
 
 
 def for_some(step: Step[Progress]) -> Outcome:
-    row = token_row_id("carts", "c1", "run-1", 1, "b")
+    row = token_row_id("carts", "c1", "run-1", START, 1, "b")
     token = AwaitedToken("unused", row)
     return AnyOf.when(quorum=2, a=step.event("paid/c1"), b=token, **asks(step, "c"), within=_days(3), on_timeout="late")
 
@@ -59,7 +59,7 @@ def _days(count: int) -> timedelta:
 
 
 def token(expires_at: int = FAR, keys: str = SIMULATED_KEYS) -> str:
-    row = token_row_id("carts", "c1", "run-1", 1, "b")
+    row = token_row_id("carts", "c1", "run-1", START, 1, "b")
     return Tokens(Keyring(lambda: Keys.parse(keys), _Standing())).make("carts", row, expires_at)
 
 
@@ -103,7 +103,7 @@ def test_answers_are_counted_and_shown_only_if_asked_for_and_tokens_never(at: Wa
         1,
         {"name": "a", "what": "event", "id": "paid/c1", "answer": "answered", "payload": 4711},
     )
-    row = token_row_id("carts", "c1", "run-1", 1, "b")
+    row = token_row_id("carts", "c1", "run-1", START, 1, "b")
     assert not any(row in text for text in (plain, shown, as_json))
 
 

@@ -171,6 +171,7 @@ def test_a_check_notices_what_it_is_there_for(outcome: Outcome, name: str) -> No
 @pytest.mark.parametrize(
     ("mutant", "noticed"),
     [
+        ("an answer to a name that has one", "each answer found its name awaited"),
         ("a wait that is over", "nothing changed a wait that was over"),
         ("a wait that has timed out", "nothing changed a wait that was over"),
         ("another request's wait", "nothing changed another request's wait, or another hop's"),

@@ -13,7 +13,7 @@ from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import Late, Wait
 from flowguard.wire.answer_address import AnswerAddress
 
-A = AnswerAddress("flow", ObjectId("o"), RequestId("run-1"), 1, "a")
+A = AnswerAddress("flow", ObjectId("o"), RequestId("run-1"), 1, 1, "a")
 OPEN = Wait(frozenset("ab"), spare=0, deadline=9)
 OVER = Wait(frozenset(), spare=0, deadline=9, answered=frozenset("ab"))
 LATE = Wait(frozenset("ab"), spare=0, deadline=9, timed_out=True)
@@ -44,6 +44,8 @@ def item(hop: int, status: Status, wait: Wait | None = None, *, done: bool = Tru
 CASES = {
     "there is no item": (None, "EXPIRED"),
     "another request": (item(1, Status.WAITING, OPEN, request_id=RequestId("run-2")), "SUPERSEDED"),
+    "the same id at a later time": (item(1, Status.WAITING, OPEN, requested_at=2), "SUPERSEDED"),
+    "the same id at an earlier time": (item(1, Status.WAITING, OPEN, requested_at=0), "SUPERSEDED"),
     "the hop is at work": (item(1, Status.RUNNING, done=False), "EARLY"),
     "the hop is at work again, with the wait of one before": (item(1, Status.RUNNING, OPEN, done=False), "EARLY"),
     "the next hop is committed, and waited for nothing": (item(2, Status.RUNNING), "DUPLICATE"),

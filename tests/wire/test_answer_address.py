@@ -9,9 +9,9 @@ import pytest
 
 from flowguard.ids import ObjectId, RequestId
 from flowguard.wire.answer_address import LONGEST_AWAITED_NAME, AnswerAddress
-from flowguard.wire.message import MOST_HOPS
+from flowguard.wire.message import LATEST_TIME, MOST_HOPS
 
-ADDRESS = AnswerAddress("carts", ObjectId("c-1"), RequestId("r-1"), 2, "search")
+ADDRESS = AnswerAddress("carts", ObjectId("c-1"), RequestId("r-1"), 1_767_222_000_000, 2, "search")
 FULL = ADDRESS._replace(admits=True, signature="k1.abc")
 
 
@@ -20,6 +20,8 @@ FULL = ADDRESS._replace(admits=True, signature="k1.abc")
     [
         ADDRESS,
         FULL,
+        ADDRESS._replace(requested_at=0),
+        ADDRESS._replace(requested_at=LATEST_TIME),
         ADDRESS._replace(hop=1),
         ADDRESS._replace(hop=MOST_HOPS),
         ADDRESS._replace(name="x" * LONGEST_AWAITED_NAME),
@@ -32,11 +34,12 @@ def test_what_is_written_is_read_again(address: AnswerAddress) -> None:
 
 
 def test_what_is_not_said_is_left_out() -> None:
-    assert list(ADDRESS.as_json()) == ["flow", "object", "request", "hop", "name"]
-    assert list(FULL.as_json()) == ["flow", "object", "request", "hop", "name", "admits", "sig"]
+    assert list(ADDRESS.as_json()) == ["flow", "object", "request", "at", "hop", "name"]
+    assert list(FULL.as_json()) == ["flow", "object", "request", "at", "hop", "name", "admits", "sig"]
 
 
 BAD: dict[str, list[Any]] = {
+    "at": [None, -1, LATEST_TIME + 1, 10**40, 1.0, "1", True],
     "hop": [None, 0, -1, MOST_HOPS + 1, 1.0, "1", True],
     "sig": ["x" * 129, 1, []],
     "flow": [None, "", 1, "x" * 1_025, "\ud800", "\x00"],
@@ -68,11 +71,12 @@ def test_a_signature_covers_every_part_but_itself() -> None:
         ADDRESS._replace(flow="x"),
         ADDRESS._replace(object_id=ObjectId("x")),
         ADDRESS._replace(request_id=RequestId("x")),
+        ADDRESS._replace(requested_at=1),
         ADDRESS._replace(hop=3),
         ADDRESS._replace(name="x"),
         ADDRESS._replace(admits=True),
     ]
-    assert len({one.statement for one in (ADDRESS, *others)}) == 7
+    assert len({one.statement for one in (ADDRESS, *others)}) == 8
     assert ADDRESS._replace(signature="x").statement == ADDRESS.statement
     assert ADDRESS._replace(object_id=ObjectId("é")).statement.isascii()
     assert json.loads(ADDRESS.statement)[0] == "flowguard-answer-1", "it is no statement about anything else"

@@ -29,7 +29,7 @@ from flowguard.wire.tokens import (
 )
 
 OLD, NEW = "old-secret-" + "o" * 32, "new-secret-" + "n" * 32
-ROW = token_row_id("approvals", "order-17", "request-4711", 2, "approval")
+ROW = token_row_id("approvals", "order-17", "request-4711", 99, 2, "approval")
 EXPIRY = 1_767_225_600_000
 FLOWS = ("orders", "approvals")
 ALPHABET = string.ascii_letters + string.digits + "-_"
@@ -99,7 +99,7 @@ def test_nothing_of_the_claim_stands_in_the_token() -> None:
     for other in (
         TOKENS.make("approvals", ROW, EXPIRY + 1),
         TOKENS.make("orders", ROW, EXPIRY),
-        TOKENS.make("approvals", token_row_id("approvals", "order-18", "request-4711", 2, "approval"), EXPIRY),
+        TOKENS.make("approvals", token_row_id("approvals", "order-18", "request-4711", 99, 2, "approval"), EXPIRY),
     ):
         same = sum(a == b for a, b in zip(packed, base64.urlsafe_b64decode(other.partition(".")[2]), strict=True))
         assert same < 8, "each byte is another one, whatever of the claim changes"
@@ -119,21 +119,22 @@ def test_a_token_and_a_signature_of_a_message_prove_nothing_of_each_other() -> N
 @pytest.mark.parametrize(
     "changed",
     [
-        ("orders", "order-17", "request-4711", 2, "approval"),
-        ("approvals", "order-18", "request-4711", 2, "approval"),
-        ("approvals", "order-17", "request-4712", 2, "approval"),
-        ("approvals", "order-17", "request-4711", 3, "approval"),
-        ("approvals", "order-17", "request-4711", 2, "reminder"),
-        ("approvals", "order-1", "7request-4711", 2, "approval"),
+        ("orders", "order-17", "request-4711", 99, 2, "approval"),
+        ("approvals", "order-18", "request-4711", 99, 2, "approval"),
+        ("approvals", "order-17", "request-4712", 99, 2, "approval"),
+        ("approvals", "order-17", "request-4711", 98, 2, "approval"),
+        ("approvals", "order-17", "request-4711", 99, 3, "approval"),
+        ("approvals", "order-17", "request-4711", 99, 2, "reminder"),
+        ("approvals", "order-1", "7request-4711", 99, 2, "approval"),
     ],
 )
-def test_each_awaited_name_of_each_hop_has_a_row_of_its_own(changed: tuple[str, str, str, int, str]) -> None:
+def test_each_awaited_name_of_each_hop_has_a_row_of_its_own(changed: tuple[str, str, str, int, int, str]) -> None:
     assert token_row_id(*changed) != ROW
 
 
 def test_a_row_id_is_the_same_everywhere_and_takes_any_text() -> None:
-    assert ROW == "445eb2d158669142f53a4ee5e613dc37"
-    assert len(token_row_id("f", "\ud800", "\x00" * 100_000, 1, "é")) == 32
+    assert ROW == "8f860b63adaec9d747a65bf1645661cf"
+    assert len(token_row_id("f", "\ud800", "\x00" * 100_000, 0, 1, "é")) == 32
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.testing import sns_to_sqs_event, sqs_event
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.tokens import NO_TOKENS, token_awaited_id, token_row_id
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.outside import FoundAnswer
@@ -234,7 +235,7 @@ def test_an_answer_whose_copy_is_not_taken_is_not_settled(shop: Shop) -> None:
 
 def test_what_a_token_answers_is_answered_through_no_declared_callback(shop: Shop) -> None:
     shop.begin()
-    row_id = token_row_id("buying", "o1", str(shop.run().request_id), 1, "decision")
+    row_id = token_row_id("buying", "o1", str(shop.run().request_id), shop.run().requested_at, 1, "decision")
     for ref in (row_id, token_awaited_id(row_id)):
         event = sqs_event("parcels", {"ref": ref, "parcel": {"answer": "yes"}})
         shop.answers(event)
@@ -249,7 +250,9 @@ def test_no_id_answers_for_a_token_nor_is_one_taken_that_nothing_can_await(shop:
     """The ids of a run are no secret, and its row can be told from them. The token is."""
     shop.begin()
     if awaited == "row":
-        awaited = token_awaited_id(token_row_id("buying", "o1", str(shop.run().request_id), 1, "decision"))
+        awaited = token_awaited_id(
+            token_row_id("buying", "o1", str(shop.run().request_id), shop.run().requested_at, 1, "decision")
+        )
     for call in (shop.client.answer, shop.client.fail):
         with pytest.raises(RunFailed, match="nothing can be answered by the id"):
             call(Buying, awaited, "yes")
@@ -481,7 +484,7 @@ def test_asks_go_last() -> None:
 
 def addressed(run: RunItem, queue: str) -> dict[str, Any]:
     """The end of another flow's run, for what ``buying`` awaits under ``paid``."""
-    address = {"flow": "buying", "object": "o1", "request": run.request_id, "hop": run.hop, "name": "paid"}
+    address = AnswerAddress("buying", ObjectId("o1"), run.request_id, run.requested_at, run.hop, "paid").as_json()
     body = {"status": "COMPLETED", "result": {"amount": 1}}
     return sqs_event(queue, body, attributes={"flowguard": json.dumps({"answer": address})}, message_id="m-1")
 
@@ -495,7 +498,8 @@ def test_the_address_in_a_message_from_outside_is_not_believed(shop: Shop) -> No
 
 def test_an_address_of_another_flow_is_not_settled_here(shop: Shop) -> None:
     shop.begin()
-    address = {"flow": "selling", "object": "o1", "request": shop.run().request_id, "hop": 1, "name": "paid"}
+    run = shop.run()
+    address = AnswerAddress("selling", ObjectId("o1"), run.request_id, run.requested_at, 1, "paid").as_json()
     attributes = {"flowguard": json.dumps({"answer": address})}
     event = sqs_event("buying", {"status": "COMPLETED"}, attributes=attributes, message_id="m-1")
     assert shop.answers(event) == {"batchItemFailures": [{"itemIdentifier": "m-1"}]}

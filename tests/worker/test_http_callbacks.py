@@ -18,7 +18,7 @@ from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.testing import hostile, sqs_event
 from flowguard.wire.http_response import HttpResponse, lambda_response
 from flowguard.wire.signing import Keyring, Keys
-from flowguard.wire.tokens import TokenClaim, Tokens, token_row_id
+from flowguard.wire.tokens import TokenClaim, Tokens
 from flowguard.worker.http_callbacks import LONGEST_ANSWER, MEANINGS, HttpCallbacks
 from tests.wire.test_http_request import GATEWAYS, JSON, changed, sample
 
@@ -26,7 +26,7 @@ NOW = 1_767_225_660_000
 KEYS = "k1:an-example-that-is-long-enough-to-be-a-secret"
 """The key that made the tokens of the samples."""
 
-CLAIM = TokenClaim("approvals", token_row_id("approvals", "order-17", "request-4711", 2, "approval"), 1_767_484_800_000)
+CLAIM = TokenClaim("approvals", "445eb2d158669142f53a4ee5e613dc37", 1_767_484_800_000)
 TOKENS = Tokens(Keyring(lambda: Keys.parse(KEYS), ManualClock()))
 TOKEN = TOKENS.make(*CLAIM)
 HTML = {"accept": "text/html"}

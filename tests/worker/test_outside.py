@@ -32,7 +32,7 @@ from flowguard.worker.outside import FoundAnswer, OutsideAnswers, answer_message
 from flowguard.worker.ports import Refusal
 from tests.waits import STAGES, START, WITHIN, AnyOf, Carts, Progress, WaitScene, record, wait_scene
 
-ADDRESS = AnswerAddress("carts", ObjectId("c1"), RequestId("run-1"), 1, "a")
+ADDRESS = AnswerAddress("carts", ObjectId("c1"), RequestId("run-1"), START, 1, "a")
 ROW = AwaitingRow("paid", ADDRESS, "some", START)
 GIVEN = FoundAnswer(Carts, "paid", GivenAnswer("7"))
 

@@ -155,7 +155,7 @@ def test_of_a_run_that_is_not_there_only_the_address_is_reported(has_item: bool,
     message = last(at).message
     assert message is not None
     assert (message.request_id, message.hop) == ("run-1", 1)
-    assert (message.stage, message.version, message.requested_at) == ("", 1, 0)
+    assert (message.stage, message.version, message.requested_at) == ("", 1, START)
 
 
 @pytest.mark.parametrize("is_over", [False, True])

@@ -172,7 +172,7 @@ def place(send: Send) -> dict[str, Any]:
 
 
 def address(name: str, *, admits: bool = False) -> AnswerAddress:
-    return AnswerAddress("carts", ObjectId("c-1"), RequestId("r-1"), 2, name, admits)
+    return AnswerAddress("carts", ObjectId("c-1"), RequestId("r-1"), MESSAGE.requested_at, 2, name, admits)
 
 
 def test_a_wait_has_a_deadline_an_ask_for_each_question_and_a_row_for_each_answer_from_outside() -> None:

@@ -303,7 +303,7 @@ def test_after_its_deadline_a_wait_goes_on_at_the_stage_for_that(at: WaitScene) 
 
 def test_no_run_waits_for_an_event_at_the_row_of_a_token(at: WaitScene) -> None:
     """It would get what the token's holder answers to another run."""
-    row = token_awaited_id(token_row_id("carts", "c2", "run-9", 1, "a"))
+    row = token_awaited_id(token_row_id("carts", "c2", "run-9", START, 1, "a"))
     at.begin(lambda step: AnyOf.when_any(a=step.event(row), within=WITHIN))
     assert at.item().status is Status.FAILED
     assert "the id of a names the row of a token, which only the token answers" in str(at.item().error)
@@ -344,11 +344,12 @@ def test_what_came_too_late_for_one_run_says_nothing_of_the_next(at: WaitScene) 
     at.time_out()
     at.resume()
     assert at.item().late is not None
-    at.begin(for_any, request_id=RequestId("run-2"), requested_at=at.clock.now() + 1)
+    again = at.clock.now() + 1
+    at.begin(for_any, request_id=RequestId("run-2"), requested_at=again)
     assert at.item().late is None
-    at.answer("a", 1, request="run-2")
+    at.answer("a", 1, request="run-2", at=again)
     at.resume()
-    at.answer("b", 1, request="run-2")
+    at.answer("b", 1, request="run-2", at=again)
     assert at.verdicts() == ["RESUMED", "DUPLICATE"]
 
 
@@ -748,7 +749,8 @@ def test_many_runs_wait_for_one_event(at: WaitScene) -> None:
     at.begin(lambda step: AnyOf.when_any(a=step.event("paid"), b=step.event("paid"), within=WITHIN))
     newer(at)
     found = sorted(row.address for row in at.waits.waiting_for("carts", "paid"))
-    wanted = [at.address(name, request=run) for run in ("run-1", "run-2") for name in "ab"]
+    runs = (("run-1", START), ("run-2", START + 1))
+    wanted = [at.address(name, request=run, at=moment) for run, moment in runs for name in "ab"]
     assert found == wanted
 
 

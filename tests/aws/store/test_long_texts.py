@@ -66,7 +66,7 @@ OBJECT, REQUEST, LONG_STAGE = "o" * 1_024, "r" * 1_024, "s" * 64
 
 
 def of_the_longest_names(hop: int = 1, stage: str = LONG_STAGE, request_id: str = REQUEST) -> ClaimRequest:
-    asked = request((500 + hop, request_id), hop=hop)
+    asked = request((502, request_id), hop=hop)
     message = asked.message._replace(flow="f" * 64, object_id=ObjectId(OBJECT), stage=stage)
     return asked._replace(message=message)
 

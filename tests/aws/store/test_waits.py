@@ -35,7 +35,9 @@ def resumed(store: DynamoDBStore) -> Claim:
 
 
 def answer(store: DynamoDBStore, name: str, text: str) -> None:
-    store.waits.settle(AnswerAddress("flow", stored_object(), RequestId(STORED[1]), 1, name), GivenAnswer(text))
+    store.waits.settle(
+        AnswerAddress("flow", stored_object(), RequestId(STORED[1]), STORED[0], 1, name), GivenAnswer(text)
+    )
 
 
 def stored_object() -> Any:
@@ -88,7 +90,7 @@ def test_what_ends_well_does_not_count_the_answers_that_it_removes(store: Dynamo
 def test_the_names_that_came_too_late_stay_and_are_counted(store: DynamoDBStore) -> None:
     store.commit(claimed(store), waiting(state="{}"))
     answer(store, "a", "1")
-    address = AnswerAddress("flow", stored_object(), RequestId(STORED[1]), 1, "deadline")
+    address = AnswerAddress("flow", stored_object(), RequestId(STORED[1]), STORED[0], 1, "deadline")
     assert store.waits.time_out(address, NOW + 60_000).applied
     late = Late(1, frozenset(NAMES[1:]))
     second = resumed(store)

@@ -71,6 +71,11 @@ TESTED: Final = (
         "a message that comes in a state of its run in which nobody sends it",
     ),
     Elsewhere(
+        r"^protocol\.claims\.(_is_of_another_time|decide: _is_of_another_time)",
+        ("tests/worker/test_same_request_id.py", "tests/aws/test_claims_agree.py"),
+        "a request id that comes again, after another request has had the object",
+    ),
+    Elsewhere(
         r"^expressions\.CLAIM_(RESUMED|FIRST)_HOP",
         ("tests/worker/test_waiting.py",),
         "a wait that was there before",

@@ -35,14 +35,17 @@ MUTANTS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
 }
 
 _OVER_BY_COUNT = "attribute_exists(waiting) AND size(waiting) > #wait.spare"
-_ITS_OWN = "request_id = :request_id"
+_ITS_OWN, _ITS_TIME = "request_id = :request_id", "requested_at = :requested_at"
 
 OF_WAITS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "an answer to a name that has one": (("contains(waiting, :name)", _or_any("contains(waiting, :name)")),),
     "a wait that is over": ((_OVER_BY_COUNT, _ANY),),
     "a wait that has timed out": (("attribute_not_exists(#wait.timed_out)", _ANY),),
     "another request's wait": (
-        (f"{_ITS_OWN} AND hop = :hop AND #status", f"{_or_any(_ITS_OWN)} AND hop = :hop AND #status"),
+        (
+            f"{_ITS_TIME} AND {_ITS_OWN} AND hop = :hop AND #status",
+            f"{_or_any(_ITS_TIME)} AND {_or_any(_ITS_OWN)} AND hop = :hop AND #status",
+        ),
     ),
 }
 
