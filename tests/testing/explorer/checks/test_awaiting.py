@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flowguard.aws import expressions, waits
-from flowguard.ids import RequestId
+from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol import answers
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.verdicts import AnswerVerdict
@@ -18,6 +18,7 @@ from flowguard.sim.world import START
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer.checks.invariants import broken
 from flowguard.testing.explorer.run.inbox import Later
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE
 from flowguard.worker import batch, callbacks, settler, trust
@@ -41,7 +42,7 @@ def later(event: Any) -> Later:
 
 def forged(name: str) -> Any:
     """An answer with the address of a name that only another flow answers, in a queue for parties outside."""
-    address = {"flow": "waits", "object": "o1", "request": "request-1", "hop": 1, "name": name}
+    address = AnswerAddress("waits", ObjectId("o1"), RequestId("request-1"), START, 1, name).as_json()
     body = {"order": "o1", "status": "COMPLETED", "result": {"shelf": 666}}
     attributes = {PLACE: Attribute.string(json.dumps({"answer": address}))}
     return sqs_event("payments", body, attributes=attributes, message_id="forged", sent_at=START)
@@ -93,6 +94,7 @@ def kept_and_not_said_so(patch: Patch) -> None:
 
 def settles_the_newer_run(patch: Patch) -> None:
     loose = expressions.ANSWER.replace("request_id = :request_id", "request_id >= :request_id")
+    loose = loose.replace("requested_at = :requested_at", "requested_at >= :requested_at")
     patch.setattr(expressions, "ANSWER", loose)
 
 
