@@ -21,6 +21,9 @@ SHIPPED: Final = (
     "flows.approval.flow:ApproveExpense",
     "flows.approval.flow:RemindApprover",
     "flows.appointments.flow:BookAppointment",
+    "flows.orders.flow:ReceiveGoods",
+    "flows.orders.flow:PlaceOrder",
+    "flows.orders.flow:AddToOrder",
 )
 
 

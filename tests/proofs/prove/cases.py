@@ -17,6 +17,9 @@ from flowguard.testing.explorer.run.inbox import Later
 from flows.appointments.flow import BookAppointment
 from flows.appointments.invariants import each_slot_is_of_the_appointment_that_names_it, no_booking_has_two_slots
 from flows.appointments.models import AppointmentWanted
+from flows.orders.flow import PlaceOrder, ReceiveGoods
+from flows.orders.invariants import what_was_received_is_there_or_sold, what_was_sold_is_what_the_orders_have
+from flows.orders.models import GoodsReceived, OrderPlaced
 from flows.take_payment.flow import TakePayment
 from flows.take_payment.models import PaymentRequested
 from flows.triggered_cache.flow import TriggeredCache
@@ -110,6 +113,8 @@ _ONE_RUN: Final = [an_order_is_one_run]
 _AT_ONCE: Final = [what_is_applied_at_once_is_applied_once]
 
 _APPOINTED: Final = [no_booking_has_two_slots, each_slot_is_of_the_appointment_that_names_it]
+
+_SOLD: Final = [what_was_received_is_there_or_sold, what_was_sold_is_what_the_orders_have]
 
 _RESERVED: Final = [what_is_reserved_is_what_the_last_commit_says]
 
@@ -279,6 +284,16 @@ SHIPPED: Final = (
     Case("take-payment", [TakePayment], [_payment()]),
     Case(
         "take-payment-flaky", [TakePayment], [_payment(gateway_script=("down", "ok"))], free={"payments": ["attempt"]}
+    ),
+    Case(
+        "orders",
+        [ReceiveGoods, PlaceOrder],
+        [
+            GoodsReceived(delivery_id="d-1", sku="tea", pieces=4),
+            OrderPlaced(order_id="o-1", customer="c", lines={"tea": 3}),
+        ],
+        invariants=_SOLD,
+        share=40,
     ),
     Case("appointments", [BookAppointment], [_wanted("b-1"), _wanted("b-2")], invariants=_APPOINTED, share=40),
 )

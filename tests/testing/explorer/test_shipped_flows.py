@@ -17,6 +17,9 @@ from flowguard.testing.lambda_events import sqs_event
 from flows.appointments.flow import BookAppointment
 from flows.appointments.invariants import each_slot_is_of_the_appointment_that_names_it, no_booking_has_two_slots
 from flows.appointments.models import AppointmentWanted
+from flows.orders.flow import AddToOrder, PlaceOrder, ReceiveGoods
+from flows.orders.invariants import what_was_received_is_there_or_sold, what_was_sold_is_what_the_orders_have
+from flows.orders.models import GoodsReceived, ItemAdded, OrderPlaced
 from flows.take_payment.flow import TakePayment
 from flows.take_payment.models import PaymentRequested
 from flows.triggered_cache.flow import TriggeredCache
@@ -25,6 +28,9 @@ from flows.validate_cart.flow import ValidateCart
 SAMPLES = Path(__file__).parents[3] / "samples"
 PAYMENT = PaymentRequested(payment_id="p1", merchant_id="m1", card="c1", amount=Decimal(5))
 FLAKY = PaymentRequested(payment_id="p2", merchant_id="m1", card="c1", amount=Decimal(7), gateway_script=("down", "ok"))
+ORDER = OrderPlaced(order_id="o-1", customer="c", lines={"tea": 3, "cup": 1})
+IN_STOCK = {"stock": [{"sku": "tea", "pieces": 4, "received": 4}, {"sku": "cup", "pieces": 1, "received": 1}]}
+SOLD = [what_was_received_is_there_or_sold, what_was_sold_is_what_the_orders_have]
 APPOINTED = [no_booking_has_two_slots, each_slot_is_of_the_appointment_that_names_it]
 
 
@@ -69,6 +75,24 @@ def test_what_was_turned_away_is_not_carried_out_by_a_copy_that_comes_when_its_r
 def test_each_booking_has_one_slot_and_each_slot_one_booking(ids: Any, not_before: str, ends: int) -> None:
     report = explore(
         BookAppointment, [wanted(one, not_before) for one in ids], invariants=APPOINTED, bound=20, walks=10
+    )
+    assert report.ok, str(report)
+    assert report.ends == ends
+
+
+@pytest.mark.proof("explores flows")
+@pytest.mark.parametrize(
+    ("messages", "ends"),
+    [
+        ([ORDER, ORDER.model_copy(update={"order_id": "o-2"})], 2),
+        ([GoodsReceived(delivery_id="d-1", sku="tea", pieces=2), ORDER], 1),
+        ([ORDER, ItemAdded(addition_id="a-1", order_id="o-1", sku="tea", pieces=1)], 2),  # it may give up too early
+    ],
+    ids=["orders for the last pieces", "a delivery and an order", "an order and an addition"],
+)
+def test_order_and_stock_change_together_and_each_message_counts_once(messages: Any, ends: int) -> None:
+    report = explore(
+        [ReceiveGoods, PlaceOrder, AddToOrder], messages, items=IN_STOCK, invariants=SOLD, bound=10, walks=5
     )
     assert report.ok, str(report)
     assert report.ends == ends
