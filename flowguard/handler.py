@@ -39,12 +39,12 @@ class LambdaHandler:
     def __init__(self, routes: Routes, services: Services | None = None, *, from_dlq: bool = False) -> None:
         self.routes = routes
         self._given = services
-        self._from_dlq = from_dlq
+        self.from_dlq = from_dlq
         self._weak_flows: set[str] = set()
 
     def using(self, services: Services) -> LambdaHandler:
         """Return the same handler on other services, such as an embedded engine or a clock that can be set."""
-        return LambdaHandler(self.routes, services, from_dlq=self._from_dlq)
+        return LambdaHandler(self.routes, services, from_dlq=self.from_dlq)
 
     @cached_property
     def _services(self) -> Services:
@@ -70,7 +70,7 @@ class LambdaHandler:
             self.routes,
             self._services,
             budget,
-            from_dlq=self._from_dlq,
+            from_dlq=self.from_dlq,
             function_arn=function_arn,
             weak_flows=self._weak_flows,
         )

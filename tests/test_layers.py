@@ -86,6 +86,7 @@ LAYERS = (
     {"handler", "client", "once_function"},
     {"callback_function"},
     {"sim"},
+    {"deploy"},
     {"testing", "cli"},
     {"__main__"},
 )

@@ -9,6 +9,7 @@ import sysconfig
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 from flowguard.errors import FlowguardError
@@ -62,7 +63,14 @@ def _load(name: str) -> AnyFlow:
     raise NoSuchFlow(name, f"{attribute} is not a Flow; those of {module_name}: {there}")
 
 
-def _module(name: str, module: str) -> object:
+def load_module(name: str) -> ModuleType:
+    """Import a module of a user's. Raises :class:`NoSuchFlow` with the place of what keeps it from being imported."""
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise NoSuchFlow(name, "this is the name of no module; write MODULE, such as orders.handlers")
+    return _module(name, name)
+
+
+def _module(name: str, module: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except (Exception, SystemExit) as error:  # the module is a user's, and may raise anything

@@ -1,0 +1,1 @@
+"""The deployment of flows. What they need is read from their classes and handlers."""

@@ -1,0 +1,130 @@
+"""What differs from one deployment to the next, as a TOML file says it. All of it has a default."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Final, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from flowguard.deploy.problems import CannotDeploy
+from flowguard.payloads import problems_of
+
+LONGEST_TIMEOUT: Final = 900
+"""Seconds after which Lambda stops any function."""
+
+_ROLE: Final = r"^arn:[a-z0-9-]+:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]+$"
+_POLICY: Final = r"^arn:[a-z0-9-]+:iam::([0-9]{12}|aws):policy/[A-Za-z0-9_+=,.@/-]+$"
+
+Days = Annotated[int, Field(ge=1)]
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class FunctionOptions(Frozen):
+    """Options of one function, or in ``[defaults]`` of all. What is None is worked out."""
+
+    name: str | None = None
+    """Its name at Lambda; the first flow's and its own by default."""
+    timeout: int | None = Field(None, ge=1, le=LONGEST_TIMEOUT)
+    memory: int = Field(256, ge=128, le=10_240)
+    batch_size: int = Field(10, ge=1, le=10_000)
+    window: int = Field(0, ge=0, le=300)
+    """Seconds for which Lambda gathers a batch. FIFO queues have none."""
+    max_concurrency: int | None = Field(None, ge=2, le=1_000)
+    role: str | None = Field(None, pattern=_ROLE)
+    """The ARN of a role that is there. None is made then."""
+    policies: tuple[Annotated[str, Field(pattern=_POLICY)], ...] = ()
+    """ARNs of policies for what the handlers call themselves."""
+    environment: dict[Annotated[str, Field(pattern="^[A-Za-z][A-Za-z0-9_]+$")], str] = {}
+
+    @model_validator(mode="after")
+    def _own_settings(self) -> Self:
+        if taken := sorted(name for name in self.environment if name.startswith("FLOWGUARD_")):
+            raise ValueError(f"{', '.join(taken)} belongs under [settings]")
+        return self
+
+
+class QueueOptions(Frozen):
+    """Options of one queue. ``existing`` says that it is there: it is named and not made."""
+
+    existing: bool = False
+    max_receive_count: int = Field(5, ge=3, le=1_000)
+    """How often SQS delivers a record before it gives it up. Below 3, a record that was only busy would be."""
+
+
+class TableOptions(Frozen):
+    """Options of one table."""
+
+    existing: bool = False
+
+
+class TopicOptions(Frozen):
+    """Options of one topic, by its name."""
+
+    existing: bool = False
+
+
+class SettingsOptions(Frozen):
+    """The settings of the functions, without their prefix FLOWGUARD_. Keys are never written here, only where they are.
+
+    ``bucket`` is there already, and ``scheduler_role`` where it is given.
+    """
+
+    table: str = Field("flowguard", min_length=3)
+    bucket: str | None = None
+    offload_above: int | None = Field(None, ge=1_024, le=200_000)
+    prefix: str | None = None
+    scheduler_role: str | None = Field(None, pattern=_ROLE)
+    scheduler_group: str = Field("flowguard", pattern=r"^[0-9a-zA-Z_.-]{1,64}$")
+    signing_keys: str | None = Field(None, pattern=r"^(ssm|secretsmanager):.+$")
+    token_keys: str = Field("ssm:/flowguard/token-keys", pattern=r"^(ssm|secretsmanager):.+$")
+
+
+class DeployOptions(Frozen):
+    """All options of a deployment. Functions are named by their handlers, other resources by their names at AWS."""
+
+    runtime: str = Field("python3.13", pattern=r"^python3\.\d+$")
+    architecture: str = Field("arm64", pattern="^(arm64|x86_64)$")
+    log_retention: int = 30
+    """Days for which logs are kept."""
+    oldest_message: int = Field(900, ge=1)
+    """Seconds after which the age of the oldest message of a queue is an alarm."""
+    reply_to: tuple[str, ...] = ()
+    """Queues that requests may name as their ``reply_to``, of flows that list none."""
+    settings: SettingsOptions = SettingsOptions()
+    defaults: FunctionOptions = FunctionOptions()
+    functions: dict[str, FunctionOptions] = {}
+    queues: dict[str, QueueOptions] = {}
+    tables: dict[str, TableOptions] = {}
+    topics: dict[str, TopicOptions] = {}
+
+    @classmethod
+    def read(cls, file: Path) -> DeployOptions:
+        """Read the options of a TOML file. Raises :class:`CannotDeploy` with all that is wrong in it."""
+        try:
+            return cls.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise CannotDeploy(str(file), (f"cannot be read: {error}",)) from None
+        except ValidationError as error:
+            raise CannotDeploy(str(file), (problems_of(error),)) from None
+
+    def of_function(self, attribute: str, handler: str) -> FunctionOptions:
+        """Return the options of a function, by its handler's name or its whole path. Defaults fill what they leave."""
+        own = self.functions.get(handler, self.functions.get(attribute))
+        if own is None:
+            return self.defaults
+        return self.defaults.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+
+    def of_queue(self, name: str) -> QueueOptions:
+        """Return the options of a queue."""
+        return self.queues.get(name, QueueOptions())
+
+
+RETENTIONS: Final = (
+    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653),
+)
+"""The days for which CloudWatch can keep logs."""

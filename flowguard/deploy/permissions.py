@@ -1,0 +1,225 @@
+"""The permissions of each function, on the resources that its stages use."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, assert_never
+
+from flowguard.deploy.found import FoundFunction, FunctionKind
+from flowguard.deploy.needs import Permission, Target
+from flowguard.deploy.options import SettingsOptions
+from flowguard.deploy.uses import WRITES, Uses, uses_of
+from flowguard.destinations import Bus, Destination, Function, Queue, Topic, destination
+from flowguard.flow import AnyFlow
+from flowguard.sim.declared import declared_tables, modules_of_flows
+from flowguard.stage import AnyStage
+
+_RECEIVES: Final = ("sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
+_LOGS: Final = ("logs:CreateLogStream", "logs:PutLogEvents")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """All flows that are deployed together, and the queues that requests may name as ``reply_to`` of any."""
+
+    flows: tuple[AnyFlow, ...]
+    reply_to: tuple[str, ...] = ()
+
+
+def permissions_of(
+    function: FoundFunction,
+    reads: Mapping[str, Queue],
+    *,
+    name: str,
+    scope: Scope,
+    settings: SettingsOptions,
+) -> tuple[Permission, ...]:
+    """Return what a function may do.
+
+    ``reads`` are the queues that it reads, by name. Flows of the scope that ask one of the function's get its answers.
+    """
+    found = _Allowed()
+    match function.kind:
+        case FunctionKind.STAGES:
+            _stages(found, function, reads, scope, settings)
+        case FunctionKind.ANSWERS:
+            _answers(found, function, settings)
+        case FunctionKind.KILLED:
+            found.on(Target.TABLE, settings.table, "dynamodb:UpdateItem")
+            found.sends(to for flow in function.flows for to in flow_sends(flow, scope))
+        case _:
+            assert_never(function.kind)
+    for queue in reads.values():
+        found.on(Target.QUEUE, queue.name, *_RECEIVES)
+        if function.kind is not FunctionKind.ANSWERS:  # one that another worker has is hidden while that has it
+            found.on(Target.QUEUE, queue.name, "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl")
+    if settings.bucket is not None:
+        place = f"{settings.bucket}/{settings.prefix or 'flowguard/'}*"
+        found.on(Target.OBJECTS, place, "s3:GetObject", "s3:PutObject")
+    if settings.signing_keys is not None:
+        found.keys(settings.signing_keys)
+    found.on(Target.LOGS, name, *_LOGS)
+    return found.all()
+
+
+class _Allowed:
+    """Collects actions by resource."""
+
+    def __init__(self) -> None:
+        self._actions: dict[tuple[str, str], set[str]] = {}
+
+    def on(self, target: Target, name: str, *actions: str) -> None:
+        self._actions.setdefault((target.value, name), set()).update(actions)
+
+    def sends(self, to: Iterable[Destination]) -> None:
+        for one in to:
+            match one:
+                case Queue(name):
+                    lookup = () if name.startswith(("https://", "http://")) else ("sqs:GetQueueUrl",)
+                    self.on(Target.QUEUE, name, "sqs:SendMessage", *lookup)
+                case Topic(arn):
+                    self.on(Target.TOPIC, arn, "sns:Publish")
+                case Bus(name):
+                    self.on(Target.BUS, name, "events:PutEvents")
+                case Function(name):
+                    self.on(Target.FUNCTION, name, "lambda:InvokeFunction")
+                case _:
+                    assert_never(one)
+
+    def keys(self, place: str) -> None:
+        kind, _, name = place.partition(":")
+        if kind == "ssm":
+            self.on(Target.PARAMETER, name, "ssm:GetParameter")
+        else:
+            self.on(Target.SECRET, name, "secretsmanager:GetSecretValue")
+
+    def all(self) -> tuple[Permission, ...]:
+        return tuple(
+            sorted(
+                Permission(target, name, tuple(sorted(actions))) for (target, name), actions in self._actions.items()
+            )
+        )
+
+
+def _stages(
+    found: _Allowed,
+    function: FoundFunction,
+    reads: Mapping[str, Queue],
+    scope: Scope,
+    settings: SettingsOptions,
+) -> None:
+    found.on(Target.TABLE, settings.table, "dynamodb:UpdateItem")
+    found.sends(queue for queue in reads.values() if not queue.fifo)  # a retry; a FIFO queue keeps its record
+    for flow, stage in function.stages:
+        uses = uses_of(stage)
+        for table, actions in tables_of_stage(flow, stage).items():
+            found.on(Target.TABLE, table, *(f"dynamodb:{action}" for action in actions))
+        if uses.rows and uses.waits:
+            found.on(Target.TABLE, settings.table, "dynamodb:BatchWriteItem")
+        if uses.early:
+            found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
+        if uses.tokens:
+            found.keys(settings.token_keys)
+        found.sends(_sends_of_function(flow, stage, scope))
+        if flow.long_delays:
+            found.on(Target.SCHEDULES, settings.scheduler_group, "scheduler:CreateSchedule")
+            found.on(Target.SCHEDULER_ROLE, settings.scheduler_role or "", "iam:PassRole")
+    for flow in function.flows:
+        if waits(flow) and isinstance(flow.answers, Queue) and flow.answers.short_name in reads:
+            found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
+            found.sends((flow.answers, *wait_targets(flow)))
+
+
+def _answers(found: _Allowed, function: FoundFunction, settings: SettingsOptions) -> None:
+    found.on(Target.TABLE, settings.table, "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem")
+    for flow in function.flows:
+        if any(one.keep_early is not None for one in flow.callbacks):
+            found.on(Target.TABLE, settings.table, "dynamodb:PutItem")
+        if makes_tokens(flow):
+            found.keys(settings.token_keys)
+        found.sends((flow.answers, flow.dead_letters, *wait_targets(flow)))
+
+
+def _sends_of_function(flow: AnyFlow, stage: AnyStage, scope: Scope) -> Iterator[Destination]:
+    """Yield where a stage's function sends.
+
+    One at which requests enter sends what an older run had left, of whatever stage. One that a wait goes on at sends
+    what the waiting stage had left.
+    """
+    if stage.name in flow.entries:
+        yield from flow_sends(flow, scope)
+        return
+    yield from stage_sends(flow, stage)
+    yield from endings(flow, scope)
+    for other in flow.stages:
+        if any(stage.name in (one.stage, one.on_timeout, one.on_error) for one in uses_of(other).waits):
+            yield from stage_sends(flow, other)
+
+
+def flow_sends(flow: AnyFlow, scope: Scope) -> Iterator[Destination]:
+    """Yield where any stage of a flow sends."""
+    for stage in flow.stages:
+        yield from stage_sends(flow, stage)
+    yield from endings(flow, scope)
+
+
+def stage_sends(flow: AnyFlow, stage: AnyStage) -> Iterator[Destination]:
+    """Yield where a stage sends, the next stages' inboxes among them."""
+    uses = uses_of(stage)
+    yield from sorted(uses.sends, key=str)
+    for other in sorted(uses.starts | uses.asks_flows, key=lambda one: one.name):
+        yield other.inbox_of(other.entry())
+    yield from (flow.inbox_of(flow.stage(name)) for name in stage.then)
+    if uses.waits:
+        yield flow.answers
+    if uses.unknown_sends:
+        yield from declared_queues(stage)
+
+
+def endings(flow: AnyFlow, scope: Scope) -> Iterator[Destination]:
+    """Yield where the end of a run is sent."""
+    yield flow.dead_letters
+    if flow.complete_to is not None:
+        yield flow.complete_to
+    yield from map(Queue, scope.reply_to) if flow.reply_to is None else flow.reply_to
+    for asking in scope.flows:
+        if any(flow in uses_of(stage).asks_flows for stage in asking.stages):
+            yield asking.answers
+
+
+def wait_targets(flow: AnyFlow) -> Iterator[Destination]:
+    """Yield the inboxes of the stages at which waits go on."""
+    for stage in flow.stages:
+        for one in uses_of(stage).waits:
+            for name in (one.stage, one.on_timeout, one.on_error):
+                if name is not None:
+                    yield flow.inbox_of(flow.stage(name))
+
+
+def waits(flow: AnyFlow) -> bool:
+    """Answer whether any stage of the flow waits."""
+    return any(uses_of(stage).waits for stage in flow.stages)
+
+
+def makes_tokens(flow: AnyFlow) -> bool:
+    """Answer whether any stage of the flow makes links."""
+    return any(uses_of(stage).tokens for stage in flow.stages)
+
+
+def tables_of_stage(flow: AnyFlow, stage: AnyStage) -> Mapping[str, frozenset[str]]:
+    """Return the actions on the user's tables. Where a table is not known, they are all on all declared ones."""
+    uses: Uses = uses_of(stage)
+    if not uses.unknown_tables:
+        return uses.tables
+    every = frozenset(action for actions in WRITES.values() for action in actions)
+    return {**uses.tables, **dict.fromkeys(declared_tables(modules_of_flows([flow])), every)}
+
+
+def declared_queues(stage: AnyStage) -> Iterator[Destination]:
+    """Yield the ``QUEUES`` of a stage's module."""
+    module: Any = sys.modules.get(stage.__module__)
+    for one in getattr(module, "QUEUES", ()):
+        if isinstance(one, str | Queue | Topic | Function | Bus):
+            yield destination(one)

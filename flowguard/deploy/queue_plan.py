@@ -1,0 +1,247 @@
+"""The queues of a deployment, with their readers and retentions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from flowguard.deploy.found import FoundFunction, FunctionKind
+from flowguard.deploy.needs import QueueNeed, Role
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.permissions import Scope, endings, stage_sends, waits
+from flowguard.destinations import Bus, Destination, Queue, Topic
+from flowguard.flow import AnyFlow
+from flowguard.sim.functions import callback_queues, queue_of
+
+TIMES_THE_TIMEOUT: Final = 6
+"""A queue's visibility timeout over its function's time-out, as AWS advises: a throttled batch is tried again."""
+
+_DAY: Final = 86_400
+LONGEST_RETENTION: Final = 14 * _DAY
+_SHORTEST: Final = 60
+_LONGEST_NAME: Final = 80
+_URL = re.compile(r"https?://(?:sqs\.)?([a-z0-9-]+)\.[^/]+/(\d{12})/([A-Za-z0-9_.-]+)")
+
+
+@dataclass(frozen=True)
+class Retentions:
+    """The retentions of inboxes, queues of records given up and dead letters, in seconds.
+
+    Together they are at most the flow's ``retention``, for which a run's item outlives its messages. SQS counts the age
+    of a record in a standard dead-letter queue from its first sending, in a FIFO one from its move.
+    """
+
+    inbox: int
+    killed: int
+    dead: int
+
+    @classmethod
+    def of(cls, whole: timedelta, *, fifo: bool, handled: bool) -> Retentions:
+        """Divide a flow's retention. ``handled`` says that a function empties the queue of records given up."""
+        seconds = whole // timedelta(seconds=1)
+        inbox = _within(seconds * 2 // 7)
+        killed = _within(seconds * 5 // 14)
+        before = inbox + killed if fifo and handled else killed if handled else inbox
+        return cls(inbox, killed, _within(seconds - before))
+
+
+def _within(seconds: int) -> int:
+    return min(max(seconds, _SHORTEST), LONGEST_RETENTION)
+
+
+class QueuePlan:
+    """The queues of some functions. ``problems`` say what cannot be."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        functions: Mapping[str, FoundFunction],
+        timeouts: Mapping[str, int],
+        windows: Mapping[str, int],
+        options: DeployOptions,
+    ) -> None:
+        self._scope = scope
+        self._flows = scope.flows
+        self._functions = functions
+        self._timeouts = timeouts
+        self._windows = windows
+        self._options = options
+        self.problems: list[str] = []
+        self._found: dict[str, QueueNeed] = {}
+        self._sources: dict[str, Queue] = {}
+        self.topics: tuple[str, ...] = ()
+        self._inboxes()
+        self._answers()
+        self._callbacks()
+        self._given_up()
+        self._outside()
+        self.problems += [problem for one in self._found.values() for problem in _problems(one)]
+        self.queues = tuple(self._with_existing(one) for _, one in sorted(self._found.items()))
+
+    def read_by(self, function: str) -> dict[str, Queue]:
+        """Return the queues that a function reads, by name."""
+        return {name: self._sources[name] for name, one in sorted(self._found.items()) if one.reader == function}
+
+    # -- the queues that functions read
+
+    def _inboxes(self) -> None:
+        for name, function in self._functions.items():
+            for flow, stage in function.stages:
+                inbox = flow.inbox_of(stage)
+                queue = inbox if isinstance(inbox, Queue) else Queue(queue_of(flow, stage))
+                self._read(queue, name, Role.INBOX, flow, inbox)
+
+    def _answers(self) -> None:
+        for flow in self._flows:
+            if not waits(flow) or not isinstance(flow.answers, Queue) or flow.answers.short_name in self._found:
+                continue
+            readers = [name for name, one in self._functions.items() if flow in one.flows]
+            answering = [name for name in readers if self._functions[name].kind is FunctionKind.ANSWERS]
+            entering = [name for name in readers if (flow, flow.entry()) in self._functions[name].stages]
+            self._read(flow.answers, (answering or entering)[0], Role.ANSWERS, flow, None)
+
+    def _callbacks(self) -> None:
+        for name, function in self._functions.items():
+            if function.kind is FunctionKind.ANSWERS:
+                for flow in function.flows:
+                    for queue, source in _callback_sources(flow):
+                        self._read(queue, name, Role.CALLBACK, flow, source)
+
+    def _read(self, queue: Queue, reader: str, role: Role, flow: AnyFlow, source: Destination | None) -> None:
+        name = queue.short_name
+        known = self._found.get(name)
+        if known is not None and known.reader != reader:
+            ours, theirs = self._functions[reader].handler, self._functions[known.reader or reader].handler
+            self.problems.append(
+                f"{ours} and {theirs} both read the queue {name!r}, and SQS gives each message to one of them, "
+                f"whichever it is for; serve its stages by one function, or give them an inbox= each"
+            )
+            return
+        topics = (source.arn,) if isinstance(source, Topic) else ()
+        rules = (source,) if isinstance(source, Bus) else ()
+        self.topics = tuple(dict.fromkeys((*self.topics, *topics)))
+        self._sources[name] = queue
+        handled = self._killed_reader(flow) is not None
+        retention = Retentions.of(flow.retention, fifo=queue.fifo, handled=handled).inbox
+        self._found[name] = QueueNeed(
+            name=name,
+            role=known.role if known is not None else role,
+            existing=False,
+            retention=min(retention, known.retention) if known is not None else retention,
+            visibility=self._visibility(reader),
+            reader=reader,
+            give_up_to=known.give_up_to if known is not None else self._give_up_to(flow, queue),
+            max_receive_count=self._options.of_queue(name).max_receive_count,
+            topics=tuple(dict.fromkeys((*(known.topics if known is not None else ()), *topics))),
+            rules=tuple(dict.fromkeys((*(known.rules if known is not None else ()), *rules))),
+            arn=arn_of(queue),
+        )
+
+    # -- where they go that SQS gives up
+
+    def _killed_reader(self, flow: AnyFlow) -> str | None:
+        killed = (
+            name for name, one in self._functions.items() if one.kind is FunctionKind.KILLED and flow in one.flows
+        )
+        return next(killed, None)
+
+    def _give_up_to(self, flow: AnyFlow, queue: Queue) -> str:
+        """Return the queue of a redrive policy. Without a function for it, that is the flow's dead letters."""
+        dead = flow.dead_letters
+        if self._killed_reader(flow) is None and isinstance(dead, Queue) and dead.fifo == queue.fifo:
+            return dead.short_name
+        return f"{flow.name}-killed" + (".fifo" if queue.fifo else "")
+
+    def _given_up(self) -> None:
+        for flow in self._flows:
+            reader = self._killed_reader(flow)
+            own = {f"{flow.name}-killed", f"{flow.name}-killed.fifo"}
+            names = sorted(own & {one.give_up_to or "" for one in self._found.values()})
+            fifo = any(name.endswith(".fifo") for name in names)
+            times = Retentions.of(flow.retention, fifo=fifo, handled=reader is not None)
+            for name in names:
+                self._killed(flow, name, reader, times)
+            if isinstance(flow.dead_letters, Queue):
+                self._dead_letters(flow, flow.dead_letters, times.dead)
+
+    def _killed(self, flow: AnyFlow, name: str, reader: str | None, times: Retentions) -> None:
+        if name in self._found:
+            self.problems.append(f"{name!r} is for the records that SQS gives up; give {flow.name} another inbox")
+            return
+        self._sources[name] = Queue(name)
+        self._found[name] = QueueNeed(
+            name,
+            Role.KILLED,
+            existing=False,
+            retention=times.killed if reader is not None else times.dead,
+            visibility=self._visibility(reader) if reader is not None else 30,
+            reader=reader,
+        )
+
+    def _visibility(self, reader: str) -> int:
+        return TIMES_THE_TIMEOUT * self._timeouts[reader] + self._windows[reader]
+
+    def _dead_letters(self, flow: AnyFlow, queue: Queue, retention: int) -> None:
+        name = queue.short_name
+        known = self._found.get(name)
+        if known is not None and known.reader is not None:
+            self.problems.append(
+                f"the dead letters of {flow.name} go to {name!r}, which {known.reader} reads; name another queue: "
+                f"dead_letters="
+            )
+            return
+        least = retention if known is None else min(retention, known.retention)
+        self._found[name] = QueueNeed(name, Role.DEAD_LETTERS, existing=False, retention=least, arn=arn_of(queue))
+
+    # -- those that others read
+
+    def _outside(self) -> None:
+        for flow in self._flows:
+            for stage in flow.stages:
+                self._sent_to(stage_sends(flow, stage))
+            self._sent_to(endings(flow, self._scope))
+
+    def _sent_to(self, sends: Iterable[Destination]) -> None:
+        for to in sends:
+            if isinstance(to, Queue) and to.short_name not in self._found:
+                self._found[to.short_name] = QueueNeed(
+                    to.short_name, Role.OUTSIDE, existing=False, retention=4 * _DAY, arn=arn_of(to)
+                )
+
+    def _with_existing(self, queue: QueueNeed) -> QueueNeed:
+        return replace(queue, existing=self._options.of_queue(queue.name).existing)
+
+
+def arn_of(queue: Queue) -> str | None:
+    """Return the ARN of a queue that is given by its ARN or URL. None for a bare name."""
+    if queue.name.startswith("arn:"):
+        return queue.name
+    if found := _URL.fullmatch(queue.name):
+        return f"arn:aws:sqs:{found[1]}:{found[2]}:{found[3]}"
+    return None
+
+
+def _problems(queue: QueueNeed) -> Iterator[str]:
+    if len(queue.name) > _LONGEST_NAME:
+        yield (
+            f"the queue {queue.name!r} would have a name of {len(queue.name)} characters, and SQS takes "
+            f"{_LONGEST_NAME}; give the flow or stage a shorter name, or the queue one: inbox="
+        )
+
+
+def _callback_sources(flow: AnyFlow) -> Iterator[tuple[Queue, Destination]]:
+    """Yield the queues that bring a flow's answers from outside, each with what feeds it."""
+    by_topic = callback_queues([flow])
+    for one in flow.callbacks:
+        match one.source:
+            case Queue() as queue:
+                yield queue, queue
+            case Topic(arn) as topic:
+                own = f"{flow.name}-{arn.rpartition(':')[2]}"
+                assert own in by_topic  # noqa: S101 - the simulator names it alike
+                yield Queue(own), topic
+            case bus:
+                yield Queue(f"{flow.name}-events"), bus

@@ -1,0 +1,111 @@
+"""The samples of the shipped flows, run: which function made which call on which resource."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from flowguard.deploy.derive import needs_of
+from flowguard.deploy.found import FunctionKind, find_functions
+from flowguard.deploy.needs import Deployment
+from flowguard.deploy.options import DeployOptions
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.functions import Functions, ServedFunction
+from flowguard.sim.limits.queues import queue_name
+from flowguard.sim.memory.aws import MemoryAWS
+from flowguard.sim.recording import RecordedRecord, plan, read_recording
+from flowguard.sim.world import World
+from tests.flows.samples import SAMPLES, sample
+
+Made = tuple[str, str, str]
+"""A function, an action and a resource."""
+
+
+def needs(*modules: str, options: DeployOptions | None = None) -> Deployment:
+    return needs_of(find_functions(modules), options if options is not None else DeployOptions())
+
+
+def granted(needed: Deployment) -> set[Made]:
+    """All that the functions may do."""
+    return {
+        (function.name, action, one.name)
+        for function in needed.functions
+        for one in function.permissions
+        for action in one.actions
+    }
+
+
+@dataclass
+class Noting:
+    """An interceptor that notes the calls of the function that runs."""
+
+    running: list[str] = field(default_factory=list)
+    made: set[Made] = field(default_factory=set)
+
+    def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
+        if self.running:
+            self.made |= {(self.running[-1], action, name) for action, name in actions_of(call)}
+        return proceed()
+
+    def noting(self, function: ServedFunction, name: str) -> ServedFunction:
+        def handler(event: Any) -> Any:
+            self.running.append(name)
+            try:
+                return function.handler(event)
+            finally:
+                self.running.pop()
+
+        return replace(function, handler=handler)
+
+
+def actions_of(call: ApiCall) -> Iterator[tuple[str, str]]:
+    """The IAM actions that AWS checks for a call, each with its resource."""
+    params: Mapping[str, Any] = call.params
+    if call.operation in ("CreateQueue", "CreateTable"):
+        return  # the simulator's own
+    if call.operation == "TransactWriteItems":
+        for entry in params["TransactItems"]:
+            for kind, action in entry.items():
+                yield f"dynamodb:{kind}Item", action["TableName"]
+    elif call.operation == "BatchWriteItem":
+        for table in params["RequestItems"]:
+            yield "dynamodb:BatchWriteItem", table
+    elif call.service == "dynamodb":
+        yield f"dynamodb:{call.operation}", params["TableName"]
+    elif call.service == "sqs":
+        action = call.operation.removesuffix("Batch")
+        yield f"sqs:{action}", params["QueueName"] if action == "GetQueueUrl" else queue_name(params)
+    else:
+        raise AssertionError(f"{call.service} {call.operation} is not known here")
+
+
+def exercised(needed: Deployment, folder: str) -> set[Made]:
+    """What the functions do with every sample of a folder, each delivered twice."""
+    recorded = [
+        record
+        for file in sorted((SAMPLES / folder).glob("*.json"))
+        for record in read_recording(sample(f"{folder}/{file.name}"))
+        if isinstance(record, RecordedRecord)
+    ]
+    planned = plan(recorded, repeat=2)
+    noting = Noting()
+    with MemoryAWS() as aws, World(needed.flows, aws=aws, start=planned[0].at) as world, intercept(noting):
+        _note_functions(world.source.functions, needed, noting)
+        for one in planned:
+            world.put(one.recorded.envelope, one.recorded.raw, at=one.at)
+        for _ in world.run():
+            pass
+    return noting.made
+
+
+def _note_functions(functions: Functions, needed: Deployment, noting: Noting) -> None:
+    reader = {queue.name: queue.reader for queue in needed.queues}
+    of_kind = {one.found.kind: one.name for one in needed.functions}
+    for queue, function in functions.by_queue.items():
+        functions.by_queue[queue] = noting.noting(function, reader.get(queue) or "nobody")
+    if FunctionKind.ANSWERS in of_kind:
+        functions.answers = noting.noting(functions.answers, of_kind[FunctionKind.ANSWERS])
+    if FunctionKind.KILLED in of_kind:
+        name = of_kind[FunctionKind.KILLED]
+        functions._dead_of = {queue: noting.noting(one, name) for queue, one in functions._dead_of.items()}

@@ -1,0 +1,345 @@
+"""What a deployment needs follows from its flows, handlers and options, and what cannot be deployed is named."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from flowguard import (
+    Bus,
+    Callback,
+    Done,
+    Exponential,
+    Flow,
+    Outcome,
+    RetryPolicy,
+    Stage,
+    Step,
+    Topic,
+    callback_handler,
+    dlq_handler,
+    lambda_handler,
+)
+from flowguard.deploy.derive import needs_of
+from flowguard.deploy.found import find_functions
+from flowguard.deploy.needs import Deployment, Role, Target
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.problems import CannotDeploy
+from flowguard.flow import AnyFlow
+from flowguard.stage import AnyStage
+
+AnyStep = Step[Any]
+MODULE = "shop_handlers"
+DAY = 86_400
+
+
+class Order(BaseModel):
+    order_id: str
+
+
+class Ship(Stage[Order], name="ship", inbox="to-ship"):
+    def handle(self, order: Order, step: AnyStep) -> Outcome:
+        step.put("parcels", order)
+        return Done()
+
+
+class Place(Stage[Order], name="place", then="ship", inbox="placed"):
+    def handle(self, order: Order, step: AnyStep) -> Outcome:
+        step.send("mails", order)
+        return Ship.message(order)
+
+
+class Shop(Flow, name="shop", object_id="order_id"):
+    stages = (Place, Ship)
+
+
+TABLES = {"parcels": "order_id"}
+NEWS = "arn:aws:sns:us-east-1:123456789012:news"
+
+Deploy = Callable[..., Deployment]
+
+
+@pytest.fixture
+def deploy(monkeypatch: pytest.MonkeyPatch) -> Deploy:
+    """Describe a module with these handlers."""
+
+    def described(options: dict[str, Any] | None = None, /, **handlers: Any) -> Deployment:
+        module: Any = types.ModuleType(MODULE)
+        vars(module).update(handlers)
+        monkeypatch.setitem(sys.modules, MODULE, module)
+        return needs_of(find_functions([MODULE]), DeployOptions.model_validate(options or {}))
+
+    return described
+
+
+def refusal(deploy: Deploy, options: dict[str, Any] | None = None, /, **handlers: Any) -> str:
+    with pytest.raises(CannotDeploy) as refused:
+        deploy(options, **handlers)
+    return str(refused.value)
+
+
+def made(stages: tuple[AnyStage, ...], **options: Any) -> AnyFlow:
+    names = {"name": "own", "object_id": "order_id", **options}
+    return types.new_class("Own", (Flow,), names, lambda body: body.update(stages=stages, __module__=__name__))
+
+
+# -- what is needed
+
+
+def test_handlers_say_which_function_serves_which_stage(deploy: Deploy) -> None:
+    needed = deploy(place=lambda_handler(Shop, Place), ship=lambda_handler(Shop, Ship))
+    assert [(one.name, one.found.handler, one.reads) for one in needed.functions] == [
+        ("shop-place", "shop_handlers.place", ("placed",)),
+        ("shop-ship", "shop_handlers.ship", ("to-ship",)),
+    ]
+    assert [(one.name, one.role, one.reader) for one in needed.queues] == [
+        ("mails", Role.OUTSIDE, None),
+        ("placed", Role.INBOX, "shop-place"),
+        ("shop-dead-letters", Role.DEAD_LETTERS, None),
+        ("to-ship", Role.INBOX, "shop-ship"),
+    ]
+    assert [(one.name, one.key.names, one.ttl) for one in needed.tables] == [
+        ("flowguard", ("pk", "sk"), "ttl"),
+        ("parcels", ("order_id",), None),
+    ]
+
+
+def test_one_function_may_serve_all(deploy: Deploy) -> None:
+    needed = deploy(handler=lambda_handler(Shop))
+    assert [(one.name, one.reads) for one in needed.functions] == [("shop-handler", ("placed", "to-ship"))]
+
+
+def test_a_handler_that_has_two_names_or_two_modules_is_one_function(deploy: Deploy) -> None:
+    handler = lambda_handler(Shop)
+    assert [one.name for one in deploy(one=handler, two=handler).functions] == ["shop-one"]
+
+
+def test_a_flow_can_be_chosen(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Other(Stage[Order], name="other"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    other = made((Other,), name="other")
+    deploy(shop=lambda_handler(Shop), other=lambda_handler(other))
+    for chosen in ("shop", "Shop"):
+        assert [one.attribute for one in find_functions([f"{MODULE}:{chosen}"])] == ["shop"]
+    with pytest.raises(CannotDeploy, match="no handler of shop_handlers serves 'nobody'; they serve other, shop"):
+        find_functions([f"{MODULE}:nobody"])
+
+
+def test_the_visibility_timeout_is_six_times_the_functions_and_its_window(deploy: Deploy) -> None:
+    class Slow(Stage[Order], name="slow", timeout=timedelta(seconds=100)):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    needed = deploy({"defaults": {"window": 7}}, slow=lambda_handler(made((Slow,))))
+    [function] = needed.functions
+    assert (function.timeout, needed.queue("own").visibility) == (105, 6 * 105 + 7)
+
+
+@pytest.mark.parametrize(("handled", "times"), [(False, (4, None, 10)), (True, (4, 5, 9))])
+def test_messages_and_dead_letters_live_no_longer_than_the_flows_retention(
+    deploy: Deploy, handled: bool, times: tuple[int, int | None, int]
+) -> None:
+    dead = {"dead": dlq_handler(Shop)} if handled else {}
+    needed = deploy(shop=lambda_handler(Shop), **dead)
+    inbox, letters = needed.queue("placed"), needed.queue("shop-dead-letters")
+    assert (inbox.retention, letters.retention) == (times[0] * DAY, times[2] * DAY)
+    given_up = needed.queue(inbox.give_up_to or "")
+    if handled:
+        assert (given_up.name, given_up.role, given_up.reader) == ("shop-killed", Role.KILLED, "shop-dead")
+        assert given_up.retention == (times[1] or 0) * DAY
+    else:
+        assert given_up is letters
+
+
+def test_a_fifo_queue_gives_up_to_a_fifo_queue_whose_time_begins_anew(deploy: Deploy) -> None:
+    class OnlyShip(Stage[Order], name="only-ship"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    fifo = made((OnlyShip,), inbox="own.fifo")
+    needed = deploy(own=lambda_handler(fifo), dead=dlq_handler(fifo))
+    own, killed = needed.queue("own.fifo"), needed.queue("own-killed.fifo")
+    assert own.give_up_to == killed.name
+    assert own.retention + killed.retention + needed.queue("own-dead-letters").retention <= 14 * DAY
+    sends = {one.name: one.actions for one in needed.function("own").permissions if one.on is Target.QUEUE}
+    assert "sqs:SendMessage" not in sends["own.fifo"]
+
+
+def test_a_wait_needs_who_reads_its_answers(deploy: Deploy) -> None:
+    class Later(Stage[dict[str, Any]], name="later", inbox="later"):
+        def handle(self, answers: dict[str, Any], step: AnyStep) -> Outcome:
+            return Done()
+
+    class Wait(Stage[Order], name="wait", then="later", inbox="waits"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Later.when_all(paid=step.event("paid"), within=timedelta(hours=1))
+
+    flow = made((Wait, Later), callbacks=(Callback("payments", id="order_id"), Callback(Topic(NEWS), id="order_id")))
+    stages = {"wait": lambda_handler(flow, Wait), "later": lambda_handler(flow, Later)}
+    assert "own is answered from outside, and no handler takes that; write callback_handler(Own)" in refusal(
+        deploy, **stages
+    )
+    needed = deploy(**stages, answers=callback_handler(flow))
+    assert needed.function("own-answers").reads == ("own", "own-news", "payments")
+    assert (needed.queue("own").role, needed.queue("own-news").topics) == (Role.ANSWERS, (NEWS,))
+    assert [topic.name for topic in needed.topics] == ["news"]
+
+
+def test_events_of_a_bus_arrive_through_a_queue(deploy: Deploy) -> None:
+    paid = Bus("payments", source="bank", detail_type="Paid")
+    flow = made((Ship,), callbacks=(Callback(paid, id="order_id"),))
+    needed = deploy(ship=lambda_handler(flow), answers=callback_handler(flow))
+    assert needed.queue("own-events").rules == (paid,)
+
+
+def test_long_delays_need_the_scheduler(deploy: Deploy) -> None:
+    class Patient(
+        Stage[Order], name="patient", retry=RetryPolicy(max_delay=timedelta(hours=3), backoff=Exponential(first=600))
+    ):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    needed = deploy(own=lambda_handler(made((Patient,), long_delays=True)))
+    assert needed.long_delays
+    assert {Target.SCHEDULES, Target.SCHEDULER_ROLE} < {one.on for one in needed.function("own").permissions}
+    assert [queue.name for queue in needed.schedule_targets()] == ["own"]
+    assert not deploy(shop=lambda_handler(Shop)).long_delays
+
+
+def test_what_is_there_is_named_and_not_made(deploy: Deploy) -> None:
+    options = {"queues": {"placed": {"existing": True}}, "tables": {"parcels": {"existing": True}}}
+    needed = deploy(options, shop=lambda_handler(Shop))
+    assert not needed.queue("placed").made
+    assert needed.queue("to-ship").made
+    assert [one.existing for one in needed.tables] == [False, True]
+
+
+def test_a_queue_given_by_its_arn_is_never_made(deploy: Deploy) -> None:
+    arn = "arn:aws:sqs:us-east-1:123456789012:theirs"
+
+    class Only(Stage[Order], name="only"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    own = made((Only,), complete_to=arn, inbox="https://sqs.eu-west-1.amazonaws.com/123456789012/ours")
+    needed = deploy(own=lambda_handler(own))
+    assert (needed.queue("theirs").arn, needed.queue("theirs").made) == (arn, False)
+    assert needed.queue("ours").arn == "arn:aws:sqs:eu-west-1:123456789012:ours"
+
+
+def test_notes_say_what_is_missing_and_allowed(deploy: Deploy) -> None:
+    notes = "\n".join(deploy(shop=lambda_handler(Shop)).notes)
+    assert "shop has no dlq_handler" in notes
+    assert "shop lists no reply_to=(…)" in notes
+    assert deploy({"reply_to": ["replies"]}, shop=lambda_handler(Shop), dead=dlq_handler(Shop)).notes == ()
+
+
+# -- what cannot be deployed
+
+
+def test_a_stage_that_nobody_or_two_serve_is_named(deploy: Deploy) -> None:
+    assert "no handler serves shop/ship; write lambda_handler(Shop, Ship)" in refusal(
+        deploy, place=lambda_handler(Shop, Place)
+    )
+    assert "shop_handlers.place and shop_handlers.both both serve shop/place" in refusal(
+        deploy, place=lambda_handler(Shop, Place), both=lambda_handler(Shop)
+    )
+
+
+def test_two_functions_on_one_queue_are_named(deploy: Deploy) -> None:
+    class First(Stage[Order], name="first", then="second"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    class Second(Stage[Order], name="second"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    flow = made((First, Second))
+    told = refusal(deploy, first=lambda_handler(flow, First), second=lambda_handler(flow, Second))
+    assert "shop_handlers.second and shop_handlers.first both read the queue 'own'" in told
+
+
+def test_names_over_awss_limits_are_named(deploy: Deploy) -> None:
+    long = made((Ship,), name="n" * 64, inbox="ours")
+    told = refusal(deploy, own=lambda_handler(long))
+    assert f"shop_handlers.own would be named '{'n' * 64}-own' (68 characters)" in told
+    assert '[functions."shop_handlers.own"] name = "…"' in told
+    named = deploy({"functions": {"own": {"name": "short"}}}, own=lambda_handler(long))
+    assert named.functions[0].name == "short"
+    options = {"functions": {"a": {"name": "x"}, "b": {"name": "x"}}}
+    shown = refusal(deploy, options, a=lambda_handler(Shop), b=dlq_handler(Shop))
+    assert "shop_handlers.a would be named 'x', as another function is" in shown
+
+
+def test_a_queue_whose_name_becomes_too_long_is_named(deploy: Deploy) -> None:
+    class Long(Stage[Order], name="s" * 60, inbox=Topic(NEWS)):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    flow = made((Long,), name="f" * 40)
+    told = refusal(deploy, {"functions": {"own": {"name": "own"}}}, own=lambda_handler(flow))
+    assert "would have a name of 101 characters, and SQS takes 80" in told
+
+
+def test_a_table_whose_key_nobody_says_is_named(deploy: Deploy) -> None:
+    class Stray(Stage[Order], name="stray"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            step.put("strays", order)
+            return Done()
+
+    flow = made((Stray,))
+    told = refusal(deploy, own=lambda_handler(flow))
+    assert "own/stray uses the table 'strays', whose key is not known; name it in TABLES" in told
+    needed = deploy({"tables": {"strays": {"existing": True}}}, own=lambda_handler(flow))
+    assert "strays" in [table.name for table in needed.tables]
+
+
+def test_a_time_out_that_does_not_fit_is_named(deploy: Deploy) -> None:
+    class Hours(Stage[Order], name="hours", timeout=timedelta(hours=1)):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    flow = made((Hours,))
+    assert "the stage 'hours' may take 1:00:00, and Lambda stops a function after 900 s" in refusal(
+        deploy, own=lambda_handler(flow)
+    )
+    assert "has timeout = 60, and its stage 'hours' may take 1:00:00" in refusal(
+        deploy, {"defaults": {"timeout": 60}}, own=lambda_handler(flow)
+    )
+
+
+def test_a_batch_that_a_queue_cannot_have_is_named(deploy: Deploy) -> None:
+    shop = lambda_handler(Shop)
+    assert "above 10 Lambda wants window = 1 or more" in refusal(deploy, {"defaults": {"batch_size": 100}}, shop=shop)
+
+    class Only(Stage[Order], name="only", inbox="own.fifo"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    told = refusal(deploy, {"defaults": {"window": 1}}, own=lambda_handler(made((Only,))))
+    assert "reads the FIFO queue 'own.fifo', whose batches have at most 10 records and no window" in told
+
+
+def test_all_that_is_wrong_is_said_at_once(deploy: Deploy) -> None:
+    told = refusal(deploy, {"log_retention": 2}, place=lambda_handler(Shop, Place))
+    assert told.splitlines()[0] == "shop_handlers cannot be deployed:"
+    assert len(told.splitlines()) == 3
+
+
+def test_two_flows_of_one_name_are_named(deploy: Deploy) -> None:
+    one, other = made((Ship,)), made((Ship,))
+    assert "have the same name; rename one" in refusal(deploy, one=lambda_handler(one), other=lambda_handler(other))
+
+
+def test_a_module_without_handlers_says_where_they_may_be() -> None:
+    with pytest.raises(CannotDeploy, match=r"name the module that has them, such as flows\.take_payment\.handlers"):
+        find_functions(["flows.take_payment.flow"])

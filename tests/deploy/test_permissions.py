@@ -1,0 +1,72 @@
+"""What a function may do is what it does: the samples of the shipped flows are run, and each call is compared."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from flowguard.deploy.needs import Deployment, Target
+from flowguard.deploy.options import DeployOptions
+from tests.deploy.exercised import Made, exercised, granted, needs
+
+SHIPPED = {
+    "validate_cart": "validate_cart",
+    "triggered_cache": "triggered_cache",
+    "take_payment": "failures",
+    "approval": "approval",
+}
+"""Each shipped flow with the folder of its samples."""
+
+OF_LAMBDA = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "logs:CreateLogStream"}
+"""What Lambda itself does with the function's role."""
+
+NOT_BY_SAMPLES = {
+    ("validate-cart-answers", "dynamodb:GetItem", "flowguard"): "names the room left, of an answer that is too long",
+    ("approve-expense-answers", "dynamodb:GetItem", "flowguard"): "names the room left, of an answer that is too long",
+    ("approve-expense", "dynamodb:GetItem", "flowguard"): "names the room left, of an answer that is too long",
+    ("take-payment-dead-letters", "dynamodb:UpdateItem", "flowguard"): "no sample kills its function",
+}
+
+
+@cache
+def of(flow: str) -> tuple[Deployment, set[Made]]:
+    needed = needs(f"flows.{flow}.handlers", options=DeployOptions(reply_to=("shop-replies",)))
+    return needed, exercised(needed, SHIPPED[flow])
+
+
+@pytest.mark.slow("runs all samples of a flow, twice each")
+@pytest.mark.parametrize("flow", SHIPPED)
+def test_a_function_does_nothing_that_it_may_not(flow: str) -> None:
+    needed, made = of(flow)
+    assert sorted(made - granted(needed)) == []
+    assert len(made) > 10
+
+
+@pytest.mark.parametrize("flow", SHIPPED)
+def test_a_function_may_do_nothing_to_a_table_that_it_does_not_do(flow: str) -> None:
+    needed, made = of(flow)
+    unused = {one for one in granted(needed) - made if one[1].startswith("dynamodb:")}
+    assert sorted(unused - NOT_BY_SAMPLES.keys()) == []
+
+
+@pytest.mark.parametrize("flow", SHIPPED)
+def test_a_stages_function_hides_and_resends_in_its_own_queues_and_sends_where_its_flow_sends(flow: str) -> None:
+    needed, made = of(flow)
+    anywhere = {name for _, action, name in made if action == "sqs:SendMessage"}
+    parked = {queue.name for queue in needed.queues if queue.name.endswith("-dead-letters")}
+    for function, action, name in granted(needed) - made:
+        if action == "sqs:SendMessage":
+            assert name in {"shop-replies"} | anywhere | parked | set(needed.function(function).reads)
+        elif action.startswith("sqs:") and action not in OF_LAMBDA and action != "sqs:GetQueueUrl":
+            assert action == "sqs:ChangeMessageVisibility"
+            assert name in needed.function(function).reads
+
+
+def test_nothing_is_granted_on_everything() -> None:
+    for flow in SHIPPED:
+        for function in of(flow)[0].functions:
+            for one in function.permissions:
+                assert one.name
+                assert "*" not in one.name or one.on is Target.OBJECTS
+                assert not any("*" in action for action in one.actions)

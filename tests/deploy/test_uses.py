@@ -1,0 +1,248 @@
+"""What a stage uses is read from the source of its handler, and what cannot be read is named."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from flowguard import Bus, Done, Flow, Function, Outcome, Queue, Stage, Step, Topic
+from flowguard.deploy.uses import Uses, WaitUse, uses_of
+
+TABLE = "orders"
+OTHER = "other-orders"
+TOPIC = Topic("arn:aws:sns:us-east-1:123456789012:news")
+AnyStep = Step[Any]
+
+
+class Order(BaseModel):
+    order_id: str
+
+
+def reading(handle: Callable[[Any, Any, AnyStep], Outcome]) -> Uses:
+    """What a stage with this handler uses."""
+    own = types.new_class("Own", (Stage[Order],), {"name": "own"}, lambda names: names.update(handle=handle))
+    return uses_of(own)
+
+
+class Last(Stage[Order], name="last"):
+    def handle(self, order: Order, step: AnyStep) -> Outcome:
+        return Done()
+
+
+class Asked(Flow, name="asked", object_id="order_id", inbox="asked-inbox"):
+    stages = (Last,)
+
+
+def test_the_methods_of_a_step_name_their_tables() -> None:
+    def handle(self: Any, order: Order, step: AnyStep) -> Outcome:
+        step.put(TABLE, order)
+        step.update(table=TABLE, key={}, change="ADD n :one")
+        step.delete("gone", {"id": 1})
+        step.check("seen", {"id": 1}, condition="attribute_exists(id)")
+        step.newest_wins("new", order, "order_id")
+        step.modify("changed", {"id": 1}, lambda item: item)
+        return Done()
+
+    found = reading(handle)
+    assert found.tables == {
+        "changed": {"GetItem", "PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"},
+        "gone": {"DeleteItem"},
+        "new": {"PutItem"},
+        "orders": {"PutItem", "UpdateItem"},
+        "seen": {"ConditionCheckItem"},
+    }
+    assert (found.unknown_tables, found.unknown_sends) == ((), ())
+
+
+def test_messages_name_their_destinations() -> None:
+    far = Queue("far")
+
+    def handle(self: Any, order: Order, step: AnyStep) -> Outcome:
+        step.send("near", order)
+        step.send(far, order)
+        step.send(TOPIC if order.order_id else Function("print"), order)
+        step.send(to=Bus("default", source="shop", detail_type="Placed"), payload=order)
+        step.start(Asked, order)
+        return Done()
+
+    found = reading(handle)
+    assert set(map(str, found.sends)) == {
+        "sqs:near",
+        "sqs:far",
+        str(TOPIC),
+        "lambda:print",
+        "events:shop|Placed|default",
+    }
+    assert found.starts == {Asked}
+    assert not found.rows
+
+
+def test_a_wait_names_its_stages_and_its_time() -> None:
+    within = timedelta(hours=2)
+
+    def handle(self: Any, order: Order, step: AnyStep) -> Outcome:
+        return Last.when_all(
+            price=step.ask(Asked, order), parcel=step.ask("parcels", order), within=within, on_timeout="late"
+        )
+
+    found = reading(handle)
+    assert found.waits == (WaitUse("last", ("price", "parcel"), timedelta(hours=2), "late", None),)
+    assert found.asks_flows == {Asked}
+    assert found.sends == {Queue("parcels")}
+    assert (found.rows, found.early, found.tokens) == (True, False, False)
+
+
+def test_an_answer_of_another_flow_needs_no_row() -> None:
+    def handle(self: Any, order: Order, step: AnyStep) -> Outcome:
+        return Last.when_any(price=step.ask(Asked, order), within=timedelta(minutes=1), on_error=Last)
+
+    found = reading(handle)
+    assert not found.rows
+    assert found.waits[0].on_error == "last"
+
+
+@pytest.mark.parametrize(("keep", "early"), [(True, True), (False, False)])
+def test_an_event_that_may_be_kept_is_looked_up(keep: bool, early: bool) -> None:
+    def handle(self: Any, order: Order, step: AnyStep) -> Outcome:
+        return Last.when_all(paid=step.event("paid", keep_early=keep), within=timedelta(minutes=1))
+
+    assert (reading(handle).rows, reading(handle).early) == (True, early)
+
+
+def test_a_token_is_a_link() -> None:
+    def handle(self: Any, order: Order, step: AnyStep) -> Outcome:
+        return Last.when_all(decision=step.token("decision"), within=timedelta(minutes=1))
+
+    assert reading(handle).tokens
+    assert reading(handle).rows
+
+
+# -- functions that get the step
+
+
+def note(table: str, step: AnyStep) -> None:
+    step.put(OTHER, {"table": table})
+    again(step=step)
+
+
+def again(*, step: AnyStep) -> None:
+    step.send("notes", {})
+    note("more", step)
+
+
+class Base(Stage[Order], abstract=True):
+    def handle(self, order: Order, step: AnyStep) -> Outcome:
+        step.put("base", order)
+        return self.closed(step)
+
+    def closed(self, step: AnyStep) -> Outcome:
+        return Done()
+
+    @staticmethod
+    def kept(step: AnyStep) -> None:
+        step.delete("kept", {"id": 1})
+
+
+class Derived(Base, name="derived"):
+    def handle(self, order: Order, step: AnyStep) -> Outcome:
+        self.kept(step)
+        return super().handle(order, step)
+
+    def closed(self, step: AnyStep) -> Outcome:
+        step.put("closed", {})
+        return Done()
+
+
+def test_a_function_that_gets_the_step_is_read_too() -> None:
+    def handle(self: Any, order: Order, work: AnyStep) -> Outcome:
+        with work.apply("noted"):
+            note(order.order_id, work)
+        return Done()
+
+    found = reading(handle)
+    assert found.tables == {OTHER: {"PutItem"}}
+    assert found.unknown_sends == ()
+    assert found.sends == {Queue("notes")}
+
+
+def test_methods_of_the_stage_and_of_its_bases_are_read() -> None:
+    found = uses_of(Derived)
+    assert set(found.tables) == {"base", "closed", "kept"}
+    assert (found.unknown_tables, found.unknown_sends) == ((), ())
+
+
+# -- what cannot be read
+
+
+def table_for(order: Order) -> str:
+    return f"orders-{order.order_id}"
+
+
+def test_a_table_that_is_made_as_it_runs_is_unknown() -> None:
+    def handle(self: Any, order: Order, step: AnyStep) -> Outcome:
+        step.put(table_for(order), order)
+        step.put(f"orders-{order.order_id}", order)
+        step.send("known", order)
+        return Done()
+
+    found = reading(handle)
+    assert [place.what for place in found.unknown_tables] == ["the table in step.put(…) is not known"] * 2
+    assert found.unknown_sends == ()
+    assert all(place.file == __file__ and place.line for place in found.unknown_tables)
+
+
+def test_a_local_name_is_what_it_is_assigned_and_a_parameter_is_unknown() -> None:
+    def handle(self: Any, order: Any, step: AnyStep) -> Outcome:
+        where = TABLE
+        if order:
+            where = OTHER
+        step.put(where, {})
+        for each in order:
+            step.send(each, {})
+        step.start(order, {})
+        return Done()
+
+    found = reading(handle)
+    assert set(found.tables) == {TABLE, OTHER}
+    assert len(found.unknown_sends) == 2
+
+
+@pytest.mark.parametrize("way", ["kept", "listed", "starred", "printed", "made"])
+def test_a_step_that_goes_where_nobody_can_follow_may_do_everything(way: str) -> None:
+    def kept(self: Any, order: Any, step: AnyStep) -> Outcome:
+        self.step = step
+        return Done()
+
+    def listed(self: Any, order: Any, step: AnyStep) -> Outcome:
+        order.append([step])
+        return Done()
+
+    def starred(self: Any, order: Any, step: AnyStep) -> Outcome:
+        order(*(1, step))
+        return Done()
+
+    def printed(self: Any, order: Any, step: AnyStep) -> Outcome:
+        len(step)  # type: ignore[arg-type]  # on purpose
+        return Done()
+
+    def made(self: Any, order: Any, step: AnyStep) -> Outcome:
+        Order(order_id=step)  # type: ignore[arg-type]  # on purpose
+        return Done()
+
+    handle = {"kept": kept, "listed": listed, "starred": starred, "printed": printed, "made": made}[way]
+    found = reading(handle)
+    assert found.unknown_tables
+    assert found.unknown_sends
+    assert all("step" in place.what for place in found.unknown_sends)
+
+
+def test_a_handler_without_source_may_do_everything() -> None:
+    names: dict[str, Any] = {"Done": Done}
+    exec("def handle(self, order, step):\n    return Done()", names)  # noqa: S102 - source that is nowhere
+    found = reading(names["handle"])
+    assert "source of handle is not there" in found.unknown_tables[0].what
