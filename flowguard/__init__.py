@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     # see what happened
     from flowguard.events import EventType as EventType
     from flowguard.failed import Failed as Failed
+    from flowguard.failed import Failure as Failure
     from flowguard.flow import IGNORE as IGNORE
     from flowguard.flow import PER_REQUEST as PER_REQUEST
     from flowguard.flow import SUPERSEDE as SUPERSEDE
@@ -76,6 +77,7 @@ _HOME = {
     "Done": "outcome",
     "AwaitedToken": "outcome",
     "Failed": "failed",
+    "Failure": "failed",
     "Callback": "callback",
     "RetryPolicy": "retry",
     "Exponential": "retry",

@@ -25,6 +25,7 @@ class EventType(StrEnum):
     STALE = "stale"
     SUPERSEDED = "superseded"
     IGNORED = "ignored"
+    GIVEN_UP = "given_up"
     GONE = "gone"
     EARLY = "early"
     TOOK_OVER = "took_over"
@@ -42,7 +43,10 @@ class EventType(StrEnum):
     FENCED = "fenced"
     """A worker that no longer owned its hop was refused its commit."""
     FAILED = "failed"
-    """The run ended FAILED; its message is in the outbox, bound for the dead letters."""
+    """The run failed for good; its message is in the outbox, bound for the dead letters. With the fact ``on_failed`` it
+    goes on at that stage, else it has ended FAILED."""
+    UNDONE = "undone"
+    """A run that had failed was ended FAILED by its flow's ``on_failed`` stage, or one after it."""
     RETRIED = "retried"
     SENT = "sent"
     NOT_SENT = "not_sent"
@@ -74,6 +78,7 @@ class EventType(StrEnum):
 
 _WARNINGS = frozenset(
     {
+        EventType.GIVEN_UP,
         EventType.GONE,
         EventType.EARLY,
         EventType.RETRIED,

@@ -1,7 +1,9 @@
-"""The failure of something awaited, as a value that a stage can take in place of an answer."""
+"""Failures as values: of something awaited, in place of its answer, and of a run, for its ``on_failed`` stage."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -21,3 +23,34 @@ class Failed(BaseModel):
     failed: Literal[True] = True
     type: str
     text: str
+
+
+LONGEST_PAYLOAD = 32_768
+"""Bytes of the payload that a :class:`Failure` brings along."""
+
+
+class Failure(BaseModel):
+    """What a flow's ``on_failed`` stage gets: why and where its run failed for good.
+
+    ``class UndoOrder(Stage[Failure, OrderState], name="undo-order")``
+
+    ``type`` and ``text`` are of the last attempt's error, ``cause`` is the error that it was raised ``from``, and
+    ``first_error`` that of the first attempt. ``stage``, ``hop`` and ``attempts`` say where, and after how many
+    attempts. ``payload`` is the text of the failed message: JSON, or the text that a ``Stage[str]`` takes. It is None
+    after a wait, and where it is longer than 32 KiB. ``remembered`` is what the failed hop did before its commit: the
+    results of ``step.once`` as JSON text, and ``"null"`` for each block of ``step.apply``, by their names. A result
+    that is gone from S3 is None.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    type: str
+    text: str
+    cause: str | None = None
+    first_error: str
+    stage: str
+    hop: int
+    attempts: int
+    at: datetime
+    payload: str | None = None
+    remembered: Mapping[str, str | None] = {}

@@ -11,13 +11,14 @@ from typing import Any, ClassVar, Final, Literal
 from flowguard.callback import Callback
 from flowguard.destinations import Destination, Queue, Topic, destination, form_problem
 from flowguard.errors import DefinitionError, RunFailed, shown, span_problem
+from flowguard.failed import Failure
 from flowguard.foreign import recognised
 from flowguard.ids import LONGEST_NAME, ObjectId, RequestId, id_problem
 from flowguard.payload_names import RequestIdRule, path_problems, read_request_id, rule_problems, text_at
 from flowguard.payloads import Payload, decode, encode
 from flowguard.protocol.conflict import OnConflict
 from flowguard.retry import LONGEST_SQS_DELAY
-from flowguard.stage import AnyStage, Stage, is_good_name
+from flowguard.stage import AnyStage, Stage, StageOrName, is_good_name, name_of
 from flowguard.wire.message import HIGHEST_VERSION, MOST_CARRIED, MOST_HOPS, OWN_ATTRIBUTES, Message
 
 
@@ -44,6 +45,8 @@ class Flow:
     ``request_id``    names the requests that come without an id of their own: a field of the first stage's payload, a
                       tuple of fields, or a function that takes the payload and returns text. The same id is one run
     ``on_conflict``   SUPERSEDE (default) or IGNORE
+    ``on_failed``     the stage, or its name, at which a run goes on that has failed for good: it may undo what the run
+                      has done, and takes a :class:`flowguard.Failure`. The run ends FAILED in any case
     ``entries``       names of further stages where requests may enter; a first hop at any other is refused
     ``version``       of the flow's messages; ``accepts`` are older ones that its stages can still read
     ``inbox``         the queue of every stage that names none; the flow's name by default
@@ -69,6 +72,7 @@ class Flow:
     object_id: ClassVar[str | Literal[_PerRequest.PER_REQUEST]]
     request_id: ClassVar[RequestIdRule | None]
     on_conflict: ClassVar[OnConflict]
+    on_failed: ClassVar[str | None]
     entries: ClassVar[tuple[str, ...]]
     version: ClassVar[int]
     accepts: ClassVar[frozenset[int]]
@@ -91,6 +95,7 @@ class Flow:
         object_id: str | Literal[_PerRequest.PER_REQUEST] = "",
         request_id: RequestIdRule | None = None,
         on_conflict: OnConflict = OnConflict.SUPERSEDE,
+        on_failed: StageOrName | None = None,
         entries: tuple[str, ...] = (),
         version: int = 1,
         accepts: Iterable[int] = (),
@@ -108,6 +113,7 @@ class Flow:
     ) -> None:
         super().__init_subclass__()
         cls.name, cls.object_id, cls.request_id, cls.on_conflict = name, object_id, request_id, on_conflict
+        cls.on_failed = name_of(on_failed)
         cls.version, cls.accepts = version, frozenset({version, *accepts})
         cls.inbox = Queue(name) if inbox is None else destination(inbox)
         cls.dead_letters = Queue(f"{name}-dead-letters") if dead_letters is None else destination(dead_letters)
@@ -344,7 +350,8 @@ def _stage_problems(flow: AnyFlow) -> list[str]:
         *_duplicate_problems(stages),
         *_route_problems(stages),
         *_entry_problems(flow.entries, stages),
-        *_reach_problems(flow.entries, stages),
+        *_on_failed_problems(flow, stages),
+        *_reach_problems((*flow.entries, *(() if flow.on_failed is None else (flow.on_failed,))), stages),
         *_state_problems(stages),
         *_delay_problems(flow, stages),
         *_object_problems(flow, stages[0]),
@@ -387,6 +394,24 @@ def _entry_problems(entries: tuple[str, ...], stages: tuple[AnyStage, ...]) -> l
         for name in entries
         if name not in known
     ]
+
+
+def _on_failed_problems(flow: AnyFlow, stages: tuple[AnyStage, ...]) -> list[str]:
+    """Say why no failed run could go on at ``on_failed``."""
+    name = flow.on_failed
+    if name is None:
+        return []
+    stage = next((stage for stage in stages if stage.name == name), None)
+    if stage is None:
+        return [f"on_failed is {shown(name)}, which is not among its stages: {', '.join(one.name for one in stages)}"]
+    found = []
+    if name in (stages[0].name, *flow.entries):
+        found.append(f"on_failed is {name!r}, where requests enter; give the failed runs a stage of their own")
+    if stage.payload is not Failure:
+        found.append(f"on_failed is {name!r}, which takes {stage.payload.__name__}; write Stage[Failure, …]")
+    if flow.max_hops > MOST_HOPS // 2:
+        found.append(f"max_hops is {flow.max_hops}; with on_failed it is at most {MOST_HOPS // 2:,}")
+    return found
 
 
 def _reach_problems(entries: tuple[str, ...], stages: tuple[AnyStage, ...]) -> list[str]:

@@ -105,7 +105,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
         are not given, this stage gets what there is, and the run fails if its payload does not take it. Name both in
         the waiting stage's ``then=``.
         """
-        return WaitFor(cls.name, awaited, None, within, _name(on_timeout), _name(on_error))
+        return WaitFor(cls.name, awaited, None, within, name_of(on_timeout), name_of(on_error))
 
     @classmethod
     def when_any(
@@ -120,7 +120,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
 
         ``within``, ``on_timeout`` and ``on_error`` are as in :meth:`when_all`.
         """
-        return WaitFor(cls.name, awaited, 1, within, _name(on_timeout), _name(on_error))
+        return WaitFor(cls.name, awaited, 1, within, name_of(on_timeout), name_of(on_error))
 
     @classmethod
     def when(
@@ -136,7 +136,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
 
         ``within``, ``on_timeout`` and ``on_error`` are as in :meth:`when_all`.
         """
-        return WaitFor(cls.name, awaited, quorum, within, _name(on_timeout), _name(on_error))
+        return WaitFor(cls.name, awaited, quorum, within, name_of(on_timeout), name_of(on_error))
 
 
 AnyStage = type[Stage[Any, Any]]
@@ -152,7 +152,8 @@ def is_good_name(name: str) -> bool:
 _GOOD_NAME = re.compile("[A-Za-z0-9_-]{1,64}")
 
 
-def _name(stage: StageOrName | None) -> str | None:
+def name_of(stage: StageOrName | None) -> str | None:
+    """Return the stage's name. Anything else gives its ``repr``, which the flow will miss among its stages."""
     return None if stage is None else stage if isinstance(stage, str) else getattr(stage, "name", repr(stage))
 
 

@@ -55,6 +55,7 @@ class Before(NamedTuple):
     refused: RefusedWrites = NOTHING_REFUSED
     memory: Remembers | None = None
     left: Callable[[], str] | None = None
+    left_error: str | None = None
     tables: ReadsTables | None = None
     calls: int = 0
     """How often the handler was called in this attempt before."""
@@ -93,6 +94,7 @@ class Step(Generic[StateT]):
         It is empty when a handler is first called. If some do not hold, the handler is called again with them.
         """
         self._left = before.left
+        self._left_error = before.left_error
         self._tables = before.tables
         self._calls = before.calls
         self._epoch = before.epoch
@@ -150,6 +152,15 @@ class Step(Generic[StateT]):
         if self._left is None:
             return None
         return cast("StateT", decode(type(self.state), self._left(), what="the state of the run before"))
+
+    @property
+    def superseded_error(self) -> str | None:
+        """Return why the run before failed for good, where its ``on_failed`` stage has not undone that.
+
+        It is there with :attr:`superseded`: this run has taken the object from the stage that was to undo, or that
+        stage has failed. Take back what :attr:`superseded` says was done. None in any other case.
+        """
+        return self._left_error
 
     def now(self) -> datetime:
         """Return the time by the clock that was handed in. UTC."""

@@ -45,8 +45,9 @@ _SAME_ATTEMPT: Final = "(retry = :retry AND (lease_until <= :now OR #owner = :ow
 # attempts are ordered by redrive, then retry
 _LATER_ATTEMPT: Final = f"(redrive < :redrive OR (redrive = :redrive AND (retry < :retry OR {_SAME_ATTEMPT})))"
 
-# a dead letter sent back: the one way in which a committed hop opens again
-_REDRIVEN: Final = "(#status = :failed AND redrive < :redrive)"
+# a dead letter sent back: the one way in which a committed hop opens again, unless its on_failed stage ended the run
+_NOT_UNDONE: Final = "NOT (attribute_exists(failed.undone) AND failed.request_id = :request_id AND failed.hop <= hop)"
+_REDRIVEN: Final = f"(#status = :failed AND redrive < :redrive AND {_NOT_UNDONE})"
 
 _SAME_HOP: Final = f"request_id = :request_id AND hop = :hop AND ((done = :no AND {_LATER_ATTEMPT}) OR {_REDRIVEN})"
 
@@ -81,7 +82,7 @@ _CLAIM: Final = (
     "lease_until = :lease_until, done = :no, #ttl = :ttl"
 )
 CLAIM_FIRST_HOP: Final = f"SET {_CLAIM}, stages = :stages REMOVE #result, #error, waiting, #wait, late"
-"""Leaves the outbox and the state of a run that is taken over, for this run's first stage."""
+"""Leaves the outbox, the state and the failure of a run that is taken over, for this run's first stage."""
 
 CLAIM_LATER_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE outbox, #result, #error"
 """Clears the outbox: this hop's message was the last of it."""

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.waiting import Late, Wait
-from flowguard.wire.message import Message
+from flowguard.wire.message import ErrorNote, Message
 
 Item = dict[str, Any]
 """An item as DynamoDB's low-level API writes it: ``{"hop": {"N": "1"}, …}``."""
@@ -19,8 +20,11 @@ Item = dict[str, Any]
 LARGEST_ITEM = 409_600
 """400 KB, DynamoDB's limit for an item, names included."""
 
-KEPT_FREE = 4_096
+KEPT_FREE = 8_192
 """Bytes that a commit leaves: the next claim adds a stage, or a longer request id, and must not be refused for it."""
+
+KEPT_FREE_TO_UNDO = 4_096
+"""The same of a commit that goes on at ``on_failed``: the failure takes a part of what the hop before it left."""
 
 KEPT_FREE_AT_THE_END = 256
 """The same of a commit that ends its run FAILED: the error takes what the hop before it left, and its stage's claim."""
@@ -115,6 +119,7 @@ def read_item(item: Item) -> RunItem:
         ttl=int(item["ttl"]["N"]) if "ttl" in item else 0,
         wait=_wait(item) if "wait" in item else None,
         late=_late(item["late"]["M"]) if "late" in item else None,
+        failed=_failed(item["failed"]["M"]) if "failed" in item else None,
     )
 
 
@@ -125,6 +130,25 @@ def late_item(late: Late) -> Item:
 
 def _late(found: Item) -> Late:
     return Late(int(found["hop"]["N"]), frozenset(found["names"]["SS"]))
+
+
+def failed_item(failed: FailedHop) -> Item:
+    """Return where a run failed as the item holds it."""
+    error = {"type": {"S": failed.error.type}, "text": {"S": failed.error.text}, "at": number(failed.error.at)}
+    undone = {"undone": {"BOOL": True}} if failed.undone else {}
+    place = {"request_id": {"S": failed.request_id}, "hop": number(failed.hop), "redrive": number(failed.redrive)}
+    return {"M": {**place, "error": {"M": error}, **undone}}
+
+
+def _failed(found: Item) -> FailedHop:
+    error = found["error"]["M"]
+    return FailedHop(
+        request_id=RequestId(found["request_id"]["S"]),
+        hop=int(found["hop"]["N"]),
+        redrive=int(found["redrive"]["N"]),
+        error=ErrorNote(error["type"]["S"], error["text"]["S"], int(error["at"]["N"])),
+        undone="undone" in found,
+    )
 
 
 def _wait(item: Item) -> Wait:

@@ -18,7 +18,17 @@ from botocore.exceptions import ClientError
 
 from flowguard.aws import expressions
 from flowguard.aws.faults import error_code, patiently
-from flowguard.aws.items import KEPT_FREE, LARGEST_ITEM, Item, number, read_item, rest_size, run_key, size_of_value
+from flowguard.aws.items import (
+    KEPT_FREE,
+    LARGEST_ITEM,
+    Item,
+    failed_item,
+    number,
+    read_item,
+    rest_size,
+    run_key,
+    size_of_value,
+)
 from flowguard.aws.refused_writes import is_at_fence, item_at_fence, refusal_of
 from flowguard.aws.writes import write_action
 from flowguard.errors import TooLarge
@@ -95,6 +105,8 @@ class DynamoDBMemos:
             sizes["state"] = item.left.size
         if item.wait is not None:
             sizes["the answers"] = item.wait.size
+        if item.failed is not None:
+            sizes["the failure"] = size_of_value(failed_item(item.failed))
         if sum(sizes.values()) > LARGEST_ITEM:
             raise TooLarge(f"what {name!a} is to remember", sizes, LARGEST_ITEM)
 

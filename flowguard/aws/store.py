@@ -19,8 +19,10 @@ from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import (
     KEPT_FREE,
     KEPT_FREE_AT_THE_END,
+    KEPT_FREE_TO_UNDO,
     LARGEST_ITEM,
     Item,
+    failed_item,
     late_item,
     message_problem,
     number,
@@ -35,7 +37,7 @@ from flowguard.aws.waits import DynamoDBWaits
 from flowguard.aws.writes import write_action
 from flowguard.errors import RunFailed, SettingsError, TextGone, TooLarge, shown
 from flowguard.ids import RequestId
-from flowguard.protocol.claims import decide, refused_commit, taken
+from flowguard.protocol.claims import begins_anew, decide, refused_commit, taken
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Outbox, StoredOutbox
 from flowguard.protocol.run import (
@@ -173,6 +175,8 @@ class DynamoDBStore:
         item = self._with_memo(read_item(found), found)
         if request.message.hop == 1:
             return self._with_outbox(item, found)._replace(left=self._left(found))
+        if begins_anew(item, request.message):
+            return item._replace(left=self._left(found))
         if request.message.resumed:
             item = self.with_wait(self._with_outbox(item, found), found)
         return self._with_text(item, found, "state")
@@ -245,10 +249,17 @@ class DynamoDBStore:
         }
         changes = ["#status = :status", "done = :yes", "committed_at = :committed_at", "#ttl = :ttl"]
         removed = ["stages"] if commit.status is Status.COMPLETED else []
-        if item.memo is not None and commit.status is not Status.FAILED:
+        if item.memo is not None and not commit.can_be_redriven:
             removed.append("memo")
         packed, room = self._packed(claim, commit)
-        names = dict(expressions.END_NAMES if commit.status is Status.FAILED else expressions.COMMIT_NAMES)
+        names = dict(expressions.END_NAMES if commit.leaves_state else expressions.COMMIT_NAMES)
+        if commit.failed is not None:
+            changes.append("failed = :failed")
+            values[":failed"] = failed_item(commit.failed)
+        elif commit.undone:
+            changes.append("failed.undone = :yes")
+        elif not _keeps_failed(item, commit):
+            removed.append("failed")
         if (late := _late(item, commit)) is not None:
             changes.append("late = :late")
             values[":late"] = late_item(late)
@@ -257,7 +268,7 @@ class DynamoDBStore:
             changes += ["waiting = :names", "#wait = :wait"]
             values[":names"] = {"SS": sorted(commit.wait.plan.names)}
             values[":wait"] = _new_wait(commit.wait, packed.pop(PLAN), room)
-        elif item.wait is not None and commit.status is not Status.FAILED:
+        elif item.wait is not None and not commit.can_be_redriven:
             names["#wait"] = "wait"
             removed += ["waiting", "#wait"]
         for name, one in packed.items():
@@ -291,16 +302,20 @@ class DynamoDBStore:
         elif "state" not in packed and claim.item.left is not None:
             sizes["state"] = claim.item.left.size
         item, key = claim.item, run_key(claim.message.flow, claim.message.object_id)
-        kept_free = KEPT_FREE_AT_THE_END if commit.status is Status.FAILED else KEPT_FREE
+        kept_free = KEPT_FREE_TO_UNDO if commit.failed is not None else KEPT_FREE
+        kept_free = KEPT_FREE_AT_THE_END if commit.can_be_redriven else kept_free
         sizes["the rest"] = rest_size(key, item.request_id, item.stages) + kept_free
         if commit.wait is not None:
             sizes["the wait"] = _size_of_names(commit.wait)
-        elif item.wait is not None and commit.status is Status.FAILED:  # its answers stay, for a redrive
+        elif item.wait is not None and commit.can_be_redriven:  # its answers stay, for a redrive
             sizes["the answers"] = item.wait.size
-        if item.memo is not None and commit.status is Status.FAILED:  # nor is what was done once done again then
+        if item.memo is not None and commit.can_be_redriven:  # nor is what was done once done again then
             sizes["what it remembers"] = item.memo.size
         if (late := _late(item, commit) or item.late) is not None:
             sizes["the names without an answer"] = size_of_value(late_item(late))
+        failed = commit.failed or (item.failed if _keeps_failed(item, commit) else None)
+        if failed is not None:
+            sizes["the failure"] = size_of_value(failed_item(failed))
         if sum(sizes.values()) > LARGEST_ITEM:
             raise TooLarge(f"the commit of {claim.message.flow}/{claim.message.stage}", sizes, LARGEST_ITEM)
         return packed, LARGEST_ITEM - sum(sizes.values())
@@ -329,7 +344,7 @@ class DynamoDBStore:
 
     def _fenced(self, claim: Claim, commit: Commit, found: Any) -> Committed | Fenced:
         item = read_item(found) if found else None
-        answer = refused_commit(claim, commit.status, item)
+        answer = refused_commit(claim, commit, item)
         if isinstance(answer, Fenced) and answer.by is FencedBy.FINISHED and item is not None:
             item = self.with_wait(self._with_outbox(item, found), found)
             return Fenced(answer.by, self._with_text(item, found, "result"))
@@ -434,13 +449,18 @@ def _long_texts(commit: Commit) -> dict[str, str | None]:
     }
     if commit.wait is not None:
         texts[PLAN] = commit.wait.plan.to_text()
-    return texts if commit.status is Status.FAILED else {**texts, "state": commit.state}
+    return texts if commit.leaves_state else {**texts, "state": commit.state}
+
+
+def _keeps_failed(item: RunItem, commit: Commit) -> bool:
+    """Answer whether the commit leaves where a run failed: its own, or that of the run whose state it leaves."""
+    return item.failed is None or item.given_up is not None or commit.can_be_redriven
 
 
 def _late(item: RunItem, commit: Commit) -> Late | None:
     """Return what the commit keeps of a wait that timed out. A failed hop keeps the whole wait, for a redrive."""
     wait = item.wait
-    if wait is None or not wait.timed_out or commit.status is Status.FAILED:
+    if wait is None or not wait.timed_out or commit.can_be_redriven:
         return None
     return Late(item.hop - 1, wait.waiting)  # a wait that times out has names without an answer
 

@@ -7,8 +7,9 @@ table and holds the two to the same answer.
 from __future__ import annotations
 
 from flowguard.protocol.conflict import OnConflict
-from flowguard.protocol.run import ENDED, Claim, ClaimRequest, Committed, Fenced, FencedBy, RunItem, Status
+from flowguard.protocol.run import ENDED, Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
+from flowguard.wire.message import Message
 
 
 def decide(item: RunItem | None, request: ClaimRequest) -> Verdict:
@@ -20,6 +21,8 @@ def decide(item: RunItem | None, request: ClaimRequest) -> Verdict:
         return _another_run(item, request)
     if m.hop == item.hop:
         return _same_hop(item, request)
+    if (failed := item.given_up) is not None and m.hop == failed.hop and m.redrive > failed.redrive:
+        return Verdict.GIVEN_UP
     if item.status in ENDED:
         return Verdict.DONE
     if m.hop < item.hop:
@@ -72,7 +75,8 @@ def _same_hop(item: RunItem, request: ClaimRequest) -> Verdict:
     m = request.message
     older = m.hop == 1 and m.requested_at < item.requested_at
     if item.done:
-        redriven = item.status is Status.FAILED and m.redrive > item.redrive
+        is_open = item.status is Status.FAILED and not (item.given_up is not None and item.given_up.undone)
+        redriven = is_open and m.redrive > item.redrive
         return Verdict.CLAIMED if redriven and not older else Verdict.DONE
     stored = (item.redrive, item.retry)
     if m.attempt < stored:
@@ -80,6 +84,16 @@ def _same_hop(item: RunItem, request: ClaimRequest) -> Verdict:
     if m.attempt == stored and item.lease_until > request.now and item.owner != request.owner:
         return Verdict.BUSY
     return Verdict.DUPLICATE if older else Verdict.CLAIMED
+
+
+def begins_anew(item: RunItem | None, message: Message) -> bool:
+    """Answer whether the hop starts from an empty state: what the item has is the state that the run before left.
+
+    That is a first hop, and the ``on_failed`` stage of a run whose first hop has failed.
+    """
+    if item is None or message.hop == 1:
+        return True
+    return message.hop == 2 and item.given_up is not None and item.given_up.hop == 1
 
 
 def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
@@ -105,7 +119,7 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
         done=False,
         committed_at=item.committed_at if item is not None else 0,
         outbox=item.outbox if item is not None and (first or m.resumed) else None,
-        state=None if item is None or first else item.state,
+        state=None if item is None or begins_anew(item, m) else item.state,
         stages={m.stage: m.request_id} if item is None or first else {**item.stages, m.stage: m.request_id},
         ttl=request.expires_at // 1000,
         wait=None if item is None or first else item.wait,
@@ -113,14 +127,15 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
         lost=None if item is None or first else item.lost,
         left=item.left if item is not None else None,
         memo=item.memo if item is not None else None,
+        failed=item.failed if item is not None else None,
     )
 
 
-def refused_commit(claim: Claim, wanted: Status, item: RunItem | None) -> Committed | Fenced:
+def refused_commit(claim: Claim, wanted: Commit, item: RunItem | None) -> Committed | Fenced:
     """Return what a commit whose condition failed means, given the item that stood in its way.
 
-    ``wanted`` is the status that the commit was to write: a worker that finds its own earlier commit, of another
-    ending, has finished the hop before.
+    ``wanted`` is what was to be written: a worker that finds its own earlier commit, of another ending, has finished
+    the hop before.
 
     ::
 
@@ -129,9 +144,17 @@ def refused_commit(claim: Claim, wanted: Status, item: RunItem | None) -> Commit
                ── commit, repeated by botocore ──▶ condition fails, for the first one has set ``done``
                ◀─ the item, with this worker's own owner and epoch: that was a success
     """
-    if item is not None and is_claimed_by(claim, item) and item.status is wanted:
+    if item is not None and is_claimed_by(claim, item) and _is_end(item, wanted):
         return Committed()
     return fenced_by(claim, item)
+
+
+def _is_end(item: RunItem, wanted: Commit) -> bool:
+    """Answer whether the item's hop has ended as the commit was to end it."""
+    failed = item.given_up
+    gave_up = failed is not None and failed.hop == item.hop
+    undone = failed is not None and failed.undone
+    return (item.status, gave_up, undone) == (wanted.status, wanted.failed is not None, wanted.undone)
 
 
 def is_claimed_by(claim: Claim, item: RunItem) -> bool:

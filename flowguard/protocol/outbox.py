@@ -30,6 +30,14 @@ class Kind(StrEnum):
     """Comes back to its own flow when a wait has lasted long enough."""
 
     @property
+    def phase(self) -> int:
+        """Return its place in a dispatch: 0 for side messages, then 1, and 2 for the next hop, whose claim clears all.
+
+        A dead letter goes before the message of the ``on_failed`` stage, which would clear it from the outbox.
+        """
+        return 2 if self is Kind.NEXT else int(self.is_last)
+
+    @property
     def is_last(self) -> bool:
         """Answer whether it carries the run itself. That goes last: its arrival proves that the rest was sent."""
         return self in (Kind.NEXT, Kind.DEAD, Kind.ASK)

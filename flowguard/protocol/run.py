@@ -13,6 +13,7 @@ from typing import NamedTuple
 from flowguard.errors import TextGone
 from flowguard.ids import Owner, RequestId
 from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.memo import Memo
 from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
 from flowguard.protocol.verdicts import AnswerVerdict, Verdict
@@ -64,13 +65,23 @@ class RunItem(NamedTuple):
     wait: Wait | None = None
     """What the hop waits for, or the resumed hop after it waited for."""
     left: LeftState | None = None
-    """The state that the run before has left in the item. Only a claim of a first hop has it."""
+    """The state that the run before has left in the item. Only a claim by :func:`claims.begins_anew` has it."""
     memo: Memo | None = None
     """What the hop has remembered, or what is left of another hop or run."""
     late: Late | None = None
     """What an earlier hop waited for in vain."""
     lost: TextGone | None = None
     """Why the state or the result cannot be read, where the item points to a text that is gone."""
+    failed: FailedHop | None = None
+    """Where a run failed for good: this one (:attr:`given_up`), or the one before, whose state is still there."""
+
+    @property
+    def given_up(self) -> FailedHop | None:
+        """Return where this run failed for good and went on at ``on_failed``. None for a run that did not."""
+        found = self.failed
+        if found is None or found.request_id != self.request_id:
+            return None
+        return found if found.hop < self.hop or (found.hop == self.hop and self.done) else None
 
     def unsent_at(self, hop: int) -> tuple[Send, ...]:
         """Return what the commit of ``hop`` may not have sent yet: nothing once a later hop was claimed."""
@@ -179,7 +190,8 @@ class Looked(NamedTuple):
 class Commit(NamedTuple):
     """Everything that one hop changes, to be written at once or not at all. Times in ms.
 
-    ``state`` is the run's new state. A hop that failed leaves the stored one as it is, and says None.
+    ``state`` is the run's new state. A hop that failed leaves the stored one as it is, and says None. ``failed`` is
+    of a hop after which the run goes on at ``on_failed``; ``undone`` of the FAILED end of a run that has done so.
     """
 
     status: Status
@@ -191,6 +203,18 @@ class Commit(NamedTuple):
     error: ErrorNote | None = None
     writes: tuple[Write, ...] = ()
     wait: NewWait | None = None
+    failed: FailedHop | None = None
+    undone: bool = False
+
+    @property
+    def can_be_redriven(self) -> bool:
+        """Answer whether the hop stays open for its dead letter: what it remembers, and waited for, is kept."""
+        return self.status is Status.FAILED and not self.undone
+
+    @property
+    def leaves_state(self) -> bool:
+        """Answer whether the state is left as it is, since the hop failed."""
+        return self.can_be_redriven or self.failed is not None
 
 
 @dataclass(frozen=True)

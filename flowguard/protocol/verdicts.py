@@ -29,6 +29,10 @@ class Verdict(StrEnum):
     IGNORED = "IGNORED"
     """A newer request, and the flow's ``on_conflict`` lets the first keep the object: ack."""
 
+    GIVEN_UP = "GIVEN_UP"
+    """A redriven message of a hop that failed for good, after which the run went on at its flow's ``on_failed`` stage:
+    back to the dead letters, with that reason."""
+
     GONE = "GONE"
     """A later hop whose run item has expired: to the dead letters, with that reason."""
 

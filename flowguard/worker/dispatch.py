@@ -24,7 +24,7 @@ class Due(NamedTuple):
 
 
 def dispatch(services: Services, emitter: Emitter, endings: list[Ending]) -> list[Ending]:
-    """Send all side messages, then what carries each run on. A record whose sends were not all taken is not acked.
+    """Send all side messages, then dead letters and asks, then the next hops. A record that keeps any is not acked.
 
     ::
 
@@ -34,16 +34,18 @@ def dispatch(services: Services, emitter: Emitter, endings: list[Ending]) -> lis
 
     The order matters: the claim of the next hop clears the outbox, because its message was the last of it.
     """
-    return _send(services, emitter, _send(services, emitter, endings, last=False), last=True)
+    for phase in range(3):
+        endings = _send(services, emitter, endings, phase)
+    return endings
 
 
-def _send(services: Services, emitter: Emitter, endings: list[Ending], *, last: bool) -> list[Ending]:
+def _send(services: Services, emitter: Emitter, endings: list[Ending], phase: int) -> list[Ending]:
     due = [
         (place, Due(send, ending.arrival.flow, ending.arrival.message))
         for place, ending in enumerate(endings)
         if ending.ack and ending.arrival is not None
         for send in ending.sends
-        if send.kind.is_last is last
+        if send.kind.phase == phase
     ]
     if not due:
         return endings

@@ -31,6 +31,13 @@ class Emitter:
         self.emit(EventType.CLAIMED, arrival, epoch=claim.item.epoch)
 
     def committed(self, arrival: Arrival, commit: Commit) -> None:
+        if commit.failed is not None:
+            note = commit.failed.error
+            self.emit(EventType.FAILED, arrival, error=note.type, why=note.text, on_failed=arrival.flow.on_failed)
+            return
+        if commit.undone:
+            self.emit(EventType.UNDONE, arrival, writes=len(commit.writes))
+            return
         match commit.status:
             case Status.RUNNING:
                 self.emit(EventType.COMMITTED, arrival, writes=len(commit.writes))

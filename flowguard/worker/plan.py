@@ -6,19 +6,22 @@ It is pure, and the one place that knows the endings.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Never
 
 from flowguard.destinations import Destination, Queue, parse_destination
 from flowguard.errors import Reject, RunFailed
+from flowguard.failed import Failure
 from flowguard.flow import AnyFlow
 from flowguard.ids import RequestId
 from flowguard.outcome import Done, Next, Outcome, WaitFor
 from flowguard.payloads import encode, encode_json
 from flowguard.printable import bounded
+from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.outbox import Kind, Outbox, Send, attributes_problem
 from flowguard.protocol.run import Commit, Status
 from flowguard.retry import LONGEST_SQS_DELAY
+from flowguard.stage import AnyStage
 from flowguard.step import AnyStep, NoState
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, resend, resend_alone
@@ -31,12 +34,16 @@ _LONGEST_WHY = 100
 
 
 class Planner(NamedTuple):
-    """Plans the commit of one hop. ``moment`` is the hop's own time, ms, later than the commit before it."""
+    """Plans the commit of one hop. ``moment`` is the hop's own time, ms, later than the commit before it.
+
+    ``given_up`` is where the run failed for good, of a hop after that.
+    """
 
     flow: AnyFlow
     message: Message
     moment: int
     signer: Signer = UNSIGNED
+    given_up: FailedHop | None = None
 
     def ended(self, outcome: Outcome, step: AnyStep) -> Commit:
         """Plan what a handler's outcome writes.
@@ -48,6 +55,8 @@ class Planner(NamedTuple):
                 return self._commit(Status.RUNNING, [*step.sends, self._next(outcome)], step)
             case Done():
                 result = None if outcome.result is None else encode_json(outcome.result)
+                if self.given_up is not None:
+                    return self._undone(self.given_up, step, result)
                 told = self._complete(Status.COMPLETED, len(step.sends), result=result)
                 return self._commit(Status.COMPLETED, [*step.sends, *told], step, result=result)
             case WaitFor():
@@ -58,35 +67,64 @@ class Planner(NamedTuple):
     def _waiting(self, outcome: WaitFor, step: AnyStep) -> Commit:
         """Plan a wait. The run item outlives its deadline by as much as it outlives a hop otherwise."""
         keep_for = self.expires_at - self.moment
-        sends, wait = WaitPlanner(self.flow, self.message, self.moment, keep_for, self.signer).planned(
-            outcome, len(step.sends)
-        )
+        failed_at = 0 if self.given_up is None else self.given_up.hop
+        planner = WaitPlanner(self.flow, self.message, self.moment, keep_for, self.signer, failed_at)
+        sends, wait = planner.planned(outcome, len(step.sends))
         commit = self._commit(Status.WAITING, [*step.sends, *sends], step)
         return commit._replace(expires_at=wait.deadline + keep_for, wait=wait)
+
+    def _undone(self, failed: FailedHop, step: AnyStep, result: str | None) -> Commit:
+        """Plan the end of a run that failed before, and whose ``on_failed`` stage has done its work."""
+        told, error = self._told_of(failed.error, len(step.sends), result)
+        commit = self._commit(Status.FAILED, [*step.sends, *told], step, result=result)
+        return commit._replace(error=error, undone=True)
+
+    def giving_up(self, failure: Failure, error: ErrorNote, letter: Sequence[Send]) -> Commit:
+        """Plan the commit of a hop that failed for good, after which the run goes on at ``on_failed``.
+
+        It has nothing that the handler recorded, but the dead letter, unless that was sent before, and the message of
+        the next hop. Raises :class:`flowguard.errors.Reject` where that is too large.
+        """
+        stage = self.flow.stage(self.flow.on_failed or "")
+        onward = self._onward(stage, encode(failure), self.flow.version)
+        return Commit(
+            status=Status.RUNNING,
+            committed_at=self.moment,
+            expires_at=self.expires_at,
+            outbox=self._outbox([*letter, onward]),
+            state=None,
+            failed=FailedHop(self.message.request_id, self.message.hop, self.message.redrive, error),
+        )
 
     def failed(self, error: ErrorNote, envelope: Envelope) -> Commit:
         """Plan the end of a run that can never work.
 
-        It has nothing that the handler recorded, but a dead letter and the replies.
+        It has nothing that the handler recorded, but a dead letter and the replies. Of a run that had failed before,
+        the replies say both errors.
         """
+        own = error
+        if self.given_up is not None:
+            error = self.given_up.error.because(f"and {bounded(self.message.stage)} failed: {own}")
         told, error = self._told_of(error)
+        letter_error = error if self.given_up is None else own
+        letter = dead_letter(self.flow, self.message, letter_error, envelope, self.signer)
         return Commit(
             status=Status.FAILED,
             committed_at=self.moment,
             expires_at=self.expires_at,
-            outbox=self._outbox([*told, dead_letter(self.flow, self.message, error, envelope, self.signer)]),
+            outbox=self._outbox([*told, letter]),
             state=None,
             error=error,
         )
 
-    def _told_of(self, error: ErrorNote) -> tuple[list[Send], ErrorNote]:
-        """Build the Complete messages of a failed run.
+    def _told_of(self, error: ErrorNote, first: int = 0, result: str | None = None) -> tuple[list[Send], ErrorNote]:
+        """Build the Complete messages of a failed run, numbered from ``first``.
 
         One that no service takes is left out, and the error says so: a reply cannot keep its run from ending.
         """
         told: list[Send] = []
-        body = self._complete_body(Status.FAILED, error=str(error))
-        for number, (to, more) in enumerate(self._to_be_told()):
+        body = self._complete_body(Status.FAILED, result=result, error=str(error))
+        for number, (to, more) in enumerate(self._to_be_told(), first):
             try:
                 told.append(self._complete_to(to, body, f"{self.message.hop_id}.{number}", more))
             except Reject as refusal:
@@ -140,11 +178,15 @@ class Planner(NamedTuple):
         stage = self.flow.stage(outcome.stage)
         if stage.name not in this.then:
             raise RunFailed(f"{this.name} went on to {stage.name!r}, which its then= does not name")
-        if self.message.hop >= self.flow.max_hops:
+        if self.message.hop - (0 if self.given_up is None else self.given_up.hop) >= self.flow.max_hops:
             raise RunFailed(f"{self.flow.name} has made {self.message.hop} hops, its max_hops; does it run in circles?")
         if not isinstance(outcome.payload, stage.payload):
             raise RunFailed(f"{stage.name!r} takes {stage.payload.__name__}, not {type(outcome.payload).__name__}")
-        onward = self.message.next(stage.name, encode(outcome.payload))
+        return self._onward(stage, encode(outcome.payload), self.message.version)
+
+    def _onward(self, stage: AnyStage, body: str, version: int) -> Send:
+        """Build the message of the next hop."""
+        onward = self.message.next(stage.name, body)._replace(version=version)
         return Send(
             Kind.NEXT,
             self.flow.inbox_of(stage),
@@ -175,8 +217,9 @@ class Planner(NamedTuple):
             "request_id": self.message.request_id,
             "status": status.value,
         }
-        outcome = f',"error":{encode_json(error)}}}' if error is not None else f',"result":{result or "null"}}}'
-        return encode(about)[:-1] + outcome
+        failed = "" if error is None else f',"error":{encode_json(error)}'
+        done = "" if error is not None and result is None else f',"result":{result or "null"}'
+        return f"{encode(about)[:-1]}{failed}{done}}}"
 
     def _complete_to(self, to: Destination, body: str, own: str, more: Mapping[str, Attribute]) -> Send:
         attributes = {REQUEST_ID: Attribute.string(own), REQUESTED_AT: Attribute.number(self.moment), **more}

@@ -24,6 +24,8 @@ class Fate(StrEnum):
     """Not sent: another request holds the object, or the run went on without it."""
     COMPLETED = "COMPLETED"
     """Not sent: its run is complete."""
+    GIVEN_UP = "GIVEN_UP"
+    """Not sent: its run went on at its flow's ``on_failed`` stage. Send the request anew under another id."""
     EXPIRED = "EXPIRED"
     """Not sent: its run item is gone, and with it what the hops before had done."""
 
@@ -53,8 +55,9 @@ def judge(letter: Letter, item: RunItem | None, *, now: int, unsent: bool = Fals
             return Judgement(Fate.REDRIVEN, "a copy of it is being worked on; this one waits behind it")
         case Verdict.STALE | Verdict.SUPERSEDED | Verdict.IGNORED:
             return Judgement(Fate.SUPERSEDED, f"request {item.request_id} holds the object")
-        case Verdict.DUPLICATE | Verdict.EARLY | Verdict.GONE:
-            return Judgement(Fate.SUPERSEDED, _went_on(item))
+        case Verdict.GIVEN_UP | Verdict.DUPLICATE | Verdict.EARLY | Verdict.GONE:
+            given_up = verdict is Verdict.GIVEN_UP
+            return _given_up(item) if given_up else Judgement(Fate.SUPERSEDED, _went_on(item))
         case Verdict.DONE:
             return _done(letter, item, unsent)
         case _:
@@ -92,6 +95,11 @@ def _went_on(item: RunItem) -> str:
     return f"the run went on: it is at hop {item.hop} ({item.stage}), redrive {item.redrive}, {item.status.value}"
 
 
+def _given_up(item: RunItem) -> Judgement:
+    cure = "to begin anew, send the request under another id"
+    return Judgement(Fate.GIVEN_UP, f"{_went_on(item)}, to undo what it had done before it failed; {cure}")
+
+
 def _done(letter: Letter, item: RunItem, unsent: bool) -> Judgement:
     """Decide the fate of a letter whose hop is committed.
 
@@ -109,6 +117,8 @@ def _done(letter: Letter, item: RunItem, unsent: bool) -> Judgement:
         is_fifo = letter.envelope is not None and letter.envelope.is_fifo
         if is_fifo or m.attempt >= (item.redrive, item.retry):
             return Judgement(Fate.REDRIVEN, f"hop {m.hop} is committed, but what it had to send may be unsent")
+    if (failed := item.given_up) is not None and m is not None and m.hop == failed.hop:
+        return _given_up(item)
     if item.status is Status.COMPLETED:
         return Judgement(Fate.COMPLETED, f"the run was completed at hop {item.hop} ({item.stage})")
     return Judgement(Fate.SUPERSEDED, _went_on(item))

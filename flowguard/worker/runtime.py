@@ -13,6 +13,7 @@ from typing import Any, assert_never
 from flowguard.errors import ConditionFailed, NotHeld, Reject, Retry, RunFailed, SendFailed, TextGone, WorkerFenced
 from flowguard.events import EventType
 from flowguard.failure import Again, Attempt, Never, after_failure
+from flowguard.flow import AnyFlow
 from flowguard.ids import Owner
 from flowguard.payloads import decode
 from flowguard.protocol.conflict import OnConflict
@@ -26,6 +27,7 @@ from flowguard.wire.message import ErrorNote
 from flowguard.worker.dispatch import Due, dispatch, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
+from flowguard.worker.failure_note import failure_of
 from flowguard.worker.hop_memory import HopMemory
 from flowguard.worker.plan import Planner, dead_letter, expires_at, retried
 from flowguard.worker.ports import Budget, Services
@@ -199,6 +201,7 @@ class Runtime:
                 refused,
                 memory,
                 left=None if claim.item.left is None else claim.item.left.read,
+                left_error=_left_error(claim.item),
                 tables=services.tables,
                 calls=calls,
                 epoch=claim.item.epoch,
@@ -231,6 +234,8 @@ class Runtime:
                 return kept(arrival, verdict, f"another worker has it for {seconds} s more")
             case Verdict.GONE:
                 return self._dead(arrival, RunFailed("the run's item has expired, and with it its state"), verdict)
+            case Verdict.GIVEN_UP:
+                return self._dead(arrival, _given_up(arrival.flow, item), verdict)
             case Verdict.DUPLICATE | Verdict.STALE | Verdict.SUPERSEDED | Verdict.IGNORED:
                 return acked(arrival, verdict)
             case Verdict.EARLY | Verdict.DONE | Verdict.BUSY | Verdict.CLAIMED:
@@ -306,13 +311,31 @@ class Runtime:
         )
         match after_failure(error, policy, attempt, self.services.draw):
             case Never(why):
-                return self._end(arrival, claim, note.because(why))
+                return self._end(arrival, claim, note.because(why), error)
             case Again(delay) if arrival.envelope.retried_in_place:
                 return self._again_in_place(arrival, claim, note, delay)
             case Again(delay):
-                return self._again(arrival, claim, note, delay)
+                return self._again(arrival, claim, note, delay, error)
 
-    def _end(self, arrival: Arrival, claim: Claim, error: ErrorNote) -> Ending:
+    def _end(self, arrival: Arrival, claim: Claim, note: ErrorNote, error: BaseException) -> Ending:
+        """End the run as FAILED, or go on where its flow has a stage for that."""
+        if arrival.flow.on_failed is None or claim.item.given_up is not None:
+            return self._end_failed(arrival, claim, note)
+        planner, failure = self._planner(arrival, claim), failure_of(arrival.message, claim.item, note, error)
+        letter = dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self.services.signer)
+        with suppress(Reject):
+            commit = planner.giving_up(failure, note, [letter])
+            return self._answered(arrival, claim, commit, self.services.store.commit(claim, commit))
+        self._send_before(arrival, letter)
+        try:
+            commit = planner.giving_up(failure.model_copy(update={"payload": None}), note, [])
+            return self._answered(arrival, claim, commit, self.services.store.commit(claim, commit))
+        except Reject as refusal:
+            why = f"and {arrival.flow.on_failed} was not called: {refusal}"
+            _, ended = planner.without_letter(planner.failed(note.because(why), arrival.envelope))
+            return self._commit_without_letter(arrival, claim, ended)
+
+    def _end_failed(self, arrival: Arrival, claim: Claim, error: ErrorNote) -> Ending:
         """End the run as FAILED, with its message among the dead letters.
 
         Where the letter does not fit into the item it is sent before the commit: a worker that dies between the two
@@ -322,17 +345,24 @@ class Runtime:
         store, commit = self.services.store, self._planner(arrival, claim).failed(error, arrival.envelope)
         try:
             return self._answered(arrival, claim, commit, store.commit(claim, commit))
-        except Reject as refusal:
+        except Reject:
             letter, told = self._planner(arrival, claim).without_letter(commit)
-            due = Due(letter, arrival.flow, arrival.message)
-            if refused := send_or_park(self.services, self._emitter, [due]):
-                raise SendFailed({str(letter.to): refused[0].why}) from refusal
-            try:
-                return self._answered(arrival, claim, told, store.commit(claim, told))
-            except Reject:
-                return self._answered(arrival, claim, told, store.commit(claim, told._replace(outbox=None)))
+            self._send_before(arrival, letter)
+            return self._commit_without_letter(arrival, claim, told)
 
-    def _again(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> Ending:
+    def _send_before(self, arrival: Arrival, letter: Send) -> None:
+        """Send a dead letter before the commit that ends its hop."""
+        if refused := send_or_park(self.services, self._emitter, [Due(letter, arrival.flow, arrival.message)]):
+            raise SendFailed({str(letter.to): refused[0].why})
+
+    def _commit_without_letter(self, arrival: Arrival, claim: Claim, told: Commit) -> Ending:
+        store = self.services.store
+        try:
+            return self._answered(arrival, claim, told, store.commit(claim, told))
+        except Reject:
+            return self._answered(arrival, claim, told, store.commit(claim, told._replace(outbox=None)))
+
+    def _again(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int, error: BaseException) -> Ending:
         """Send a new message for the same hop, one attempt later. One that its queue refuses for good ends the run."""
         again = retried(arrival.message.again(note), arrival.envelope, delay, self.services.signer)
         refusal = self.services.sender.send([again]).get(0)
@@ -341,7 +371,7 @@ class Runtime:
             self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
             return acked(arrival, Verdict.CLAIMED)
         if refusal.final:
-            return self._end(arrival, claim, note.because(f"its retry cannot be sent: {refusal.why}"))
+            return self._end(arrival, claim, note.because(f"its retry cannot be sent: {refusal.why}"), error)
         return kept(arrival, Verdict.CLAIMED, f"its retry was not sent to {again.to}: {refusal.why}")
 
     def _again_in_place(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> Ending:
@@ -370,7 +400,16 @@ class Runtime:
         now, m, before = self.services.clock.now(), arrival.message, claim.before
         goes_on = before is not None and before.request_id == m.request_id and (m.hop > 1 or m.redrive > 0)
         moment = max(now, claim.item.committed_at + 1) if goes_on else now
-        return Planner(flow=arrival.flow, message=m, moment=moment, signer=self.services.signer)
+        return Planner(
+            flow=arrival.flow, message=m, moment=moment, signer=self.services.signer, given_up=claim.item.given_up
+        )
+
+
+def _given_up(flow: AnyFlow, item: RunItem | None) -> RunFailed:
+    """Build the error for a redriven message of a hop that its run has given up."""
+    at = "" if item is None else f"; it is at hop {item.hop} ({item.stage}), {item.status.value}"
+    cure = "to begin anew, send the request under another id"
+    return RunFailed(f"the run failed here for good, and went on at {flow.on_failed}{at}; {cure}")
 
 
 def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
@@ -380,6 +419,12 @@ def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
         return None
     here = item.request_id, item.hop, item.redrive
     return item.retry if here == (m.request_id, m.hop, m.redrive) else None
+
+
+def _left_error(item: RunItem) -> str | None:
+    """Return the error of the run before, where that had failed and was not undone."""
+    failed = item.failed
+    return None if failed is None or failed.undone or item.given_up is not None else str(failed.error)
 
 
 def _longest_delay(arrival: Arrival) -> timedelta:

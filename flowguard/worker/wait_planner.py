@@ -43,6 +43,8 @@ class WaitPlanner(NamedTuple):
     moment: int
     keep_for: int
     signer: Signer = UNSIGNED
+    failed_at: int = 0
+    """The hop at which the run failed for good; 0 where it has not. Its hops are counted from there."""
 
     def planned(self, outcome: WaitFor, first: int) -> tuple[list[Send], NewWait]:
         """Plan a wait. Its sends are numbered from ``first``; the deadline comes before the asks.
@@ -148,7 +150,7 @@ class WaitPlanner(NamedTuple):
         if not takes_answers(self.flow.answers):
             cure = f"give {self.flow.name} answers='a-standard-queue', which one of its functions reads"
             yield f"answers and deadlines cannot come through {self.flow.answers}; {cure}"
-        if self.message.hop >= self.flow.max_hops:
+        if self.message.hop - self.failed_at >= self.flow.max_hops:
             yield f"{self.flow.name} has made {self.message.hop} hops, its max_hops; does it run in circles?"
         for name, awaited in outcome.awaited.items():
             yield from _name_problems(name, awaited)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from flowguard.aws.items import late_item, number, run_key
+from flowguard.aws.items import failed_item, late_item, number, run_key
 from flowguard.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import ClaimRequest
 from flowguard.protocol.waiting import Late, WaitPlan
-from flowguard.wire.message import Message
+from flowguard.wire.message import ErrorNote, Message
 
 NOW = 1_000_000
 LEASES = {"alive": NOW + 5_000, "over": NOW, "abandoned": NOW - 100_001}
@@ -50,6 +51,7 @@ def meetings() -> Iterator[Meeting]:
     yield from _other_requests()
     yield from _other_requests_at_later_hops()
     yield from _waits()
+    yield from _failures()
 
 
 def _same_request() -> Iterator[Meeting]:
@@ -118,6 +120,22 @@ def _waits() -> Iterator[Meeting]:
         yield Meeting(f"a newer request, the hop after a wait over by {over} ms, lease {lease}", resumed, asked)
 
 
+def _failures() -> Iterator[Meeting]:
+    """What only an item tells apart in which stands where a run failed: this one, or the one before it."""
+    ends = tuple(product((STORED[1], "request-a"), (False, True)))
+    for stored_hop, failed_hop, state, (whose, undone), attempt in product(
+        (1, 2, 3), (1, 2), ("running", "done", "failed"), ends, ((0, 0), (1, 0))
+    ):
+        stored = {**item(stored_hop, state, attempt, "over", "other"), **failed(whose, failed_hop, undone)}
+        for hop, redrive in product((1, 2, 3), (0, 1, 2)):
+            yield Meeting(
+                f"{whose} failed at hop {failed_hop}, undone {undone}; item at hop {stored_hop} {state} {attempt}; "
+                f"message hop {hop}, redrive {redrive}",
+                stored,
+                request(STORED, hop=hop, attempt=(redrive, 0)),
+            )
+
+
 def item(
     hop: int, state: str, attempt: tuple[int, int], lease: str, owner: str, waits: dict[str, Any] | None = None
 ) -> dict[str, Any]:
@@ -146,6 +164,12 @@ def item(
 def late(hop: int, *names: str) -> dict[str, Any]:
     """What came too late for the hop."""
     return {"late": late_item(Late(hop, frozenset(names)))}
+
+
+def failed(request_id: str, hop: int, undone: bool) -> dict[str, Any]:
+    """Where a run failed for good."""
+    note = ErrorNote("Reject", "sold out", NOW)
+    return {"failed": failed_item(FailedHop(RequestId(request_id), hop, 0, note, undone))}
 
 
 WAITS: dict[str, dict[str, Any]] = {

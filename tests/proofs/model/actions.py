@@ -11,6 +11,7 @@ from typing import NamedTuple
 from flowguard.destinations import Queue
 from flowguard.ids import Owner
 from flowguard.protocol import claims
+from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Claim, Commit, Committed, Refused, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
@@ -282,7 +283,7 @@ class Actions:
         label = self._label(f"commit {commit.status.value}", worker)
         found: RunItem | None = None if world.item is None else self.shelf[world.item]
         if not self._passes(claim, found):
-            answer = claims.refused_commit(claim, commit.status, found)
+            answer = claims.refused_commit(claim, commit, found)
             told = "taken for done" if isinstance(answer, Committed) else f"fenced by {answer.by.value}"
             yield from self._went_on(world, worker, self.shelf.put(answer), f"{label}: {told}")
             return
@@ -296,7 +297,7 @@ class Actions:
         never = self.shelf.put(ConnectionError("no answer"))
         yield from self._went_on(after, worker, never, f"{label}, never answered")
         assert after.item is not None
-        answer = claims.refused_commit(claim, commit.status, self.shelf[after.item])
+        answer = claims.refused_commit(claim, commit, self.shelf[after.item])
         seen = after if answer == Committed() else after.blamed("a worker does not recognise its own commit")
         yield from self._went_on(seen, worker, self.shelf.put(answer), f"{label}, repeated")
 
@@ -319,10 +320,11 @@ class Actions:
             done=True,
             committed_at=commit.committed_at,
             outbox=commit.outbox,
-            state=(found or claim.item).state if commit.status is Status.FAILED else commit.state,
+            state=(found or claim.item).state if commit.leaves_state else commit.state,
             result=commit.result,
             stages={} if commit.status is Status.COMPLETED else (found or claim.item).stages,
             wait=waits.after_commit(found or claim.item, commit),
+            failed=_failed(found or claim.item, commit),
         )
         return world._replace(item=self.shelf.put(after)).noted(fact, *owed, *ended).blamed(fault)
 
@@ -535,6 +537,15 @@ def _essence(item: RunItem | None) -> RunItem | None:
         retry=0,
         wait=None,
     )
+
+
+def _failed(item: RunItem, commit: Commit) -> FailedHop | None:
+    """Where a run failed, as a commit leaves it in the item."""
+    if commit.failed is not None:
+        return commit.failed
+    if commit.undone:
+        return item.failed._replace(undone=True) if item.failed is not None else None
+    return item.failed if item.given_up is not None or commit.can_be_redriven else None
 
 
 def _owed(sends: tuple[Send, ...]) -> Iterator[Fact]:

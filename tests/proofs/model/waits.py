@@ -59,7 +59,7 @@ def after_commit(item: RunItem, commit: Commit) -> Wait | None:
     """The wait that a commit leaves in the item. A run that failed keeps its answers, for a redrive."""
     if commit.wait is not None:
         return commit.wait.begun()
-    return item.wait if commit.status is Status.FAILED else None
+    return item.wait if commit.can_be_redriven else None
 
 
 def _at_rest(item: RunItem | None, address: AnswerAddress) -> RunItem | None:

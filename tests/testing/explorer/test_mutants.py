@@ -20,7 +20,7 @@ Patch = pytest.MonkeyPatch
 
 
 def next_before_side(patch: Patch) -> None:
-    patch.setattr(Kind, "is_last", property(lambda kind: kind is not Kind.NEXT))
+    patch.setattr(Kind, "phase", property(lambda kind: 2 - 2 * (kind is Kind.NEXT)))
 
 
 def ack_whether_or_not_it_was_sent(patch: Patch) -> None:

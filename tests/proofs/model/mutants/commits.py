@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flowguard.protocol import claims
-from flowguard.protocol.run import Claim, Committed, Fenced, FencedBy, RunItem, Status
+from flowguard.protocol.run import Claim, Commit, Committed, Fenced, FencedBy, RunItem
 from flowguard.worker import runtime
 from tests.proofs.model.actions import Environment
 from tests.proofs.model.mutants.mutant import Mutant, Patch
@@ -12,20 +12,21 @@ _REFUSED = claims.refused_commit
 
 
 def _fenced_as(old: FencedBy, new: FencedBy) -> Patch:
-    def refused_commit(claim: Claim, wanted: Status, item: RunItem | None) -> Committed | Fenced:
+    def refused_commit(claim: Claim, wanted: Commit, item: RunItem | None) -> Committed | Fenced:
         answer = _REFUSED(claim, wanted, item)
         return Fenced(new, item) if isinstance(answer, Fenced) and answer.by is old else answer
 
     return claims, "refused_commit", refused_commit
 
 
-def _unknown_own(claim: Claim, wanted: Status, item: RunItem | None) -> Committed | Fenced:
+def _unknown_own(claim: Claim, wanted: Commit, item: RunItem | None) -> Committed | Fenced:
     answer = _REFUSED(claim, wanted, item)
     return Fenced(FencedBy.OTHER_ATTEMPT, item) if isinstance(answer, Committed) else answer
 
 
-def _any_own(claim: Claim, wanted: Status, item: RunItem | None) -> Committed | Fenced:
-    return _REFUSED(claim, item.status if item is not None else wanted, item)
+def _any_own(claim: Claim, wanted: Commit, item: RunItem | None) -> Committed | Fenced:
+    is_own = item is not None and claims.is_claimed_by(claim, item)
+    return Committed() if is_own else _REFUSED(claim, wanted, item)
 
 
 def _fence(*parts: str) -> Environment:

@@ -13,9 +13,8 @@ from tests.proofs.model.mutants.mutant import Mutant
 
 def _dispatch_all(services: Any, emitter: Any, endings: list[Ending]) -> list[Ending]:
     """The last sends go whether or not those before them were taken."""
-    after = dispatch._send(services, emitter, endings, last=False)
-    last = dispatch._send(services, emitter, endings, last=True)
-    return [one if not one.ack else other for one, other in zip(after, last, strict=True)]
+    each = [dispatch._send(services, emitter, endings, phase) for phase in range(3)]
+    return [next((one for one in record if not one.ack), record[0]) for record in zip(*each, strict=True)]
 
 
 def _dispatch_deaf(services: Any, emitter: Any, endings: list[Ending]) -> list[Ending]:
@@ -28,13 +27,13 @@ DISPATCHES = (
     Mutant(
         "next-first",
         "the next hop goes with the rest",
-        ((Kind, "is_last", property(lambda self: False)),),
+        ((Kind, "phase", property(lambda self: 0)),),
         caught_by="sends",
     ),
     Mutant(
         "letter-first",
         "the dead letter goes with the rest",
-        ((Kind, "is_last", property(lambda self: self is Kind.NEXT)),),
+        ((Kind, "phase", property(lambda self: 2 if self is Kind.NEXT else 0)),),
         caught_by="newer-fails",
     ),
     Mutant(

@@ -206,7 +206,7 @@ WAITS = (
     Mutant(
         "asks-first",
         "asks go with the side messages and the deadline",
-        ((Kind, "is_last", property(lambda self: self in (Kind.NEXT, Kind.DEAD))),),
+        ((Kind, "phase", property(lambda self: 2 if self in (Kind.NEXT, Kind.DEAD) else 0)),),
         caught_by="wait-all",
     ),
     Mutant(

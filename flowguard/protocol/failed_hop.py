@@ -1,0 +1,21 @@
+"""The hop at which a run failed for good, as its run item keeps it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from flowguard.ids import RequestId
+from flowguard.wire.message import ErrorNote
+
+
+class FailedHop(NamedTuple):
+    """Where and why a run failed for good, in a flow with ``on_failed``. Only a newer run's first commit removes it.
+
+    ``undone`` says that the ``on_failed`` stage, and what came after it, has ended the run.
+    """
+
+    request_id: RequestId
+    hop: int
+    redrive: int
+    error: ErrorNote
+    undone: bool = False

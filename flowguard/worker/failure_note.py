@@ -1,0 +1,51 @@
+"""The failure of a run, as its ``on_failed`` stage gets it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from flowguard.errors import TextGone
+from flowguard.failed import LONGEST_PAYLOAD, Failure
+from flowguard.protocol.run import RunItem
+from flowguard.wire.message import ErrorNote, Message
+
+
+def failure_of(message: Message, item: RunItem, note: ErrorNote, error: BaseException) -> Failure:
+    """Return the failure of the hop, with what its message and its run item tell of it."""
+    cause = error.__cause__
+    return Failure(
+        type=note.type,
+        text=note.text,
+        cause=None if cause is None else str(ErrorNote.of(cause, note.at)),
+        first_error=str(message.first_error or note),
+        stage=message.stage,
+        hop=message.hop,
+        attempts=message.retry + 1,
+        at=datetime.fromtimestamp(note.at / 1000, UTC),
+        payload=_payload(message),
+        remembered=_remembered(item),
+    )
+
+
+def _payload(message: Message) -> str | None:
+    """Return the message's text. None where it is no payload, is long, or has half a surrogate pair."""
+    if message.resumed:
+        return None
+    try:
+        return message.body if len(message.body.encode()) <= LONGEST_PAYLOAD else None
+    except UnicodeEncodeError:
+        return None
+
+
+def _remembered(item: RunItem) -> dict[str, str | None]:
+    """Return what the hop has done before its commit."""
+    memo = item.memo
+    if memo is None or (memo.request_id, memo.hop) != (item.request_id, item.hop):
+        return {}
+    found: dict[str, str | None] = {}
+    for name, read in memo.results.items():
+        try:
+            found[name] = read()
+        except TextGone:
+            found[name] = None
+    return found

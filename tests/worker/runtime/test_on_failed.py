@@ -1,0 +1,471 @@
+"""A run that failed for good goes on at its flow's stage for that, once, and ends FAILED."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from flowguard.errors import Reject
+from flowguard.events import EventType
+from flowguard.handler import dlq_handler
+from flowguard.ids import RequestId
+from flowguard.outcome import Outcome
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.run import Status
+from flowguard.sim.calls import intercept
+from flowguard.step import Step
+from tests.scene import START, OrderState, Priced, Scene, record
+from tests.worker.runtime.failing import Undoing, hand_over, undoing_scene, undone
+from tests.worker.runtime.mishaps import Died, boom, dies_at, refuses
+
+AtWork = tuple[Scene, Undoing]
+
+
+@pytest.fixture
+def failing() -> Iterator[AtWork]:
+    """An order that was priced, and whose second stage rejects it."""
+    with undoing_scene() as (at, undoing):
+        at.script.closing = rejects
+        at.deliver(at.message())
+        at.sent("close-order")
+        yield at, undoing
+
+
+def rejects(step: Step[OrderState]) -> None:
+    raise Reject("no such customer") from KeyError("c-9")
+
+
+def status(at: Scene) -> Status:
+    item = at.item()
+    assert item is not None
+    return item.status
+
+
+def place_of(message: Any) -> dict[str, Any]:
+    place: dict[str, Any] = json.loads(message["MessageAttributes"]["flowguard"]["StringValue"])
+    return place
+
+
+def test_the_stage_gets_the_failure_and_the_state_as_last_committed(failing: AtWork) -> None:
+    at, undoing = failing
+    assert at.deliver(at.second()) == [True]
+    assert at.calls == ["UpdateItem", "UpdateItem"], "still two writes a stage"
+    assert hand_over(at) == [True]
+    [(failure, state)] = undoing.seen
+    assert (failure.type, failure.text, failure.cause) == ("Reject", "no such customer", "KeyError: 'c-9'")
+    assert (failure.stage, failure.hop, failure.attempts) == ("close-order", 2, 1)
+    assert (failure.first_error, failure.payload) == ("Reject: no such customer", '{"total":7}')
+    assert failure.at == datetime.fromtimestamp(START / 1000, UTC)
+    assert state == OrderState(total=7)
+    assert (at.priced(), undone(at)) == (0, 1)
+
+
+def test_the_run_ends_failed_and_its_requester_is_told_after_the_undo(failing: AtWork) -> None:
+    at, _ = failing
+    at.deliver(at.second())
+    item = at.item()
+    assert item is not None
+    assert (item.status, item.done, at.sent("completed")) == (Status.RUNNING, True, [])
+    assert len(at.sent("dead")) == 1
+    hand_over(at)
+    item = at.item()
+    assert item is not None
+    assert (item.status, item.hop, item.error) == (Status.FAILED, 3, "Reject: no such customer")
+    assert (item.state, item.given_up is not None and item.given_up.undone) == ('{"total":0}', True)
+    [told] = at.sent("completed")
+    body = json.loads(told["Body"])
+    assert (body["status"], body["error"]) == ("FAILED", "Reject: no such customer")
+    assert at.sent("dead") == []
+    assert (at.told(EventType.FAILED), at.told(EventType.UNDONE)) == (1, 1)
+
+
+def test_a_run_that_fails_at_its_first_stage_has_nothing_of_its_own_to_undo() -> None:
+    with undoing_scene() as (at, undoing):
+        at.script.pricing = rejects
+        at.deliver(at.message())
+        assert hand_over(at) == [True]
+        assert [state for _, state in undoing.seen] == [OrderState()]
+        assert (at.priced(), undone(at), status(at)) == (0, 1, Status.FAILED)
+
+
+def test_after_a_first_stage_that_failed_it_is_handed_what_the_run_before_left() -> None:
+    left: list[tuple[OrderState, OrderState | None]] = []
+    with undoing_scene() as (at, undoing):
+        undoing.script = lambda step: left.append((step.state.model_copy(), step.superseded))
+        at.deliver(at.message())
+        at.script.pricing = rejects
+        at.deliver(at.newer())
+        hand_over(at)
+        assert left == [(OrderState(), OrderState(total=7))]
+
+
+def boom_once(step: Step[OrderState]) -> None:
+    if step.attempt == 1:
+        raise RuntimeError("warehouse down")
+
+
+def test_a_later_attempt_of_it_has_the_same(failing: AtWork) -> None:
+    at, undoing = failing
+    undoing.script = boom_once
+    at.deliver(at.second())
+    assert hand_over(at) == [True]
+    assert hand_over(at) == [True]
+    assert undoing.seen[0] == undoing.seen[1]
+    assert (undone(at), status(at)) == (1, Status.FAILED)
+
+
+def test_the_same_holds_where_a_first_hop_had_failed() -> None:
+    """What the item holds is the state of the run before, at each attempt."""
+    seen: list[OrderState | None] = []
+    with undoing_scene() as (at, undoing):
+
+        def script(step: Step[OrderState]) -> None:
+            seen.append(step.superseded)
+            boom_once(step)
+
+        undoing.script = script
+        at.deliver(at.message())
+        at.script.pricing = rejects
+        at.deliver(at.newer())
+        hand_over(at)
+        hand_over(at)
+        assert seen == [OrderState(total=7), OrderState(total=7)]
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_repeated_messages_change_nothing(failing: AtWork, repeats: int) -> None:
+    at, undoing = failing
+    at.deliver(at.second())
+    [onward] = at.sent("undo-order")
+    event = {"Messages": [{**onward, "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:undo-order"}]}
+    for _ in range(1 + repeats):
+        at.deliver(at.second())
+        assert at.handler(event) == {"batchItemFailures": []}
+        at.deliver(at.second())
+    assert (len(undoing.seen), undone(at), at.priced()) == (1, 1, 0)
+    assert len({place_of(letter)["redrive"] for letter in at.sent("dead")}) == 1
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("operation", ["UpdateItem", "SendMessageBatch"])
+@pytest.mark.parametrize("at_call", [1, 2])
+def test_a_worker_may_die_at_any_call_of_the_hop_that_fails(
+    failing: AtWork, operation: str, after: bool, at_call: int
+) -> None:
+    at, _ = failing
+    with intercept(nth(dies_at(operation, after=after), operation, at_call)), pytest.raises(Died):
+        at.deliver(at.second())
+    finish(at)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    ("operation", "at_call"), [("UpdateItem", 1), ("TransactWriteItems", 1), ("SendMessageBatch", 1)]
+)
+def test_a_worker_may_die_at_any_call_of_the_hop_that_undoes(
+    failing: AtWork, operation: str, after: bool, at_call: int
+) -> None:
+    at, _ = failing
+    at.deliver(at.second())
+    [onward] = at.sent("undo-order")
+    event = {"Messages": [{**onward, "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:undo-order"}]}
+    with intercept(nth(dies_at(operation, after=after), operation, at_call)), pytest.raises(Died):
+        at.handler(event)
+    at.clock.advance(seconds=31)
+    assert at.handler(event) == {"batchItemFailures": []}
+    finish(at)
+
+
+def nth(dies: Any, operation: str, number: int) -> Any:
+    """Die at the n-th call of its kind."""
+    seen = 0
+
+    def interceptor(call: Any, proceed: Any) -> Any:
+        nonlocal seen
+        seen += call.operation == operation
+        return dies(call, proceed) if call.operation == operation and seen == number else proceed()
+
+    return interceptor
+
+
+def finish(at: Scene) -> None:
+    """Deliver what is there until nothing is, and look: one undo, one dead letter, one reply, each under one id."""
+    at.clock.advance(seconds=31)
+    assert at.deliver(at.second()) == [True]
+    hand_over(at)
+    assert (undone(at), at.priced(), status(at)) == (1, 0, Status.FAILED)
+    assert {m["MessageAttributes"]["uniquerequestid"]["StringValue"] for m in at.sent("completed")} == {
+        f"{at.second(hop=3).hop_id}.0"
+    }
+    letters = at.sent("dead")
+    assert letters
+    assert {(place_of(letter)["hop"], place_of(letter)["error"][1]) for letter in letters} == {(2, "no such customer")}
+
+
+def test_the_letter_is_sent_before_the_message_that_would_clear_it(failing: AtWork) -> None:
+    """The claim of the stage that undoes clears the outbox: what stands there has to be sent by then."""
+    at, _ = failing
+    with intercept(refuses("dead", "RequestThrottled", 400)):
+        assert at.deliver(at.second()) == [False]
+    assert at.sent("undo-order") == []
+    assert at.deliver(at.second()) == [True]
+    assert (len(at.sent("dead")), len(at.sent("undo-order"))) == (1, 1)
+
+
+def test_a_stage_that_undoes_and_fails_is_a_dead_letter_of_its_own_and_ends_the_run(failing: AtWork) -> None:
+    at, undoing = failing
+
+    def reject(step: Step[OrderState]) -> None:
+        raise Reject("the warehouse knows no o1")
+
+    undoing.script = reject
+    at.deliver(at.second())
+    assert hand_over(at) == [True]
+    item = at.item()
+    both = "Reject: no such customer (and undo-order failed: Reject: the warehouse knows no o1)"
+    assert item is not None
+    assert (item.status, item.hop, item.error, item.state) == (Status.FAILED, 3, both, '{"total":7}')
+    [told] = at.sent("completed")
+    assert json.loads(told["Body"])["error"] == both
+    first, own = sorted((place_of(letter) for letter in at.sent("dead")), key=lambda place: place["hop"])
+    assert (first["hop"], first["error"][1]) == (2, "no such customer")
+    assert (own["hop"], own["redrive"], own["error"][1]) == (3, 1, "the warehouse knows no o1")
+    assert (undone(at), at.priced(), at.told(EventType.FAILED)) == (0, 1, 2)
+
+
+def test_its_own_dead_letter_can_be_redriven_until_it_has_undone(failing: AtWork) -> None:
+    at, undoing = failing
+    undoing.script = rejects_undo
+    at.deliver(at.second())
+    hand_over(at)
+    letters = at.sent("dead")
+    [own] = [letter for letter in letters if place_of(letter)["hop"] == 3]
+    undoing.script = lambda step: None
+    event = {"Messages": [{**own, "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:undo-order"}]}
+    at.handler(event)
+    assert (undone(at), at.priced(), status(at)) == (1, 0, Status.FAILED)
+    at.handler(event)
+    at.deliver(at.second(stage="undo-order", hop=3, redrive=7))
+    assert (undone(at), len(undoing.seen)) == (1, 2)
+
+
+def rejects_undo(step: Step[OrderState]) -> None:
+    raise Reject("not now")
+
+
+@pytest.mark.parametrize("undo_first", [False, True])
+def test_a_redriven_letter_of_the_hop_that_failed_is_refused_and_lies_there_again(
+    failing: AtWork, undo_first: bool
+) -> None:
+    at, undoing = failing
+    at.deliver(at.second())
+    [letter] = at.sent("dead")
+    if undo_first:
+        hand_over(at)
+    else:
+        undoing.script = lambda step: redrive(at, letter)
+        hand_over(at)
+    if undo_first:
+        redrive(at, letter)
+    assert (at.told(EventType.GIVEN_UP), undone(at), at.priced()) == (1, 1, 0)
+    [again] = at.sent("dead")
+    place = place_of(again)
+    assert (place["redrive"], place["hop"]) == (2, 2)
+    assert "the run failed here for good, and went on at undo-order" in place["error"][1]
+    assert "send the request under another id" in place["error"][1]
+
+
+def redrive(at: Scene, letter: Any) -> None:
+    at.handler({"Messages": [{**letter, "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:close-order"}]})
+
+
+def test_a_letter_that_is_redriven_before_the_undo_began_sends_what_was_committed_again(failing: AtWork) -> None:
+    at, undoing = failing
+    at.deliver(at.second())
+    [letter] = at.sent("dead")
+    at.sent("undo-order")
+    redrive(at, letter)
+    assert (len(at.sent("dead")), at.told(EventType.GIVEN_UP)) == (1, 0)
+    assert hand_over(at) == [True]
+    assert (len(undoing.seen), undone(at)) == (1, 1)
+
+
+def test_it_may_go_on_at_other_stages_beyond_max_hops() -> None:
+    with undoing_scene(max_hops=2) as (at, undoing):
+        at.script.closing = rejects
+        undoing.script = lambda step: next_stage(at)
+        at.deliver(at.message())
+        at.sent("close-order")
+        at.deliver(at.second())
+        hand_over(at)
+        assert status(at) is Status.RUNNING
+        hand_over(at)
+        item = at.item()
+        assert item is not None
+        assert (item.status, item.hop, item.result, item.error) == (
+            Status.FAILED,
+            4,
+            '{"told":7}',
+            "Reject: no such customer",
+        )
+        [told] = at.sent("completed")
+        assert json.loads(told["Body"])["result"] == {"told": 7}
+
+
+def next_stage(at: Scene) -> Outcome:
+    tell = next(stage for stage in at.flow.stages if stage.name == "tell-support")
+    return tell.message(Priced(total=7))
+
+
+def test_a_message_that_sqs_gave_up_goes_the_same_way(failing: AtWork) -> None:
+    at, undoing = failing
+    ender = dlq_handler(at.flow).using(at.handler._services)
+    assert ender({"Records": [record(at.second())]}) == {"batchItemFailures": []}
+    assert hand_over(at) == [True]
+    [(failure, _)] = undoing.seen
+    assert (failure.type, "SQS gave the message up" in failure.text) == ("RunFailed", True)
+    assert (undone(at), status(at)) == (1, Status.FAILED)
+
+
+@pytest.mark.parametrize("case", ["unknown version", "unknown stage", "attempts used up", "no such payload"])
+def test_whatever_ends_a_run_goes_the_same_way(failing: AtWork, case: str) -> None:
+    at, undoing = failing
+    at.script.closing = boom
+    message = {
+        "unknown version": at.second(version=9),
+        "unknown stage": at.second(stage="\N{SNOWMAN}" * 80),
+        "attempts used up": at.second(retry=4),
+        "no such payload": at.second(body="[]"),
+    }[case]
+    assert at.deliver(message) == [True]
+    assert hand_over(at) == [True]
+    assert (len(undoing.seen), undone(at), status(at)) == (1, 1, Status.FAILED)
+
+
+@pytest.mark.parametrize("when", ["before its claim", "before its commit"])
+def test_a_newer_request_that_takes_over_first_is_told_what_was_not_undone(failing: AtWork, when: str) -> None:
+    """It gets the state, and so what is to be taken back; the stage that undoes changes nothing any more."""
+    at, undoing = failing
+    told: list[tuple[OrderState | None, str | None]] = []
+    at.script.pricing = lambda step: told.append((step.superseded, step.superseded_error))
+    at.deliver(at.second())
+    if when == "before its claim":
+        at.deliver(at.newer())
+        assert hand_over(at) == [True]
+    else:
+        undoing.script = lambda step: take_over(at)
+        assert hand_over(at) == [True]
+    assert told == [(OrderState(total=7), "Reject: no such customer")]
+    assert (undone(at), at.priced()) == (0, 2)
+    item = at.item()
+    assert item is not None
+    assert (item.request_id, item.failed) == ("run-2", None)
+    assert len({json.dumps(place_of(letter)) for letter in at.sent("dead")}) == 1
+
+
+def take_over(at: Scene) -> None:
+    at.deliver(at.newer())
+
+
+def test_an_attempt_of_the_newer_request_that_dies_loses_nothing_of_that(failing: AtWork) -> None:
+    at, _ = failing
+    at.deliver(at.second())
+
+    def die(step: Step[OrderState]) -> None:
+        raise Died
+
+    at.script.pricing = die
+    with pytest.raises(Died):
+        at.deliver(at.newer())
+    at.clock.advance(seconds=31)
+    told: list[str | None] = []
+    at.script.pricing = lambda step: told.append(step.superseded_error)
+    at.deliver(at.newer())
+    assert told == ["Reject: no such customer"]
+
+
+@pytest.mark.parametrize("undo", ["done", "failed"])
+def test_a_newer_request_after_the_end_is_told_whether_it_was_undone(failing: AtWork, undo: str) -> None:
+    at, undoing = failing
+    undoing.script = rejects_undo if undo == "failed" else undoing.script
+    at.deliver(at.second())
+    hand_over(at)
+    told: list[tuple[OrderState | None, str | None]] = []
+    at.script.pricing = lambda step: told.append((step.superseded, step.superseded_error))
+    at.deliver(at.newer())
+    expected = (OrderState(total=7), "Reject: no such customer") if undo == "failed" else (OrderState(total=0), None)
+    assert told == [expected]
+
+
+def test_under_ignore_the_object_is_kept_until_the_undo_is_done() -> None:
+    with undoing_scene(policy=OnConflict.IGNORE) as (at, _):
+        at.script.closing = rejects
+        at.deliver(at.message())
+        at.sent("close-order")
+        at.deliver(at.second())
+        at.deliver(at.newer())
+        assert (at.told(EventType.IGNORED), status(at)) == (1, Status.RUNNING)
+        hand_over(at)
+        at.clock.advance(seconds=1)
+        at.deliver(at.newer(request_id=RequestId("run-3"), requested_at=at.clock.now()))
+        item = at.item()
+        assert item is not None
+        assert (item.request_id, item.status) == ("run-3", Status.RUNNING)
+
+
+def test_a_stale_worker_of_the_failed_hop_changes_nothing(failing: AtWork) -> None:
+    at, undoing = failing
+
+    def slow(step: Step[OrderState]) -> None:
+        at.script.closing = rejects
+        at.clock.advance(seconds=31)
+        at.deliver(at.second())
+        hand_over(at)
+
+    at.script.closing = slow
+    assert at.deliver(at.second()) == [True]
+    assert (undone(at), len(undoing.seen), at.priced(), status(at)) == (1, 1, 0, Status.FAILED)
+    assert at.told(EventType.FENCED) == 1
+
+
+def test_what_the_hop_did_early_is_handed_over(failing: AtWork) -> None:
+    at, undoing = failing
+
+    def charges(step: Step[OrderState]) -> None:
+        step.once("charge", lambda: {"id": "ch-1"})
+        with step.apply("note"):
+            step.put("orders", {"id": "note"})
+        raise Reject("sold out")
+
+    at.script.closing = charges
+    at.deliver(at.second())
+    hand_over(at)
+    [(failure, _)] = undoing.seen
+    assert failure.remembered == {"charge": '{"id":"ch-1"}', "note": "null"}
+    item = at.item()
+    assert item is not None
+    assert item.memo is None
+
+
+def test_a_run_of_the_same_id_later_has_not_failed(failing: AtWork) -> None:
+    """One id for two runs of an object, with another between them: the failure is not of the second."""
+    at, _ = failing
+    at.deliver(at.second())
+    later = START + timedelta(minutes=1).seconds * 1000
+    at.clock.advance(seconds=70)
+    at.script.pricing = die_in
+    with pytest.raises(Died):
+        at.deliver(at.newer())
+    at.script.pricing = lambda step: None
+    at.deliver(at.message(requested_at=later))
+    item = at.item()
+    assert item is not None
+    assert (item.given_up, item.failed, item.status) == (None, None, Status.RUNNING)
+
+
+def die_in(step: Step[OrderState]) -> None:
+    raise Died
