@@ -76,6 +76,18 @@ TESTED: Final = (
         "a request id that comes again, after another request has had the object",
     ),
     Elsewhere(
+        r"^aws\.waits\.",
+        (
+            "tests/aws/test_waits.py",
+            "tests/aws/store/test_waits.py",
+            "tests/aws/test_answers_agree.py",
+            "tests/worker/test_deadlines.py",
+            "tests/worker/test_waiting.py",
+            "tests/worker/test_same_request_id.py",
+        ),
+        "answers as large as can be, deadlines that come early or twice, and rows that DynamoDB leaves unwritten",
+    ),
+    Elsewhere(
         r"^expressions\.CLAIM_(RESUMED|FIRST)_HOP",
         ("tests/worker/test_waiting.py",),
         "a wait that was there before",

@@ -41,6 +41,7 @@ MODULES: Final = (
     "flowguard.worker.http_callbacks",
     "flowguard.aws.store",
     "flowguard.aws.memos",
+    "flowguard.aws.waits",
     "flowguard.aws.refused_writes",
     "flowguard.aws.sender",
     "flowguard.aws.schedules",

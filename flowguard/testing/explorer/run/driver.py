@@ -328,7 +328,9 @@ class _Driver:
 def _answered_by(delivery: Delivery) -> tuple[object, ...] | None:
     """Return the name that a record answers, with its run."""
     address = address_in(delivery.envelope.attributes)
-    return None if address is None or is_deadline(address) else tuple(address[:5])
+    if address is None or is_deadline(address):
+        return None
+    return address.flow, address.object_id, address.request_id, address.hop, address.name
 
 
 def _said(delivery: Delivery) -> tuple[object, ...] | None:
