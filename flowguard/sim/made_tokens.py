@@ -60,6 +60,10 @@ class MadeTokens:
                 said = f"{message.flow}/{message.object_id}/{name}"
                 self._newest[said] = self._of_requests[f"{said}@{message.request_id}"] = row
 
+    def text_of(self, flow: str, row_id: str) -> str | None:
+        """Return the token that was made last for the row."""
+        return self._texts.get((flow, row_id))
+
     def filled_in(self, event: Any) -> Any:
         """Return a recorded request with its token in place of the name. Raises :class:`NoSuchToken`."""
         parameters = event.get("pathParameters")

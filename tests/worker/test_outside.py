@@ -125,9 +125,8 @@ def test_an_answer_that_nothing_waits_for_is_unknown_unless_it_is_kept(
 def row_of(at: WaitScene, object_id: str, hop: int = 1, stage: str = "renamed") -> None:
     """Leave a row of a stage that there is no more, as a deployment does."""
     run = RequestId("run-1" if object_id == "c1" else "run-2")
-    at.waits.save(
-        [AwaitingRow("paid", AnswerAddress("carts", ObjectId(object_id), run, START, hop, "a"), stage, START)]
-    )
+    address = AnswerAddress("carts", ObjectId(object_id), run, START, hop, "a")
+    at.waits.save([AwaitingRow("paid", address, stage, START)])
 
 
 def second(at: WaitScene) -> None:

@@ -43,11 +43,12 @@ class Role:
     gives_up: bool = False
 
 
+APPROVED: Final = Order(order_id="o1", asks=("approval",))
 ASKING: Final = Order(order_id="o1", asks=("parcel", "paid"))
 ROLES: Final = (
     Role("of the stage that waits", "to-begin", (ASKING,), {"parcel": {"number": 17}, "paid": {"amount": 3}}),
     Role("of a callback over SQS", "payments", (ORDER, Later(PAYMENT, timedelta(minutes=1))), {}),
-    Role("of a callback over HTTP, never called again", PARTIES, (ORDER,), {"paid": {"amount": 3}}, gives_up=True),
+    Role("of a callback over HTTP, never called again", PARTIES, (APPROVED,), {"approval": {"yes": 1}}, gives_up=True),
     Role("that gets the deadline", "to-answers", (ORDER,), {}),
 )
 

@@ -5,8 +5,9 @@
     commit of a wait ──▶ event, token: asked at once  ┐
     message of an ask ─▶ asked when it was sent       ├──▶ the user's answer ──▶ a record for the answering function
                                                       ┘
-The answering function does what ``FlowClient.answer`` does: each of its calls can meet a fault, and its client tries
-again unless the schedule says otherwise.
+A token is answered over HTTP, by a POST to the URL of the answering function. Everything else, and a failure, is
+answered as ``FlowClient`` does. Each call can meet a fault, and the client tries again unless the schedule says
+otherwise.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from flowguard.callback_function import CallbackHandler
 from flowguard.errors import FlowguardError, SettingsError, shown
 from flowguard.failed import Failed
 from flowguard.flow import AnyFlow
@@ -25,10 +27,12 @@ from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer, WaitPlan
 from flowguard.sim.functions import ServedFunction
+from flowguard.sim.made_tokens import MadeTokens
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.question import PARTIES, Question
 from flowguard.testing.explorer.record.view import body_of
 from flowguard.wire.message import REQUEST_ID
+from flowguard.wire.tokens import SEALED_IDS
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.outside import FoundAnswer
 from flowguard.worker.ports import Services
@@ -40,6 +44,9 @@ GivenAnswers: TypeAlias = Mapping[str, object]
 
 _DIGEST: Final = re.compile(r"-[0-9a-f]{16}(?=\.)")
 _VISIBILITY: Final = 30_000
+_AGAIN: Final = 503
+"""The status of an answer that is to be sent again."""
+
 _LIKE: Final = 'give each awaited name its answer: answers={"parcel": {"number": 17}}'
 
 
@@ -81,21 +88,39 @@ class Parties:
         said = {"flow": question.flow, "id": question.id, "text": answer.text, "failed": answer.failed}
         return AskedQuestion(number, question, json.dumps(said))
 
-    def function(self, services: Services) -> ServedFunction:
-        """Return the function that gives the answers."""
-        return ServedFunction(PARTIES, _answering(self._flows, services), _VISIBILITY, plain=True)
+    def function(self, services: Services, made: MadeTokens) -> ServedFunction:
+        """Return the function that gives the answers. ``made`` has the tokens that its clients hold."""
+        return ServedFunction(PARTIES, _answering(self._flows, services, made), _VISIBILITY, plain=True)
 
 
-def _answering(flows: Mapping[str, AnyFlow], services: Services) -> Callable[[Any], Any]:
+def _answering(flows: Mapping[str, AnyFlow], services: Services, made: MadeTokens) -> Callable[[Any], Any]:
+    over_http = CallbackHandler(tuple(flows.values()), services)
+
     def handler(event: Any) -> Any:
         [record] = event["Records"]
         said = json.loads(record["body"])
         flow, answer = flows[said["flow"]], GivenAnswer(said["text"], said["failed"])
-        verdict = Callbacks((flow,), services).answer(FoundAnswer(flow, said["id"], answer))
-        again = [{"itemIdentifier": record["messageId"]}] if verdict is AnswerVerdict.EARLY else []
-        return {"batchItemFailures": again}
+        token = made.text_of(flow.name, said["id"].removeprefix(SEALED_IDS))
+        if token is not None and not answer.failed:
+            early = over_http(_post(token, answer.text))["statusCode"] == _AGAIN
+        else:
+            early = Callbacks((flow,), services).answer(FoundAnswer(flow, said["id"], answer)) is AnswerVerdict.EARLY
+        return {"batchItemFailures": [{"itemIdentifier": record["messageId"]}] if early else []}
 
     return handler
+
+
+def _post(token: str, body: str) -> Any:
+    """Return the event in which a function URL hands over a POST of JSON."""
+    return {
+        "version": "2.0",
+        "rawPath": f"/{token}",
+        "rawQueryString": "",
+        "headers": {"content-type": "application/json"},
+        "requestContext": {"domainName": "answers.lambda-url.eu-west-1.on.aws", "http": {"method": "POST"}},
+        "body": body,
+        "isBase64Encoded": False,
+    }
 
 
 class OpenQuestions:

@@ -10,7 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType, TracebackType
 from typing import Any, Final, Self
 
@@ -21,7 +21,7 @@ from flowguard.aws.services import aws_services, aws_store
 from flowguard.aws.writes import from_item
 from flowguard.clock import Clock
 from flowguard.errors import SettingsError
-from flowguard.events import Observer
+from flowguard.events import Event, Observer
 from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
 from flowguard.protocol.outbox import Outbox
@@ -33,6 +33,7 @@ from flowguard.sim.declared import DeclaredKey, GivenItems, declared_items, read
 from flowguard.sim.engine import Engine, EngineFor, Snapshots
 from flowguard.sim.final_state import plain
 from flowguard.sim.functions import Functions, topics
+from flowguard.sim.made_tokens import MadeTokens
 from flowguard.sim.provision import AutoProvisioner
 from flowguard.sim.reused_clients import SameClients
 from flowguard.sim.virtual import VirtualTime
@@ -114,6 +115,7 @@ class Sandbox:
         self.patience = needs.patience
         self.threads = Threads()
         self.invocation = Invocation(self.now, self._move_to)
+        self.made_tokens = MadeTokens()
         self._needs = needs
         modules = modules_of(explored)
         self.memory = Memory(modules_of(flows))
@@ -216,7 +218,14 @@ class Sandbox:
 
     def functions(self, observer: Observer) -> Functions:
         """Return the functions of the flows with services of their own for each schedule."""
-        return self.functions_for(self._services(observer))
+        made = self.made_tokens = MadeTokens()
+
+        def tell(event: Event) -> None:
+            made.tell(event)
+            observer(event)
+
+        services = self._services(tell)
+        return self.functions_for(replace(services, tokens=made.noting(services.tokens)))
 
     def functions_for(self, services: Services) -> Functions:
         read = Counter(one.queue for one in self.plain)
@@ -224,7 +233,7 @@ class Sandbox:
             raise SettingsError("functions", f"two of them read the same queue, {twice[0]}; give each its own")
         plain = {one.queue: one.deployed(self, self._same, self.memory) for one in self.plain}
         if self.parties.given:
-            plain[PARTIES] = self.parties.function(services)
+            plain[PARTIES] = self.parties.function(services, self.made_tokens)
         return Functions(self.flows, services, plain)
 
     def _services(self, observer: Observer) -> Services:
