@@ -13,6 +13,7 @@ from flowguard.aws.signing_keys import aws_signer, aws_tokens
 from flowguard.clock import Clock, SystemClock
 from flowguard.destinations import Destination, destination, form_problem
 from flowguard.errors import RunFailed, SendFailed, SettingsError, shown
+from flowguard.events import Observer, log
 from flowguard.flow import AnyFlow
 from flowguard.ids import Ids, ObjectId, RandomIds, RequestId
 from flowguard.payloads import Payload, encode_json
@@ -44,7 +45,7 @@ class FlowClient:
     They go to the queue, topic or function that the flow's first stage reads from. ``signer`` is the functions' own
     where messages are signed (``services.signer``). ``clock`` and ``ids`` say when requests are made and how they are
     named; a test hands in its own. Answers need ``store``, which opens the run table when the first one is given, and
-    ``tokens``, which reads tokens.
+    ``tokens``, which reads tokens; ``observer`` is told of their verdicts.
     """
 
     def __init__(
@@ -56,8 +57,10 @@ class FlowClient:
         signer: Signer = UNSIGNED,
         store: Callable[[], Store] | None = None,
         tokens: Tokens = NO_TOKENS,
+        observer: Observer = log,
     ) -> None:
         self._sender = sender
+        self._observer = observer
         self._store = store
         self._tokens = tokens
         self._signer = signer
@@ -86,6 +89,7 @@ class FlowClient:
             signer=services.signer,
             store=lambda: services.store,
             tokens=services.tokens,
+            observer=services.observer,
         )
 
     def start(
@@ -161,7 +165,12 @@ class FlowClient:
         elif problem := awaited_id_problem(awaited):
             raise RunFailed(f"nothing can be answered by the id {shown(awaited)}: it {problem}")
         services = Services(
-            store=self._store(), sender=self._sender, clock=self._clock, signer=self._signer, tokens=self._tokens
+            store=self._store(),
+            sender=self._sender,
+            clock=self._clock,
+            signer=self._signer,
+            tokens=self._tokens,
+            observer=self._observer,
         )
         return Callbacks((flow,), services).answer(FoundAnswer(flow, awaited, answer))
 

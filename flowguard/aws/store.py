@@ -354,23 +354,29 @@ class DynamoDBStore:
 
     def with_wait(self, item: RunItem, found: Item) -> RunItem:
         """Return the item with its wait's plan and answers, or with the reason why an answer is lost."""
-        if item.wait is None:
+        planned = self._with_plan(item, found)
+        if planned.wait is None:
             return item
-        stored = found["wait"]["M"]
-        wait = item.wait._replace(plan=WaitPlan.from_text(self._packing.unpack(stored[PLAN])))
         try:
             answers = {
                 name: GivenAnswer(self._packing.unpack(one["M"]["text"]), "failed" in one["M"])
-                for name, one in stored["answers"]["M"].items()
+                for name, one in found["wait"]["M"]["answers"]["M"].items()
             }
         except TextGone as gone:
-            return item._replace(lost=gone, wait=wait)
-        return item._replace(wait=wait._replace(answers=answers))
+            return planned._replace(lost=gone)
+        return planned._replace(wait=planned.wait._replace(answers=answers))
+
+    def _with_plan(self, item: RunItem, found: Item) -> RunItem:
+        """Return the item with its wait's plan. That is all that settling an answer needs."""
+        if item.wait is None:
+            return item
+        plan = WaitPlan.from_text(self._packing.unpack(found["wait"]["M"][PLAN]))
+        return item._replace(wait=item.wait._replace(plan=plan))
 
     @property
     def waits(self) -> DynamoDBWaits:
         """Return what keeps answers and the rows that they are found by, in the same table."""
-        return DynamoDBWaits(self._client, self._table, self._packing, self.with_wait, self._prefix, self._pause)
+        return DynamoDBWaits(self._client, self._table, self._packing, self._with_plan, self._prefix, self._pause)
 
     def _left(self, found: Item) -> LeftState | None:
         """Return the state that the run before has left. Nothing is read before it is asked for."""

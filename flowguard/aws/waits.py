@@ -56,16 +56,20 @@ _LOOKER = 16
 EARLY = "early"
 """The sort key of an answer that came before its wait. Rows have a digest there."""
 
-Whole = Callable[[RunItem, Item], RunItem]
+WithPlan = Callable[[RunItem, Item], RunItem]
 
 
 class DynamoDBWaits(NamedTuple):
-    """Implements :class:`flowguard.worker.ports.Waits` on the run table. ``whole`` reads a wait's long texts."""
+    """Implements :class:`flowguard.worker.ports.Waits` on the run table.
+
+    ``with_plan`` reads the plan of a wait that is over. The answers, which may be in S3, are read by the resumed hop's
+    claim alone.
+    """
 
     client: DynamoDBClient
     table: str
     packing: Packing
-    whole: Whole
+    with_plan: WithPlan
     prefix: str = "flowguard/"
     pause: Callable[[float], None] = time.sleep
 
@@ -106,8 +110,10 @@ class DynamoDBWaits(NamedTuple):
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
             return self._refused(address, counts, error.response.get("Item"))
-        before = self.whole(read_item(found), found)
-        return Settled(judge(before, address, counts=counts), _after(before, address, answer, counts))
+        before = read_item(found)
+        after = _after(before, address, counts)
+        is_over = after.wait is not None and after.wait.end is not None
+        return Settled(judge(before, address, counts=counts), self.with_plan(after, found) if is_over else after)
 
     def _refused(self, address: AnswerAddress, counts: bool, found: Any) -> Settled | None:
         item = read_item(found) if found else None
@@ -117,11 +123,11 @@ class DynamoDBWaits(NamedTuple):
         return Settled(verdict, self._at_rest(address, item, found))
 
     def _at_rest(self, address: AnswerAddress, item: RunItem | None, found: Any) -> RunItem | None:
-        """Return the item, with its whole wait where the wait is over and the run has not gone on."""
+        """Return the item, with its wait's plan where the wait is over and the run has not gone on."""
         if item is None or not _is_at(item, address):
             return item
         waits = item.status is Status.WAITING and item.wait is not None and item.wait.end is not None
-        return self.whole(item, found) if waits else item
+        return self.with_plan(item, found) if waits else item
 
     def _answer_call(self, address: AnswerAddress, answer: GivenAnswer, counts: bool, key: str | None) -> Any:
         packed = self.packing.pack_aside(answer.text, key) if key is not None else self.packing.pack(answer.text, None)
@@ -161,7 +167,7 @@ class DynamoDBWaits(NamedTuple):
     def time_out(self, address: AnswerAddress, now: int) -> TimedOut:
         """End the wait with one UpdateItem, if it goes on and its deadline has passed at ``now`` (ms)."""
         changes = {":yes": {"BOOL": True}, ":now": number(now)}
-        applied, item = self._changed(address, expressions.END_WAIT, expressions.TIME_OUT, changes)
+        applied, item = self._changed(address, expressions.END_WAIT, expressions.TIME_OUT, changes, ends=True)
         if not applied or item is None or item.wait is None:
             return TimedOut(False, item)
         return TimedOut(True, item._replace(wait=item.wait._replace(timed_out=True)))
@@ -184,9 +190,12 @@ class DynamoDBWaits(NamedTuple):
         return Looked(here and item.wait.looked_by == by, item)
 
     def _changed(
-        self, address: AnswerAddress, update: str, condition: str, changes: Item
+        self, address: AnswerAddress, update: str, condition: str, changes: Item, *, ends: bool = False
     ) -> tuple[bool, RunItem | None]:
-        """Change a wait that goes on. Returns whether that was done, and the item as it was found."""
+        """Change a wait that goes on. Returns whether that was done, and the item as it was found.
+
+        ``ends`` says that the wait is over then, so that its plan is needed.
+        """
         call: Any = {
             "TableName": self.table,
             "Key": run_key(address.flow, address.object_id),
@@ -208,7 +217,7 @@ class DynamoDBWaits(NamedTuple):
             found = error.response.get("Item")
             item = read_item(found) if found else None
             return False, self._at_rest(address, item, found)
-        return True, self.whole(read_item(found), found)
+        return True, self.with_plan(read_item(found), found) if ends else read_item(found)
 
     # -- rows
 
@@ -298,11 +307,10 @@ class RowsUnwritten(FlowguardError):
         return f"{self.rows} rows of what is awaited were not written; the hop is tried again"
 
 
-def _after(before: RunItem, address: AnswerAddress, answer: GivenAnswer, counts: bool) -> RunItem:
+def _after(before: RunItem, address: AnswerAddress, counts: bool) -> RunItem:
     wait = before.wait
     assert wait is not None  # noqa: S101 - its status is WAITING
-    after = wait.after(address.name, counts=counts)
-    return before._replace(wait=after._replace(answers={**wait.answers, address.name: answer}))
+    return before._replace(wait=wait.after(address.name, counts=counts))
 
 
 def _is_at(item: RunItem, address: AnswerAddress) -> bool:

@@ -163,7 +163,7 @@ class AwaitingRow(NamedTuple):
 class Settled(NamedTuple):
     """The store's reply to an answer. ``item`` is the run item afterwards, None where there is none.
 
-    Its wait is whole where the run goes on (RESUMED), or went on without a proof that its message was sent.
+    Its wait has its plan where it is over and the run has not gone on, and never the answers.
     """
 
     verdict: AnswerVerdict

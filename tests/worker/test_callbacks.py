@@ -245,6 +245,15 @@ def test_what_a_token_answers_is_answered_through_no_declared_callback(shop: Sho
     assert "names the row of a token, which only the token answers" in refused.facts["why"]
 
 
+def test_a_client_tells_the_observer_of_its_services_of_each_verdict(shop: Shop) -> None:
+    shop.begin()
+    before = len(shop.told.events)
+    assert shop.client.answer(Buying, "payment/o1", {"amount": 3}) is AnswerVerdict.RECORDED
+    assert shop.client.answer(Buying, "payment/o2", {"amount": 3}) is AnswerVerdict.UNKNOWN
+    told = [one.facts["verdict"] for one in shop.told.events[before:] if one.type is EventType.ANSWERED]
+    assert told == ["RECORDED", "UNKNOWN"]
+
+
 @pytest.mark.parametrize("awaited", ["row", "x" * 1_025, "\ud800", "a\x00b"])
 def test_no_id_answers_for_a_token_nor_is_one_taken_that_nothing_can_await(shop: Shop, awaited: str) -> None:
     """The ids of a run are no secret, and its row can be told from them. The token is."""

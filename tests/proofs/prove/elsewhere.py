@@ -78,6 +78,7 @@ TESTED: Final = (
     Elsewhere(
         r"^aws\.waits\.",
         (
+            "tests/aws/test_waits_edges.py",
             "tests/aws/test_waits.py",
             "tests/aws/store/test_waits.py",
             "tests/aws/test_answers_agree.py",

@@ -1,0 +1,189 @@
+"""Answers and deadlines in DynamoDB at their edges: errors, the last byte, the last moment, rows that differ little."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.services import aws_store
+from flowguard.aws.waits import LARGEST_EARLY, DynamoDBWaits
+from flowguard.errors import TooLarge
+from flowguard.ids import ObjectId, RequestId
+from flowguard.protocol.run import AwaitingRow
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.protocol.waiting import GivenAnswer, Look
+from flowguard.settings import Settings
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.wire.answer_address import AnswerAddress
+from tests.aws import states
+from tests.aws.engines import on_memory
+
+NOW_MS = 1_800_000_000_000
+ADDRESS = AnswerAddress("flow", ObjectId("object"), RequestId(states.STORED[1]), states.STORED[0], 1, "a")
+LOOK = Look("m-1", states.NOW - 10, states.NOW, states.NOW - 100)
+
+
+@pytest.fixture
+def clients() -> Iterator[Clients]:
+    with on_memory() as found:
+        yield found
+
+
+@pytest.fixture
+def store(clients: Clients) -> DynamoDBWaits:
+    return aws_store(Settings(), clients).waits._replace(pause=lambda seconds: None)
+
+
+def put(clients: Clients, state: str = "waiting", hop: int = 1, **wait: Any) -> None:
+    item = {**states.item(hop, state, (0, 0), "over", "other"), **states.wait(**wait)}
+    clients.dynamodb.put_item(TableName="flowguard", Item=item)
+
+
+CALLS: dict[str, Callable[[DynamoDBWaits], object]] = {
+    "settle": lambda store: store.settle(ADDRESS, GivenAnswer("{}")),
+    "time_out": lambda store: store.time_out(ADDRESS, states.NOW),
+    "look": lambda store: store.look(ADDRESS, LOOK),
+    "keep_early": lambda store: store.keep_early("flow", "paid", GivenAnswer("1"), now=NOW_MS, expires_at=NOW_MS),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_error_of_dynamodb_and_one_of_the_network_are_raised_as_they_are(
+    call: str, clients: Clients, store: DynamoDBWaits
+) -> None:
+    put(clients)
+    denied: Any = {"Error": {"Code": "AccessDeniedException", "Message": "no"}}
+    for error in (ClientError(denied, "UpdateItem"), OSError("cut off")):
+
+        def fail(_: ApiCall, __: Proceed, error: Exception = error) -> Response:
+            raise error
+
+        with intercept(fail), pytest.raises(type(error)) as raised:
+            CALLS[call](store)
+        assert raised.value is error
+
+
+# -- the plan ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "wait", "has_plan"),
+    [
+        ("waiting", {"waiting": ("b",), "answered": ("a",)}, False),
+        ("waiting", {"waiting": (), "answered": ("a",)}, True),
+        ("running", {"waiting": (), "answered": ("a",)}, False),
+    ],
+)
+def test_the_plan_is_read_only_of_a_wait_that_is_over_and_whose_run_has_not_gone_on(
+    state: str, wait: dict[str, Any], has_plan: bool, clients: Clients, store: DynamoDBWaits
+) -> None:
+    """Whoever has the plan sends the run on."""
+    put(clients, state, **wait)
+    for found in (store.settle(ADDRESS, GivenAnswer("{}")).item, store.look(ADDRESS, LOOK).item):
+        assert found is not None
+        assert found.wait is not None
+        assert (found.wait.plan is not None) is (has_plan and not found.wait.waiting)
+        assert found.wait.answers == {}
+
+
+def test_an_item_that_says_that_it_waits_and_holds_no_wait_is_answered_unknown(
+    clients: Clients, store: DynamoDBWaits
+) -> None:
+    item = {name: value for name, value in states.item(1, "waiting", (0, 0), "over", "other").items() if name != "wait"}
+    clients.dynamodb.put_item(TableName="flowguard", Item=item)
+    assert store.settle(ADDRESS, GivenAnswer("{}")).verdict is AnswerVerdict.UNKNOWN
+    assert store.look(ADDRESS, LOOK).goes_on is False
+    assert store.time_out(ADDRESS, states.NOW).applied is False
+
+
+def test_a_look_at_a_wait_that_has_ended_since_goes_nowhere_though_its_message_looked_before(
+    clients: Clients, store: DynamoDBWaits
+) -> None:
+    put(clients)
+    assert store.look(ADDRESS, LOOK).goes_on
+    assert store.settle(ADDRESS, GivenAnswer("{}")).verdict is AnswerVerdict.RESUMED
+    found = store.look(ADDRESS, LOOK)
+    assert not found.goes_on
+    assert found.item is not None
+    assert found.item.wait is not None
+    assert found.item.wait.plan is not None, "its next hop's message can be sent again"
+
+
+# -- sizes and times ---------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_takes_the_bytes_that_dynamodb_counts(clients: Clients, store: DynamoDBWaits) -> None:
+    """A map has 3 bytes, and 1 more for each entry beside its name and value; so has the map that the answer is in."""
+    size = len("a") + 1 + 3 + len("text") + 1 + len('"x"')
+    put(clients, room=size - 1)
+    with pytest.raises(TooLarge):
+        store.settle(ADDRESS, GivenAnswer('"x"'))
+    put(clients, room=size)
+    found = store.settle(ADDRESS, GivenAnswer('"x"')).item
+    assert found is not None
+    raw: Any = clients.dynamodb.get_item(
+        TableName="flowguard", Key={"pk": {"S": "run#flow#object"}, "sk": {"S": "run"}}
+    )
+    assert raw["Item"]["wait"]["M"]["room"] == {"N": "0"}
+
+
+@pytest.mark.parametrize("state", ["gone", "without a wait"])
+def test_an_answer_that_is_too_large_says_so_though_its_run_has_just_gone(
+    state: str, clients: Clients, store: DynamoDBWaits
+) -> None:
+    put(clients, room=10)
+
+    def goes(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "GetItem":
+            clients.dynamodb.delete_item(TableName="flowguard", Key=call.params["Key"])
+            if state == "without a wait":
+                item = states.item(1, "running", (0, 0), "over", "other")
+                clients.dynamodb.put_item(TableName="flowguard", Item=item)
+        return proceed()
+
+    with intercept(goes), pytest.raises(TooLarge, match="of at most 0"):
+        store.settle(ADDRESS, GivenAnswer('"a text that is too long"'))
+
+
+def test_an_early_answer_may_have_as_many_bytes_as_its_item_has_left(clients: Clients) -> None:
+    bucket = aws_store(Settings(offload_above=200_000), clients).waits
+    digits = "".join(f"{one * one * 7919:x}" for one in range(1, 200_000))
+    longest, least = LARGEST_EARLY * 3, 1_000
+    while longest - least > 1:
+        middle = (longest + least) // 2
+        fits = bucket.packing.pack(f'"{digits[:middle]}"', None).size <= LARGEST_EARLY
+        longest, least = (longest, middle) if fits else (middle, least)
+    sizes = {length: bucket.packing.pack(f'"{digits[:length]}"', None).size for length in (least, longest)}
+    assert sizes[least] <= LARGEST_EARLY < sizes[longest]
+    bucket.keep_early("flow", "paid", GivenAnswer(f'"{digits[:least]}"'), now=NOW_MS, expires_at=NOW_MS + 1_000)
+    with pytest.raises(TooLarge):
+        bucket.keep_early("flow", "paid", GivenAnswer(f'"{digits[:longest]}"'), now=NOW_MS, expires_at=NOW_MS + 1_000)
+
+
+def test_an_early_answer_counts_until_its_time_and_not_at_it(store: DynamoDBWaits) -> None:
+    store.keep_early("flow", "paid", GivenAnswer("1"), now=NOW_MS, expires_at=NOW_MS + 2_000)
+    assert store.early("flow", "paid", NOW_MS + 1_000) == GivenAnswer("1")
+    assert store.early("flow", "paid", NOW_MS + 2_000) is None
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"object_id": ObjectId("another")},
+        {"request_id": RequestId("another")},
+        {"requested_at": states.STORED[0] + 1},
+        {"hop": 2},
+        {"name": "b"},
+    ],
+)
+def test_rows_of_one_id_that_differ_in_anything_are_two(other: dict[str, Any], store: DynamoDBWaits) -> None:
+    rows = [AwaitingRow("paid", one, "stage", NOW_MS) for one in (ADDRESS, ADDRESS._replace(**other))]
+    store.save(rows)
+    assert sorted(store.waiting_for("flow", "paid")) == sorted(rows)
