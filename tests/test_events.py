@@ -36,6 +36,7 @@ PLACE = {
 }
 
 WARNINGS = {
+    "given_up",
     "gone",
     "early",
     "retried",

@@ -39,6 +39,8 @@ SENDS = [
 
 def test_only_what_carries_the_run_goes_last() -> None:
     assert [kind for kind in Kind if kind.is_last] == [Kind.DEAD, Kind.NEXT, Kind.ASK]
+    assert [kind for kind in Kind if kind.phase == 2] == [Kind.NEXT], "its claim clears the outbox of all others"
+    assert [kind for kind in Kind if kind.phase == 1] == [Kind.DEAD, Kind.ASK]
     assert [kind for kind in Kind if kind.ends_with_its_run] == [Kind.NEXT, Kind.ASK, Kind.DEADLINE]
 
 

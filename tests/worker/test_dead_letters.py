@@ -12,6 +12,7 @@ from flowguard.destinations import Queue
 from flowguard.flow import IGNORE, Flow
 from flowguard.ids import ObjectId, Owner, RequestId
 from flowguard.outcome import Done, Outcome
+from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import RunItem, Status
 from flowguard.stage import Stage
@@ -394,6 +395,7 @@ def test_a_signed_letter_is_not_sent_back_without_the_keys() -> None:
 
 
 THIRD = message(stage="close-order", hop=3)
+GIVEN_UP = FailedHop(message().request_id, 1, 0, ErrorNote("Reject", "sold out", START))
 NEWER = {"request_id": RequestId("run-2"), "requested_at": START + 1}
 OLDER = {"request_id": RequestId("run-0"), "requested_at": START - 1}
 
@@ -416,6 +418,17 @@ OLDER = {"request_id": RequestId("run-0"), "requested_at": START - 1}
         (message(), run(message(redrive=1), status=Status.FAILED, done=True), Fate.SUPERSEDED, "redrive 1, FAILED"),
         (message(), run(message(redrive=1), done=True), Fate.SUPERSEDED, "went on"),
         (message(), run(THIRD, status=Status.FAILED, done=True), Fate.SUPERSEDED, "at hop 3"),
+        (message(), run(message(), done=True, failed=GIVEN_UP), Fate.GIVEN_UP, "under another id"),
+        (message(), run(THIRD, failed=GIVEN_UP), Fate.GIVEN_UP, "at hop 3 (close-order), redrive 0, RUNNING"),
+        (message(), run(THIRD, status=Status.FAILED, failed=GIVEN_UP), Fate.GIVEN_UP, "undo what it had done"),
+        (message(), run(THIRD, failed=GIVEN_UP._replace(redrive=1)), Fate.SUPERSEDED, "went on"),
+        (THIRD, run(THIRD, status=Status.FAILED, done=True, failed=GIVEN_UP), Fate.REDRIVEN, "failed at hop 3"),
+        (
+            THIRD,
+            run(THIRD, status=Status.FAILED, done=True, failed=GIVEN_UP._replace(undone=True)),
+            Fate.SUPERSEDED,
+            "FAILED",
+        ),
         (message(), run(message(), status=Status.COMPLETED, done=True), Fate.COMPLETED, "completed at hop 1"),
         (message(), run(THIRD, status=Status.COMPLETED, done=True), Fate.COMPLETED, "completed at hop 3"),
     ],

@@ -9,18 +9,24 @@ from typing import Any
 
 import pytest
 
+from flowguard.aws.services import aws_store
 from flowguard.errors import Reject
 from flowguard.events import EventType
 from flowguard.handler import dlq_handler
 from flowguard.ids import RequestId
 from flowguard.outcome import Outcome
 from flowguard.protocol.conflict import OnConflict
-from flowguard.protocol.run import Status
+from flowguard.protocol.run import Claim, Commit, Committed, Status
+from flowguard.settings import Settings
 from flowguard.sim.calls import intercept
 from flowguard.step import Step
+from flowguard.testing import hostile
+from flowguard.wire.attributes import Attribute
+from tests.aws.engines import same_clients
 from tests.scene import START, OrderState, Priced, Scene, record
 from tests.worker.runtime.failing import Undoing, hand_over, undoing_scene, undone
 from tests.worker.runtime.mishaps import Died, boom, dies_at, refuses
+from tests.worker.runtime.test_failures import claim_of
 
 AtWork = tuple[Scene, Undoing]
 
@@ -469,3 +475,80 @@ def test_a_run_of_the_same_id_later_has_not_failed(failing: AtWork) -> None:
 
 def die_in(step: Step[OrderState]) -> None:
     raise Died
+
+
+class Awkward(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Reject(""),
+        Reject("\0\x1b[31m\uffff\ud800" * 400),
+        Reject("\N{SNOWMAN}" * 5_000),
+        Awkward(),
+        type("\N{SNOWMAN}" * 400, (Reject,), {})("x" * 100_000),
+    ],
+    ids=["empty", "surrogates", "long", "unreadable", "long type"],
+)
+def test_whatever_an_error_says_its_run_is_undone_once(failing: AtWork, error: Exception) -> None:
+    at, undoing = failing
+
+    def raises(step: Step[OrderState]) -> None:
+        raise error from error
+
+    at.script.closing = raises
+    at.deliver(at.second(retry=9))
+    assert hand_over(at) == [True]
+    assert (len(undoing.seen), undone(at), status(at), len(at.sent("dead"))) == (1, 1, Status.FAILED, 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "payload"),
+    [
+        ('{"total":7,"x":"' + "a" * 32_750 + '"}', True),
+        ('{"total":7,"x":"' + "a" * 32_751 + '"}', False),
+        ('{"total":7,"x":"\ud800"}', False),
+    ],
+    ids=["at the limit", "beyond it", "surrogates"],
+)
+def test_a_long_or_unsendable_payload_is_left_out(failing: AtWork, body: str, payload: bool) -> None:
+    at, undoing = failing
+    at.deliver(at.second(body=body))
+    hand_over(at)
+    assert [failure.payload for failure, _ in undoing.seen] == [body if payload else None]
+
+
+def test_a_letter_without_room_in_the_item_is_sent_before_the_commit(failing: AtWork) -> None:
+    at, undoing = failing
+    body = json.dumps({"total": 7, "note": hostile.noise(420_000)})
+    at.deliver(at.second(body=body))
+    assert len(at.sent("dead")) == 1
+    assert hand_over(at) == [True]
+    assert (len(undoing.seen), undone(at), status(at)) == (1, 1, Status.FAILED)
+
+
+@pytest.mark.parametrize("is_redriven", [False, True])
+def test_where_even_its_message_has_no_room_the_run_ends_failed_and_says_so(is_redriven: bool) -> None:
+    """The state takes nearly all of the item, and the message's attributes are long. A redrive tries once more."""
+    with undoing_scene(carry=("tenant",)) as (at, undoing):
+        store = aws_store(Settings(), same_clients())
+        first = store.claim(claim_of(at.message()))
+        assert isinstance(first, Claim)
+        state = json.dumps({"total": 7, "note": hostile.noise(350_000)})
+        assert store.commit(first, Commit(Status.RUNNING, START, START + 1, None, state)) == Committed()
+        at.script.closing = rejects
+        carried = {"tenant": Attribute.string(hostile.noise(200_000))}
+        assert at.deliver(at.second(carried=carried)) == [True]
+        item = at.item()
+        assert item is not None
+        assert (item.status, item.failed, undoing.seen) == (Status.FAILED, None, [])
+        assert item.error is not None
+        assert item.error.startswith("Reject: no such customer (and undo-order was not called: the commit of orders/")
+        assert len(at.sent("dead")) == 1
+        if is_redriven:
+            at.deliver(at.second(redrive=1))
+            hand_over(at)
+            assert (len(undoing.seen), undone(at), status(at)) == (1, 1, Status.FAILED)
