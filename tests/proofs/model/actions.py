@@ -310,11 +310,12 @@ class Actions:
 
     def _written(self, world: World, worker: Worker, claim: Claim, commit: Commit) -> World:
         message, found = claim.message, None if world.item is None else self.shelf[world.item]
-        fact = ("commit", message.request_id, str(message.hop), commit.status.value, str(message.redrive))
+        end = "UNDONE" if commit.undone else commit.status.value
+        fact = ("commit", message.request_id, str(message.hop), end, str(message.redrive))
         owed = _owed(commit.outbox.sends if commit.outbox is not None else ())
         ended = [("ended", message.request_id)] if commit.status in checks.ENDED else []
         fault = checks.write_fault(world, found, owner_name(worker.owner), fact)
-        fault = fault or checks.resumed_fault(self.scenario, world, claim.item, commit)
+        fault = fault or checks.resumed_fault(self.scenario, world, claim.item, commit) or checks.told_fault(commit)
         after = (found or claim.item)._replace(
             status=commit.status,
             done=True,

@@ -25,7 +25,8 @@ CARRIERS = (Kind.NEXT, Kind.DEAD, Kind.ASK)
 def claim_fault(before: RunItem | None, after: RunItem) -> str:
     """I5, I4 and the lease, by what a granted claim changed."""
     hops_passed = tuple(json.loads(after.state)["hops"]) if after.state is not None else ()
-    if hops_passed != tuple(range(1, after.hop)):
+    failed_at = 0 if after.given_up is None else after.given_up.hop
+    if hops_passed != tuple(hop for hop in range(1, after.hop) if hop != failed_at):
         return f"hop {after.hop} starts with the state of hops {hops_passed}"
     if after.done or after.status is not Status.RUNNING:
         return "a hop is done before it was handled"
@@ -33,6 +34,8 @@ def claim_fault(before: RunItem | None, after: RunItem) -> str:
         return ""
     if (after.requested_at, after.request_id) < (before.requested_at, before.request_id):
         return "an older request takes the object from a newer one"
+    if after.failed != before.failed:
+        return "a claim forgets where a run has failed"
     if after.epoch <= before.epoch:
         return "the epoch does not grow"
     return _same_run_fault(before, after) if after.request_id == before.request_id else ""
@@ -132,6 +135,9 @@ def conflict_fault(scenario: Scenario, verdict: Verdict, before: RunItem | None,
 
 def _redrive_fault(verdict: Verdict, before: RunItem, message: Message) -> str:
     moved_back = before.status is Status.FAILED and before.hop == message.hop and message.redrive > before.redrive
+    failed = before.given_up
+    if failed is not None and (failed.undone or message.hop == failed.hop):
+        return "a run that was given up is opened again" if verdict is Verdict.CLAIMED and before.done else ""
     if moved_back and verdict is not Verdict.CLAIMED:
         return "a dead letter was moved back, and its run is not opened"
     if verdict is Verdict.EARLY:
@@ -154,6 +160,13 @@ def write_fault(world: World, found: RunItem | None, worker_name: str, fact: Fac
     if hop != "1" and not any(old[:3] == before and old[3] in went_on for old in world.log):
         return f"hop {hop} of {run} is committed, and the hop before it is not"
     return ""
+
+
+def told_fault(commit: Commit) -> str:
+    """A run that is still to be undone has not ended for those who wait for it."""
+    sends = commit.outbox.sends if commit.outbox is not None else ()
+    is_told = commit.failed is not None and any(send.kind is Kind.COMPLETE for send in sends)
+    return "a requester is told of a failure that is not undone yet" if is_told else ""
 
 
 def sends_fault(world: World, own: str, sends: Iterable[Send], facts: Iterable[Fact]) -> str:
@@ -213,6 +226,16 @@ def _run_fault(scenario: Scenario, function: Function, world: World, item: RunIt
         return f"{name} is COMPLETED and has a dead letter" if letters and scenario.is_calm else ""
     if scenario.waits and not (scenario.budget.failures or scenario.budget.rejects):
         return f"{name} is FAILED, and nothing has failed"
+    return _letters_fault(item, letters)
+
+
+def _letters_fault(item: RunItem, letters: list[Message]) -> str:
+    """I6, of a run that is FAILED: which dead letters there are to move back."""
+    name, failed = item.request_id, item.given_up
+    if failed is not None and not [one for one in letters if one.hop == failed.hop]:
+        return f"{name} has failed at hop {failed.hop}, and there is no dead letter of that"
+    if failed is not None and failed.undone:
+        return ""
     due = [letter for letter in letters if (letter.hop, letter.redrive) == (item.hop, item.redrive + 1)]
     return "" if len(due) == 1 else f"{name} is FAILED with {len(due)} dead letters to move back"
 
@@ -232,7 +255,13 @@ def calm_fault(scenario: Scenario, function: Function, shelf: Shelf, world: Worl
     item: RunItem = shelf[world.item]
     begun, left = scenario.budget, world.budget
     failed, redriven = begun.failures - left.failures, begun.redrives - left.redrives
-    if failed > scenario.attempts * (1 + redriven):
+    if failed > scenario.attempts * (1 + redriven + scenario.undoes):
         return f"a handler was called {failed} times by a policy of {scenario.attempts} attempts"
-    is_stuck = item.status is Status.FAILED and redriven and not left.redrives and not (failed or left.rejects)
+    is_stuck = (
+        item.status is Status.FAILED
+        and item.given_up is None
+        and redriven
+        and not left.redrives
+        and not (failed or left.rejects)
+    )
     return "a run was moved back, nothing failed any more, and it is still FAILED" if is_stuck else ""

@@ -19,6 +19,7 @@ from flowguard.clock import ManualClock
 from flowguard.destinations import Queue
 from flowguard.errors import Reject
 from flowguard.events import Event
+from flowguard.failed import Failure
 from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
@@ -320,6 +321,13 @@ def make_flow(scenario: Scenario) -> AnyFlow:
             _work(step)
             return Done()
 
+    class Undo(Stage[Failure, Passed], name="undo", retry=policy):
+        def handle(self, payload: Failure, step: Step[Passed]) -> Outcome:
+            _work(step)
+            return Done()
+
+    stages_ = (First,) if last else (First, Second)
+
     class Modelled(
         Flow,
         name="modelled",
@@ -330,8 +338,9 @@ def make_flow(scenario: Scenario) -> AnyFlow:
         on_conflict=scenario.on_conflict,
         abandoned_after=_DAY,
         request_id="order" if scenario.by_payload else None,
+        on_failed=Undo if scenario.undoes else None,
     ):
-        stages = (First,) if last else (First, Second)
+        stages = (*stages_, Undo) if scenario.undoes else stages_
 
     return Modelled
 

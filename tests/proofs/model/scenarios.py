@@ -19,6 +19,8 @@ class Scenario(NamedTuple):
     answer is a failure, ``silent`` events never happen, ``unasked`` parties answer before they are asked, ``is_direct``
     says that events come over HTTP and are given once. Without ``has_deadline`` the deadline lies far ahead.
 
+    ``undoes`` says that the flow has an ``on_failed`` stage.
+
     The tests leave out what ``is_long``; the command does not."""
 
     name: str
@@ -45,6 +47,7 @@ class Scenario(NamedTuple):
     silent: tuple[str, ...] = ()
     is_direct: bool = False
     has_deadline: bool = False
+    undoes: bool = False
 
     @property
     def waits(self) -> bool:
@@ -158,6 +161,27 @@ SCENARIOS = (
         repeated=(1,),
         by_payload=True,
         hops=1,
+    ),
+    Scenario("undo", "a run fails for good and is undone", Budget(1, 0, 1, 1), undoes=True),
+    Scenario("undo-calm", "the same, and its letter is moved back", Budget(rejects=1, redrives=1), undoes=True),
+    Scenario("undo-sends", "the same, and sends are taken in part", Budget(1, 0, 1, refused=1), hops=1, undoes=True),
+    Scenario("undo-lost", "the same, and answers to applied writes are lost", Budget(rejects=1, lost=2), undoes=True),
+    Scenario(
+        "undo-redrive",
+        "a run is undone, or its undoing fails, and letters are moved back",
+        Budget(1, 0, 2, redrives=2),
+        hops=1,
+        undoes=True,
+    ),
+    Scenario("undo-newer", "a newer request meets a run that is undone", Budget(1, 0, 2), (1, 2), undoes=True),
+    Scenario(
+        "undo-killed",
+        "a function that dies each time",
+        Budget(4, redrives=1),
+        hops=1,
+        receives=2,
+        is_long=True,
+        undoes=True,
     ),
     Scenario("expiry-alone", "the item expires under a worker, and nobody asks again", Budget(expiries=1)),
     Scenario("expiry", "the item expires under a worker", Budget(0, 0, 0, 1, 1, expiries=1), again=(1, 2), hops=1),

@@ -13,8 +13,9 @@ from tests.proofs.model.mutants.items import ITEMS
 from tests.proofs.model.mutants.mutant import Mutant
 from tests.proofs.model.mutants.names import NAMES
 from tests.proofs.model.mutants.outboxes import OUTBOXES
+from tests.proofs.model.mutants.undoing import UNDOING
 from tests.proofs.model.mutants.waits import WAITS
 
 __all__ = ["MUTANTS", "Mutant"]
 
-MUTANTS = (*NAMES, *CONFLICTS, *ATTEMPTS, *FIFO, *ITEMS, *COMMITS, *FAILURES, *OUTBOXES, *DISPATCHES, *WAITS)
+MUTANTS = (*NAMES, *CONFLICTS, *ATTEMPTS, *FIFO, *ITEMS, *COMMITS, *FAILURES, *OUTBOXES, *DISPATCHES, *WAITS, *UNDOING)
