@@ -91,7 +91,8 @@ class Queues:
         delivery.visible_at = visible_again
 
     def delete(self, delivery: Delivery) -> None:
-        self.waiting.remove(delivery)
+        """Delete a record. It may be deleted already: by another worker, while this one was held up."""
+        self.waiting = [one for one in self.waiting if one is not delivery]
 
     def find(self, receipt_handle: str) -> Delivery | None:
         """Find a record by the receipt handle that it was delivered with.

@@ -6,18 +6,10 @@ from datetime import timedelta
 from typing import Final
 
 from flowguard import IGNORE, Done, Exponential, Fixed, Flow, Outcome, Reject, Retry, RetryPolicy, Stage, Step
+from flows.take_payment.books import BALANCES, PAYMENTS, Books
 from flows.take_payment.gateway import CardDeclined, Charge, GatewayDown, GatewayTimeout, RateLimited, gateway_for
-from flows.take_payment.models import (
-    CardCharged,
-    Payment,
-    PaymentBooked,
-    PaymentRequested,
-    PaymentState,
-    PaymentStatus,
-)
+from flows.take_payment.models import CardCharged, PaymentBooked, PaymentRequested, PaymentState
 
-PAYMENTS: Final = "payments"
-BALANCES: Final = "merchant-balances"
 RESULTS: Final = "payment-results"
 
 TABLES: Final = {PAYMENTS: "payment_id", BALANCES: "merchant_id"}
@@ -59,39 +51,18 @@ class ChargeCard(
         except CardDeclined as declined:
             raise Reject(f"the card was declined: {declined}") from declined
         step.state = PaymentState(merchant_id=payment.merchant_id, amount=payment.amount, authorization=authorization)
-        step.put(
-            PAYMENTS,
-            Payment(
-                payment_id=payment.payment_id,
-                merchant_id=payment.merchant_id,
-                status=PaymentStatus.CHARGED,
-                amount=payment.amount,
-                authorization=authorization,
-                attempt=step.attempt,
-                request_id=step.request_id,
-            ),
-        )
+        Books(step).note_charged(payment, authorization)
         return BookPayment.message(CardCharged(payment_id=payment.payment_id))
 
 
 class BookPayment(Stage[CardCharged, PaymentState], name="book-payment", inbox="payments-to-book"):
-    """Add the amount to the merchant's balance. An ``ADD`` applied twice would be money from nowhere."""
+    """Add the amount to the merchant's balance."""
 
     def handle(self, charged: CardCharged, step: Step[PaymentState]) -> Outcome:
         state = step.state
-        step.update(
-            BALANCES,
-            {"merchant_id": state.merchant_id},
-            "ADD balance :amount, payments :one",
-            values={":amount": state.amount, ":one": 1},
-        )
-        step.update(
-            PAYMENTS,
-            {"payment_id": charged.payment_id},
-            "SET #status = :booked",
-            names={"#status": "status"},
-            values={":booked": PaymentStatus.BOOKED.value},
-        )
+        books = Books(step)
+        books.credit(state.merchant_id, state.amount)
+        books.note_booked(charged.payment_id)
         return Done(
             PaymentBooked(payment_id=charged.payment_id, amount=state.amount, authorization=state.authorization)
         )
