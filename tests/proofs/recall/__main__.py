@@ -49,6 +49,7 @@ def _line(result: Result) -> str:
         shown = f"missed: {MISSED[case.kind]}" if case.kind in MISSED else "MISSED"
     else:
         shown = f"{found.schedule:<8} {'right line' if result.is_right else f'line {found.site}'}  {found.rule}"
+        shown += f", {result.violations} violations" if result.violations > 1 else ""
     return f"{'sound' if case.sound else 'bug':<6}{case.kind:<42}{shown:<44}{result.seconds:5.1f} s"
 
 
@@ -59,6 +60,7 @@ def _figures(results: Sequence[Result]) -> dict[str, str]:
     longest = max((one.seconds for one in results), default=0.0)
     return {
         "bugs": f"{len(found)} of {len(bugs)} found",
+        "once": f"{sum(one.violations == 1 for one in found)} of {len(found)} as one violation",
         "lines": f"{sum(one.is_right for one in found)} of {len(found)} right",
         "sound": f"{sum(one.is_good for one in sound)} of {len(sound)} clean",
         "seconds": f"{sum(one.seconds for one in results):.0f}, at most {longest:.1f}",

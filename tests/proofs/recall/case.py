@@ -69,6 +69,11 @@ class Result:
         return min(violations, key=lambda one: not self._is_there(one), default=None)
 
     @property
+    def violations(self) -> int:
+        """Return how many violations were reported."""
+        return len(self._all())
+
+    @property
     def is_right(self) -> bool:
         """Return whether the right line is named."""
         return self.found is not None and self._is_there(self.found)
@@ -91,6 +96,7 @@ class Result:
             "rule": found.rule if found is not None else None,
             "line": str(found.site) if found is not None and found.site is not None else None,
             "right": self.is_right,
+            "violations": self.violations,
             "seconds": round(self.seconds, 1),
             "error": self.error or None,
         }

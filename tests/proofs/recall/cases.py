@@ -7,13 +7,25 @@ from typing import Any, Final
 
 from flowguard.testing import batch, bus_event, sns_event, sqs_event
 from flowguard.testing.explorer import PlainFunction
-from tests.proofs.recall import flows, kept, needs, objects, records, sends, sound, sources, waits, writes
+from tests.proofs.recall import flows, kept, needs, objects, records, sends, shop, sound, sources, waits, writes
 from tests.proofs.recall.case import Case
 
 ORDER: Final = {"order_id": "o1", "amount": 5, "version": 1}
 OTHER: Final = {"order_id": "o2", "amount": 7, "version": 1}
 CHANGED: Final = {"order_id": "o1", "amount": 7, "version": 2}
 STOCK: Final = {"stock": [{"sku": "shelf", "n": 5, "moved": "none"}, {"sku": "truck", "n": 0}]}
+
+
+TEA: Final = {"order_id": "o1", "amount": 2, "sku": "tea"}
+MORE_TEA: Final = {"order_id": "o2", "amount": 1, "sku": "tea"}
+SHOP: Final = {
+    "tables": {**shop.TABLES, "lines": ("order_id", "line")},
+    "items": {"stock": [{"sku": "tea", "n": 5}], "prices": [{"sku": "tea", "price": 4}]},
+    "buckets": {"orders": {"monday.csv": "1,2"}},
+}
+CREATED: Final = {
+    "Records": [{"eventSource": "aws:s3", "s3": {"bucket": {"name": "orders"}, "object": {"key": "monday.csv"}}}]
+}
 
 
 def _of(handler: Callable[..., Any], **about: Any) -> PlainFunction:
@@ -79,6 +91,16 @@ BUGS: Final = (
     ),
     Case("adds for an event", PlainFunction("orders", sources.of_a_bus, direct=True), (bus_event(ORDER),)),
     Case("adds for a caller", PlainFunction("orders", sources.of_a_caller, direct=True), (ORDER,)),
+    _bug("marks at the end", shop.marks_at_the_end, TEA, MORE_TEA, **SHOP),
+    _bug("reserves, then notes it", shop.reserves_then_notes_it, TEA, MORE_TEA, **SHOP),
+    _bug("accepts, then ships", shop.accepts_then_ships, TEA, MORE_TEA, **SHOP),
+    _bug("takes what fails for poison", shop.takes_what_fails_for_poison, TEA, MORE_TEA, **SHOP),
+    _bug("locks without an end", shop.locks_without_an_end, TEA, MORE_TEA, **SHOP),
+    _bug("says when", shop.says_when, TEA, MORE_TEA, **SHOP),
+    _bug("adds a line to an object", shop.adds_a_line, TEA, MORE_TEA, **SHOP),
+    _bug("keeps records in a class of another module", shop.knows_skus, TEA, MORE_TEA, rule="module state", **SHOP),
+    _bug("keeps records in an object", shop.gathers_two, TEA, MORE_TEA, rule="module state", **SHOP),
+    Case("counts an object", PlainFunction("orders", shop.counts_an_object, direct=True), (CREATED,), SHOP),
     _bug("a stage adds by itself", flows.CountsItself, flows.PAID),
     _bug("a stage records the time", flows.RecordsTheTime, flows.PAID),
     _bug("a stage never works", flows.NeverWorks, flows.PAID, rule="undisturbed"),
@@ -117,6 +139,11 @@ SOUND: Final = (
         PlainFunction("orders", sources.of_an_api, direct=True),
         {"httpMethod": "POST", "path": "/orders", "body": '{"order_id": "o1"}'},
     ),
+    _sound("looks up prices", shop.looks_up_prices, TEA, MORE_TEA, **SHOP),
+    _sound("reserves in one transaction", shop.reserves_in_one_transaction, TEA, MORE_TEA, **SHOP),
+    _sound("writes what it read", shop.writes_what_it_read, TEA, MORE_TEA, **SHOP),
+    _sound("writes lines", shop.writes_lines, TEA, MORE_TEA, **SHOP),
+    _sound("ships in order", shop.ships_in_order, TEA, MORE_TEA, **SHOP),
     _sound("a stage records", flows.CountsWithTheStep, flows.PAID),
     _sound("two stages record", flows.TellsInTheEnd, flows.PAID),
 )

@@ -6,7 +6,7 @@ The usual cause is a call that took effect more often than undisturbed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,10 +25,14 @@ Effects = Counter[tuple[Site, str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """``site`` is the line to change. It is None where no line of user code is to blame."""
+    """``site`` is the line to change. It is None where no line of user code is to blame.
+
+    ``is_whole`` says that it explains whatever else differs in its schedule.
+    """
 
     site: Site | None
     text: str
+    is_whole: bool = False
 
 
 def effects(history: History) -> Effects:
@@ -39,10 +43,13 @@ def effects(history: History) -> Effects:
     return found
 
 
-def diagnose(history: History, undisturbed: Iterable[Effects], problem: Problem) -> Diagnosis:
+def diagnose(
+    history: History, undisturbed: Iterable[Effects], problem: Problem, differing: Collection[str] = ()
+) -> Diagnosis:
     """Return the likely cure of one problem of a schedule.
 
-    ``undisturbed`` holds the effects of the runs in which nothing went wrong.
+    ``undisturbed`` holds the effects of the runs in which nothing went wrong, ``differing`` what all problems of the
+    schedule are about. A call that was repeated is to blame only where what it writes to is among these.
     """
     if problem.rule in _OF_RULES:
         return _OF_RULES[problem.rule](history, problem)
@@ -51,10 +58,10 @@ def diagnose(history: History, undisturbed: Iterable[Effects], problem: Problem)
     for one in undisturbed:
         most |= one
         least = one if least is None else least & one
-    excess = effects(history) - most
     about = problem.where.rpartition(":")[2]
     stale = [made for made in history.struck() if made.fault is FaultKind.STALE]
-    guilty = sorted(excess, key=lambda one: _rank(one, about))
+    excess = [one for one in effects(history) - most if _is_among(one, differing, problem)]
+    guilty = sorted(excess, key=lambda one: _rank(one, problem.where))
     is_plain = is_of_plain_functions(history)
     if stale or guilty:
         return _of_stale(stale[0]) if stale else _of_call(history, *guilty[0], is_plain=is_plain)
@@ -75,14 +82,38 @@ def diagnose(history: History, undisturbed: Iterable[Effects], problem: Problem)
         )
     ours = problem.rule[:1] == "I" and problem.rule[1:].isdigit()
     if not ours and (left_out := (least or Counter()) - effects(history)):
-        return _left_out(*min(left_out, key=lambda one: _rank(one, about)), is_plain=is_plain)
+        return _left_out(*next(iter(left_out)), is_plain=is_plain)
     if not ours and (late := [made for made in history.calls if _is_late(made, history)]):
         made = late[0]
         check = _check_before(history, made.site, made.target)
         return _checked(made.site, made.operation, check, is_conditional=made.conditional, is_plain=is_plain)
     if problem.rule == EQUIVALENCE:
-        return Diagnosis(history.recorded.get(about), _of_differing(problem, about, is_plain=is_plain))
+        site = history.recorded.get(about) or _last_write(history, problem.where)
+        return Diagnosis(site, _of_differing(problem, about, is_plain=is_plain))
     return Diagnosis(None, _in_general(problem.rule, ours=ours))
+
+
+def _is_among(one: tuple[Site, str, str], differing: Collection[str], problem: Problem) -> bool:
+    """Answer whether a line's calls are about something that differs. Of flowguard's own promises all may be."""
+    _, operation, target = one
+    return problem.rule != EQUIVALENCE or any(
+        _concerns(operation, target, where) for where in {problem.where, *differing}
+    )
+
+
+def _concerns(operation: str, target: str, where: str) -> bool:
+    """Answer whether a call is about a table, bucket or destination: a topic may have the name of a bucket."""
+    service, _, name = where.rpartition(":")
+    if name not in target.split(", "):
+        return False
+    if service in ("", "s3"):
+        return operation not in SENDS and ("Object" in operation) == (service == "s3")
+    return operation in SENDS
+
+
+def _last_write(history: History, where: str) -> Site | None:
+    shown = [made.site for made in _writes(history) if _concerns(made.operation, made.target, where)]
+    return shown[-1] if shown else None
 
 
 def is_of_plain_functions(history: History) -> bool:
@@ -153,10 +184,8 @@ def _of_hang(history: History, problem: Problem) -> Diagnosis:
 
 def _of_order(history: History, problem: Problem) -> Diagnosis:
     """Name the last write to the table that differs."""
-    about = problem.where.rpartition(":")[2]
-    shown = [made.site for made in _writes(history) if about in made.target.split(", ")]
     return Diagnosis(
-        shown[-1] if shown else None,
+        _last_write(history, problem.where),
         "let what was sent last win, whichever arrives last, by a condition on a version or time of the sender's; "
         "or use a FIFO queue with one group; or say that any order is right: any_order=True",
     )
@@ -200,22 +229,37 @@ def _in_general(rule: str, *, ours: bool) -> str:
     return "no call of boto3 in your code was repeated: look at what the stages record, and at the order"
 
 
-def _rank(one: tuple[Site, str, str], about: str) -> tuple[bool, bool, str]:
+def _rank(one: tuple[Site, str, str], where: str) -> tuple[bool, bool, str]:
     """Return a sort key that puts calls on the problem's own target first.
 
     After that the user's own calls go before those that a library makes for him.
     """
-    site, _, target = one
-    return about not in target.split(", "), site.by_library, str(site)
+    site, operation, target = one
+    return not _concerns(operation, target, where), site.by_library, str(site)
 
 
 def _is_late(made: CallRecord, history: History) -> bool:
-    """Answer whether a write's worker was held up between the write and the read that decided it."""
-    writes = made.operation in _RECORDED and made.site.is_users and bool(made.held)
-    return writes and _check_before(history, made.site, made.target) is not None
+    """Answer whether a write came after another worker's, which the read that decided it had not seen."""
+    if made.operation not in (*_RECORDED, "PutObject") or not (made.site.is_users and made.applied):
+        return False
+    before = [one for one in history.calls[: made.number - 1] if _is_check(one, made, made.target)]
+    if not before:
+        return False
+    between = history.calls[before[-1].number : made.number - 1]
+    return bool(made.held) or any(one.worker != made.worker and _is_other_write(one, made) for one in between)
+
+
+def _is_other_write(made: CallRecord, write: CallRecord) -> bool:
+    return bool(made.applied) and not made.is_read and made.target == write.target and made.key == write.key
 
 
 def _checked(site: Site, operation: str, check: Site | None, *, is_conditional: bool, is_plain: bool) -> Diagnosis:
+    if operation == "PutObject":
+        return Diagnosis(
+            site,
+            f"between the read at {check} and this boto3 {operation} at {site} another worker wrote: give each "
+            "message an object of its own, or write under IfMatch, with the ETag of what was read",
+        )
     condition = "ConditionExpression too, which does not see it" if is_conditional else "own ConditionExpression"
     return Diagnosis(
         site,
@@ -230,12 +274,16 @@ def _left_out(site: Site, operation: str, target: str, *, is_plain: bool) -> Dia
         f"this boto3 {operation} at {site} was never made: an attempt ended before it, and what that had written made "
         "the next one pass it over: write both in one transaction"
         + _or(is_plain, f"record it with step.{_RECORDED.get(operation, 'send')}"),
+        is_whole=True,
     )
 
 
 def _is_missing(made: CallRecord, history: History, most: Effects) -> bool:
     key = made.site, made.operation, made.target
     failed = made.error is not None and made.fault is not None  # a condition that does not hold is no failure
+    worker = history.deliveries[made.worker - 1]
+    if worker.stage is not None and f"sqs:{worker.queue}" in history.inner and not worker.acked:
+        return False  # its function let the error out
     return made.site.is_users and failed and effects(history)[key] < most[key]
 
 
@@ -251,6 +299,8 @@ def _of_call(history: History, site: Site, operation: str, target: str, *, is_pl
                 f"or say by which field its receiver drops copies: {named}",
             )
         return Diagnosis(site, f"{cause}: record it with step.send, which gives it an id and sends it after the commit")
+    if operation == "PutObject" and (check := _check_before(history, site, target)) is not None:
+        return _checked(site, operation, check, is_conditional=False, is_plain=is_plain)
     if operation not in _RECORDED:
         cure = f"make it safe to repeat{_or(is_plain, 'move it into the step')}"
         return Diagnosis(site, f"this boto3 {operation} at {site} {again}: {cure}")

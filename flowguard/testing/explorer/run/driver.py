@@ -272,10 +272,9 @@ class _Driver:
             self._finish(worker)
 
     def _remember(self, worker: Worker) -> None:
-        """Keep what a flow's modules keep: the next record finds it unless the process died."""
-        if worker.function.plain:
-            return  # its environments do that themselves
-        self._sandbox.memory.after()
+        """Keep what modules keep: the next record finds it unless the process died."""
+        if not worker.function.plain:  # those of plain functions note it themselves
+            self._sandbox.memory.after()
         if worker.entry.died:
             self._sandbox.memory.lose()
 

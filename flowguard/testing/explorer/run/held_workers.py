@@ -96,6 +96,7 @@ class HeldWorkers:
         if early:
             self._source.show_early(worker.delivery, self._sandbox.now())
         self._turns.note(worker, "held up" + (", and its record seen early" if early else ""))
+        worker.keeps = self._sandbox.memory.take()
         worker.wait()
 
     def _let_go(self, worker: Worker) -> None:
@@ -105,7 +106,10 @@ class HeldWorkers:
         if timeout is not None and self._sandbox.now() - worker.entry.at >= timeout:
             worker.killed = True
         self._turns.note(worker, "is dead: its function's time is over" if worker.killed else "goes on")
+        others = self._sandbox.memory.take()
+        self._sandbox.memory.give(worker.keeps)
         self._turns.turn_to(worker, worker.go_on)
+        self._sandbox.memory.give(others)
 
     def _calls(self) -> int:
         return len(self._turns.history.calls)

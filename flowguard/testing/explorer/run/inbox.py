@@ -147,11 +147,25 @@ def _in_queues(one: Message, queues: Sequence[str], now: int, direct: Sequence[s
 
 
 def _invoked(one: Message, function: str) -> list[RecordedRecord]:
-    """Return the invocations of a function by an event: one, or one for each notification of SNS."""
+    """Return the invocations of a function by an event: one, or one for each notification of SNS.
+
+    The records of a source that hands out no messages, such as S3, come as they are.
+    """
+    if _is_of_others(one):
+        (envelope,) = normalize({"event": str(one)})
+        assert not isinstance(envelope, BadRecord)  # noqa: S101 - it was made here
+        return [RecordedRecord(envelope, one)]
     found = _records(invocation(one) if isinstance(one, BaseModel) else one)
     if not found or any(record.envelope.source.is_queue for record in found):
         raise SettingsError("messages", f"{function} reads no queue, and gets a record of one; leave out direct=True")
     return found
+
+
+def _is_of_others(one: Message) -> bool:
+    """Answer whether an event has records of another source than SQS and SNS."""
+    records = one.get("Records") if isinstance(one, Mapping) else None
+    sources = [record.get("eventSource") for record in records or () if isinstance(record, Mapping)]
+    return bool(sources) and all(isinstance(one, str) and one not in ("aws:sqs", "aws:sns") for one in sources)
 
 
 def _request(flows: Sequence[AnyFlow], payload: BaseModel, number: int, at: int) -> Any:

@@ -1,44 +1,104 @@
-"""What modules keep from one record to the next: found, named, and put back where a process would be a new one."""
+"""What modules keep from one record to the next: found, named, and put back where a process would be a new one.
+
+Looked at are the values of a module's own names, of its classes and of the objects of its own classes::
+
+    lines = []                       shop.orders.lines
+    class Seen: ids = set()          shop.orders.Seen.ids
+    buffer = Buffer()                shop.orders.buffer.rows
+"""
 
 from __future__ import annotations
 
+import ast
 import copy
-from collections.abc import Iterable, Mapping
+import sys
+from abc import ABCMeta
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import resolve_name
+from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+from flowguard.testing.explorer.record.site import is_user_code
 
 _KEPT: Final = (list, dict, set, bytearray, int, float, str, bytes, tuple, frozenset, type(None))
 """Types of the values that are looked at, with their subclasses. What libraries keep is left alone."""
 
+_DEEPEST: Final = 3
+"""How many objects deep values are looked at: a module, an object of its, and what that consists of."""
+
+
+class _Place(NamedTuple):
+    """Something with names: a module, a class, or an object. ``name`` is the path to it."""
+
+    name: str
+    holder: Any
+
+    def values(self) -> Mapping[str, Any]:
+        return {name: value for name, value in vars(self.holder).items() if not name.startswith("__")}
+
+    def set(self, name: str, value: Any) -> None:
+        if isinstance(self.holder, type):
+            setattr(self.holder, name, value)
+        else:
+            vars(self.holder)[name] = value
+
+    def remove(self, name: str) -> None:
+        if isinstance(self.holder, type):
+            delattr(self.holder, name)
+        else:
+            del vars(self.holder)[name]
+
 
 class KeptValues:
-    """The values of a module's own names at one moment."""
+    """The values that a module keeps at one moment."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
-        self._values = {name: _copied(value) for name, value in vars(module).items() if _is_kept(name, value)}
+        self._kept = [(place, _kept_in(place)) for place in _places(_Place(module.__name__, module), _DEEPEST)]
 
     def changed(self) -> list[str]:
         """Return the names whose values are others by now, with the module's: ``shop.orders.lines``."""
-        now = vars(self._module)
-        return [f"{self._module.__name__}.{name}" for name, value in self._values.items() if _differ(value, now, name)]
+        return [f"{place.name}.{name}" for place, name, _ in self._differing()]
+
+    def values(self) -> list[Any]:
+        """Return copies of the values that are others by now, for :meth:`put_in`."""
+        return [(place, name, _copied(now.get(name, _GONE))) for place, name, now in self._differing()]
 
     def put_back(self) -> None:
         """Give the names their values again. Whoever has imported a list or dict has the same one."""
-        now = vars(self._module)
-        for name, value in self._values.items():
-            if _differ(value, now, name):
-                now[name] = _filled(now.get(name), _copied(value))
-        for value in list(now.values()):
+        for place, values in self._kept:
+            now = place.values()
+            for name in [name for name in now if name not in values and isinstance(now[name], _KEPT)]:
+                place.remove(name)
+            for name, value in values.items():
+                if _differ(value, now, name):
+                    place.set(name, _filled(now.get(name), _copied(value)))
+        for value in list(vars(self._module).values()):
             clear = getattr(value, "cache_clear", None)
             if callable(clear) and getattr(value, "__module__", None) == self._module.__name__:
                 clear()
+
+    def put_in(self, values: Iterable[Any]) -> None:
+        """Give the names what :meth:`values` returned. All others have what they had at the beginning."""
+        self.put_back()
+        for place, name, value in values:
+            if value is not _GONE:
+                place.set(name, _filled(place.values().get(name), value))
+
+    def _differing(self) -> Iterator[tuple[_Place, str, Mapping[str, Any]]]:
+        for place, values in self._kept:
+            now = place.values()
+            new = (name for name in now if name not in values and isinstance(now[name], _KEPT))
+            for name in [*(name for name, value in values.items() if _differ(value, now, name)), *new]:
+                yield place, name, now
 
 
 class Memory:
     """What the explored modules keep. ``is_lost`` says that each record finds a new process, as after a cold start.
 
-    ``seen`` are the names that changed in the last schedule.
+    ``seen`` are the names that changed in the last schedule. The modules are shared by all execution environments, so
+    what they keep for a worker that is held up is taken away meanwhile.
     """
 
     def __init__(self, modules: Iterable[ModuleType]) -> None:
@@ -57,18 +117,96 @@ class Memory:
             one.put_back()
 
     def after(self, kept: KeptValues | None = None) -> None:
-        """Note what an invocation left behind in its own module or in those that are shared."""
-        for one in [kept] if kept is not None else self._shared:
+        """Note what an invocation left behind in the modules that are shared, and in its own."""
+        for one in [*self._shared, *([kept] if kept is not None else ())]:
             self.seen.update(dict.fromkeys(one.changed()))
         if self.is_lost:
             self.lose()
 
+    def take(self) -> list[list[Any]]:
+        """Return what is kept now, and let the next record find a new process."""
+        found = [one.values() for one in self._shared]
+        self.lose()
+        return found
 
-def _is_kept(name: str, value: object) -> bool:
-    return not name.startswith("__") and isinstance(value, _KEPT)
+    def give(self, values: list[list[Any]]) -> None:
+        """Put back what :meth:`take` returned."""
+        for one, kept in zip(self._shared, values, strict=True):
+            one.put_in(kept)
+
+
+def with_imported(modules: Iterable[ModuleType]) -> list[ModuleType]:
+    """Return the modules and all of the user's own that they import, each once."""
+    found: dict[str, ModuleType] = {}
+    ahead = list(modules)
+    while ahead:
+        module = ahead.pop(0)
+        if module.__name__ not in found:
+            found[module.__name__] = module
+            ahead += _imported(module)
+    return list(found.values())
+
+
+def _imported(module: ModuleType) -> Iterator[ModuleType]:
+    """Yield the modules of user code that a module's source imports and that are loaded."""
+    file = getattr(module, "__file__", None)
+    if file is None or not is_user_code(file):
+        return
+    try:
+        tree = ast.parse(Path(file).read_text())
+    except (OSError, ValueError, SyntaxError):
+        return
+    for node in ast.walk(tree):
+        for name in _names(node, module.__package__ or ""):
+            one = sys.modules.get(name)
+            if one is not None and is_user_code(getattr(one, "__file__", None) or "<frozen"):
+                yield one
+
+
+def _names(node: ast.AST, package: str) -> Iterator[str]:
+    """Yield the full names of what an import statement may load."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        try:
+            base = resolve_name("." * node.level + (node.module or ""), package) if node.level else node.module or ""
+        except ImportError:
+            return
+        yield base
+        yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def _places(place: _Place, depth: int, seen: set[int] | None = None) -> Iterator[_Place]:
+    """Yield a place, and those of its own classes and objects in it."""
+    seen = set() if seen is None else seen
+    if id(place.holder) in seen or depth == 0:
+        return
+    seen.add(id(place.holder))
+    yield place
+    for name, value in place.values().items():
+        if _is_own(value):
+            yield from _places(_Place(f"{place.name}.{name}", value), depth - 1, seen)
+
+
+def _is_own(value: object) -> bool:
+    """Answer whether a value is a plain class of user code or an object of one."""
+    kind = value if isinstance(value, type) else type(value)
+    if type(kind) not in (type, ABCMeta) or isinstance(value, (*_KEPT, ModuleType)) or not hasattr(value, "__dict__"):
+        return False
+    module = sys.modules.get(kind.__module__)
+    return is_user_code(getattr(module, "__file__", None) or "<frozen")
+
+
+def _kept_in(place: _Place) -> dict[str, Any]:
+    return {name: _copied(value) for name, value in place.values().items() if isinstance(value, _KEPT)}
+
+
+_GONE: Final = object()
 
 
 def _copied(value: Any) -> Any:
+    if value is _GONE:
+        return value
     try:
         return copy.deepcopy(value)
     except Exception:  # it holds what cannot be copied, such as a client

@@ -18,6 +18,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
@@ -80,6 +82,11 @@ class PlainFunction:
     def module(self) -> ModuleType | None:
         """Return the module in which the handler was written."""
         return sys.modules.get(getattr(self.handler, "__module__", ""))
+
+    @property
+    def is_loaded_anew(self) -> bool:
+        """Answer whether each execution environment has the handler's module anew."""
+        return _source_of(self.handler) is not None
 
     def deployed(self, clock: Clock, clients: SameClients, memory: Memory | None = None) -> ServedFunction:
         """Return the function with no execution environment yet. The modules of all environments share the clients.
@@ -169,20 +176,30 @@ def _cold(handler: Handler, clients: SameClients) -> _Environment:
 
     Returns the same handler where that cannot be done.
     """
-    module, path = sys.modules.get(getattr(handler, "__module__", "")), getattr(handler, "__qualname__", "")
-    spec = module.__spec__ if module is not None else None
-    if module is None or spec is None or spec.loader is None or module.__name__ == "__main__":
+    if (source := _source_of(handler)) is None:
         return _Environment(handler, None)
-    if _named(module, path) is not handler:
-        return _Environment(handler, None)
+    module, spec, loader = source
     fresh = module_from_spec(spec)
     sys.modules[module.__name__] = fresh  # dataclasses and models look their module up while it is loaded
     try:
         with clients.kept():
-            spec.loader.exec_module(fresh)
+            loader.exec_module(fresh)
     finally:
         sys.modules[module.__name__] = module
-    return _Environment(_named(fresh, path), KeptValues(fresh))
+    return _Environment(_named(fresh, _path(handler)), KeptValues(fresh))
+
+
+def _source_of(handler: Handler) -> tuple[ModuleType, ModuleSpec, Loader] | None:
+    """Return what a handler's module can be loaded from once more. None where that would not bring the handler."""
+    module = sys.modules.get(getattr(handler, "__module__", ""))
+    spec = module.__spec__ if module is not None else None
+    if module is None or spec is None or spec.loader is None or module.__name__ == "__main__":
+        return None
+    return (module, spec, spec.loader) if _named(module, _path(handler)) is handler else None
+
+
+def _path(handler: Handler) -> str:
+    return str(getattr(handler, "__qualname__", ""))
 
 
 def _named(module: ModuleType, path: str) -> Any:

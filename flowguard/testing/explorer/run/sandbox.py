@@ -44,7 +44,7 @@ from flowguard.testing.explorer.run.explored import keys_of, modules_of
 from flowguard.testing.explorer.run.given_buckets import Buckets, GivenBuckets
 from flowguard.testing.explorer.run.inbox import Given, read_given
 from flowguard.testing.explorer.run.invocation import Invocation
-from flowguard.testing.explorer.run.module_state import Memory
+from flowguard.testing.explorer.run.module_state import Memory, with_imported
 from flowguard.testing.explorer.run.network import no_network
 from flowguard.testing.explorer.run.parties import GivenAnswers, Parties
 from flowguard.testing.explorer.run.plain import PlainFunction
@@ -118,7 +118,8 @@ class Sandbox:
         self.made_tokens = MadeTokens()
         self._needs = needs
         modules = modules_of(explored)
-        self.memory = Memory(modules_of(flows))
+        anew = [one.module for one in self.plain if one.is_loaded_anew]
+        self.memory = Memory(one for one in with_imported(modules) if one not in anew)
         self._buckets = Buckets(_declared("BUCKETS", modules) if needs.buckets is None else needs.buckets)
         self._stubs = Stubs(_declared("STUBS", modules) if needs.stubs is None else needs.stubs)
         self.parties = Parties(_declared("ANSWERS", modules) if needs.answers is None else needs.answers, flows)
@@ -138,6 +139,7 @@ class Sandbox:
     def __enter__(self) -> Self:
         with ExitStack() as opened:
             opened.callback(self.threads.end)
+            opened.callback(self.memory.lose)
             opened.enter_context(self._engine)
             opened.enter_context(virtual_waits(self.invocation))
             opened.enter_context(no_network(self.invocation, self._needs.network))

@@ -19,6 +19,7 @@ import ctypes
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from flowguard.sim.functions import ServedFunction
 from flowguard.sim.waiting_records import Delivery
@@ -32,7 +33,8 @@ class Worker:
     """One invocation of a function. ``entry`` is its place in the history.
 
     ``held`` is why it is held up while it is. ``until`` is the number of calls after which it goes on. ``hung`` is the
-    line in which it stayed when it was given up. ``reads`` counts how often it asked for the time since that moved.
+    line in which it stayed when it was given up. ``reads`` counts how often it asked for the time since that moved,
+    ``keeps`` is what its process has in memory while it is held up.
     """
 
     def __init__(self, function: ServedFunction, delivery: Delivery, entry: DeliveryRecord, patience: float) -> None:
@@ -47,6 +49,7 @@ class Worker:
         self.hung: Site | None = None
         self.thread = 0
         self.reads = 0
+        self.keeps: list[list[Any]] = []
         self._patience = patience
         self._error: BaseException | None = None
         self._turn = _thread.allocate_lock()  # not of threading, whose waits are those of user code

@@ -6,7 +6,7 @@ It runs undisturbed orders first, then every single fault, then pairs, then rand
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -16,13 +16,13 @@ from flowguard.testing.explorer.checks.free import check_answers, check_free, ch
 from flowguard.testing.explorer.checks.invariants import Invariant, broken
 from flowguard.testing.explorer.checks.lateness import came_late
 from flowguard.testing.explorer.checks.leaked_state import order_problem, state_problem
-from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, Problem
+from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, STATE, Problem
 from flowguard.testing.explorer.checks.standing import Standing
 from flowguard.testing.explorer.checks.undisturbed import lacking, undisturbed_ends, unexpected
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import OF_ANSWERS, RAISED, Choice, FaultKind, Schedule
 from flowguard.testing.explorer.record.view import Same
-from flowguard.testing.explorer.report.diagnosis import Effects, diagnose, effects
+from flowguard.testing.explorer.report.diagnosis import Diagnosis, Effects, diagnose, effects
 from flowguard.testing.explorer.report.findings import Report, Violation
 from flowguard.testing.explorer.report.lanes import lanes
 from flowguard.testing.explorer.report.lines import called, struck, timeline
@@ -34,6 +34,9 @@ from flowguard.testing.explorer.search.shrink import shrunk
 __all__ = ["Search", "SearchBudget"]
 
 MOST_ORDERS: Final = 200
+LATER: Final = 90_061_001
+"""By how much a run is moved to see what depends on the time, ms: another day, hour, minute, second and millisecond."""
+
 Missing: TypeAlias = frozenset[Choice]
 """The answers of parties outside that do not come, or come late."""
 
@@ -81,6 +84,7 @@ class Search:
         self._orders = 0
         self._alone: set[str] = set()
         self._named: dict[Group, Group] = {}
+        self._differing: set[str] = set()
         self._began = time.perf_counter()
         self._stopped: float | None = None
 
@@ -95,7 +99,7 @@ class Search:
         check_free(self._free, first, self._sandbox.keys, _dead_letters(self._sandbox))
         check_same(self._same, first)
         check_answers(self._sandbox.parties.given, first)
-        if first.hung is None:
+        if first.hung is None and not first.lacks:
             self._references |= self._ends_in_every_order(Schedule(), first)
         return first
 
@@ -107,7 +111,7 @@ class Search:
             ordered, known = ahead.pop()
             history = known if ordered is schedule else self._run(ordered)
             orders += 1
-            end = end_of(history, self._sandbox.keys, self._free, self._same)
+            end = self._end(history)
             found[end.digest] = end
             self._undisturbed.append(effects(history))
             ahead += [(ordered.and_then(choice), first) for choice in reorderings(history)]
@@ -127,11 +131,12 @@ class Search:
         """Find an end that depends on the order of a plain function's records, which no standard queue keeps."""
         if self._any_order or self._sandbox.flows or len(self._references) == 1:
             return
-        reference = end_of(first, self._sandbox.keys, self._free, self._same)
+        reference = self._end(first)
+        moving = {_place(one) for one in differences(self._end(self._run_later()), reference)}
         for choice in reorderings(first):
             history = self._run(Schedule((choice,)))
-            end = end_of(history, self._sandbox.keys, self._free, self._same)
-            if differ := differences(end, reference):
+            differ = [one for one in differences(self._end(history), reference) if _place(one) not in moving]
+            if differ and not self._is_of_memory(history, Schedule((choice,))):
                 self._add(order_problem(differ), history, Schedule((choice,)))
                 return
 
@@ -142,10 +147,10 @@ class Search:
         ends = []
         for schedule in (Schedule(), *(Schedule((choice,)) for choice in reorderings(first))):
             alone = self._without_memory(schedule)
-            ends.append(end_of(alone, self._sandbox.keys, self._free, self._same))
+            ends.append(self._end(alone))
         self._alone = {end.digest for end in ends} | self._references.keys()
         if ends[0].digest not in self._references:
-            differ = nearest(end_of(first, self._sandbox.keys, self._free, self._same), ends[:1])
+            differ = nearest(self._end(first), ends[:1])
             self._add(state_problem(first.kept, differ), first, Schedule())
 
     def _is_of_memory(self, history: History, schedule: Schedule) -> bool:
@@ -153,7 +158,19 @@ class Search:
         if not (history.kept and self._alone):
             return False
         alone = self._without_memory(schedule)
-        return end_of(alone, self._sandbox.keys, self._free, self._same).digest in self._alone
+        return self._end(alone).digest in self._alone
+
+    def _end(self, history: History) -> End:
+        return end_of(history, self._sandbox.keys, self._free, self._same)
+
+    def _run_later(self) -> History:
+        """Run the undisturbed schedule at another time. What differs then depends on the time, and not on an order."""
+        before = self._sandbox.start
+        self._sandbox.start = before + LATER
+        try:
+            return self._run(Schedule())
+        finally:
+            self._sandbox.start = before
 
     def _without_memory(self, schedule: Schedule) -> History:
         """Run a schedule in which each record finds a new process."""
@@ -165,7 +182,7 @@ class Search:
 
     def _add(self, problem: Problem, history: History, schedule: Schedule) -> None:
         likely = diagnose(history, self._undisturbed, problem)
-        self._found[problem.rule, problem.where, str(likely.site)] = Violation(
+        self._found[_group(problem, likely)] = Violation(
             schedule.id, (problem,), likely.site, likely.text, struck(history), timeline(history), lanes=lanes(history)
         )
 
@@ -173,9 +190,11 @@ class Search:
         """Run a schedule and return its history with what is wrong after it."""
         history = self._run(schedule)
         found: dict[Group, Violation] = {}
-        for problem in self._problems(history):
-            likely = diagnose(history, self._undisturbed, problem)
-            group = (problem.rule, problem.where, str(likely.site))
+        problems = self._problems(history)
+        differing = {problem.where for problem in problems}
+        for problem in problems:
+            likely = diagnose(history, self._undisturbed, problem, differing)
+            group = _group(problem, likely)
             if group in found:
                 found[group] = replace(found[group], problems=(*found[group].problems, problem))
                 continue
@@ -198,7 +217,7 @@ class Search:
 
     def _problems(self, history: History) -> list[Problem]:
         found = list(broken(history, self._sandbox.flows, self._invariants, self._same))
-        end = end_of(history, self._sandbox.keys, self._free, self._same)
+        end = self._end(history)
         differ = self._differences(end, tuple(_missing(history)))
         if differ and (Standing.of(history, self._sandbox.flows).ends_elsewhere(history) or came_late(history)):
             return found
@@ -291,18 +310,29 @@ class Search:
 
     def _try(self, schedule: Schedule) -> History:
         history, found = self.check(schedule)
+        follows = self._follows(schedule, found.values())
         for group, violation in found.items():
             place = self._named.get(group, group)
             known = self._found.get(place)
             times = known.times if known is not None else 0
+            if known is None and follows and violation.rule == EQUIVALENCE:
+                continue
             if known is None or len(schedule.choices) < len(Schedule.parse(known.schedule).choices):
                 known = self._shortest(group, schedule, violation)
                 if known.rule != violation.rule:  # its cause has a name, under which it may be known
-                    place = self._named[group] = (known.rule, known.problems[0].where, str(known.site))
+                    place = self._named[group] = _group(known.problems[0], Diagnosis(known.site, known.cure))
                     earlier = self._found.get(place)
                     known, times = (known, times) if earlier is None else (earlier, earlier.times)
             self._found[place] = replace(known, times=times + 1)
         return history
+
+    def _follows(self, schedule: Schedule, found: Iterable[Violation]) -> bool:
+        """Answer whether several faults show what one of them shows, too: what more differs then follows from that."""
+        differing = {problem.where for one in found for problem in one.problems if problem.rule == EQUIVALENCE}
+        if len(schedule.choices) > 1:
+            return not differing.isdisjoint(self._differing)
+        self._differing |= differing
+        return False
 
     def _shortest(self, group: Group, schedule: Schedule, violation: Violation) -> Violation:
         if violation.rule == HANGS:  # each schedule that shows it takes as long
@@ -315,6 +345,17 @@ class Search:
             likely = diagnose(history, self._undisturbed, problem)
             return replace(shortest, problems=(problem,), site=likely.site, cure=likely.text)
         return shortest
+
+
+def _group(problem: Problem, likely: Diagnosis) -> Group:
+    """Return what makes problems one. What a module keeps is one problem, wherever it shows."""
+    where = "" if likely.is_whole else problem.where
+    return problem.rule, where, "" if problem.rule == STATE else str(likely.site)
+
+
+def _place(problem: Problem) -> tuple[str, str]:
+    """Return what a problem is about: an attribute of an item, or all messages of a destination."""
+    return problem.where, "" if problem.text.startswith(("message ", "times ")) else problem.text
 
 
 def _missing(history: History) -> Iterator[Missing]:
