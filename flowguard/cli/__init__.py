@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "waits": "Show what a run waits for.",
     "callback": "Answer by hand what a run waits for.",
     "once": "Show the entry of a key of @once.",
+    "graph": "Draw a flow.",
 }
 
 

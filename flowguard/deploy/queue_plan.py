@@ -28,7 +28,9 @@ _URL = re.compile(r"https?://(?:sqs\.)?([a-z0-9-]+)\.[^/]+/(\d{12})/([A-Za-z0-9_
 
 @dataclass(frozen=True)
 class Retentions:
-    """The retentions of inboxes, queues of records given up and dead letters, in seconds.
+    """The retentions of the queues of a flow, in seconds.
+
+    ``killed`` is that of the queue of records given up, ``dead`` that of the dead letters.
 
     Together they are at most the flow's ``retention``, for which a run's item outlives its messages. SQS counts the age
     of a record in a standard dead-letter queue from its first sending, in a FIFO one from its move.

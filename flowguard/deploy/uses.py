@@ -1,4 +1,4 @@
-"""The tables, destinations and waits that a stage uses, read from the source of its handler.
+"""The resources that the handler of a stage uses, as its source says.
 
 Nothing of it runs. A function that the handler hands its step to is read too. What cannot be read is named with its
 place, so that nobody takes it for nothing.
@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic, destination
 from flowguard.flow import AnyFlow, Flow
+from flowguard.outcome import Done
 from flowguard.stage import AnyStage, Stage
 
 WRITES: Final[Mapping[str, frozenset[str]]] = {
@@ -63,7 +64,8 @@ class Uses:
     """What the handler of a stage uses.
 
     ``tables`` are actions of DynamoDB by table. ``asks_flows`` are flows whose result is awaited. ``rows`` says that
-    parties outside answer, ``early`` that kept answers are looked for, ``tokens`` that links are made.
+    parties outside answer, ``early`` that kept answers are looked for, ``tokens`` that links are made, ``ends`` that
+    the run may be complete.
     """
 
     tables: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -74,6 +76,7 @@ class Uses:
     rows: bool = False
     early: bool = False
     tokens: bool = False
+    ends: bool = False
     unknown_tables: tuple[SourcePlace, ...] = ()
     unknown_sends: tuple[SourcePlace, ...] = ()
 
@@ -118,6 +121,7 @@ class _Found:
             rows="rows" in self.flags,
             early="early" in self.flags,
             tokens="tokens" in self.flags,
+            ends="ends" in self.flags,
             unknown_tables=tuple(dict.fromkeys(self.unknown_tables)),
             unknown_sends=tuple(dict.fromkeys(self.unknown_sends)),
         )
@@ -190,6 +194,8 @@ class _Reader:
                 self._method(node.func.attr, node)
             elif node.func.attr in _WAITS:
                 self._wait(node.func.value, node)
+        elif self._values(node.func) == [Done]:
+            self._found.flags.add("ends")
         for place, given in enumerate(node.args):
             if self._is_step(given):
                 yield given

@@ -1,0 +1,185 @@
+"""The graph of a flow. Its nodes are stages, queues and ends, its edges what leads from one to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+
+from flowguard.deploy.uses import Uses, WaitUse, uses_of
+from flowguard.destinations import Bus, Destination, Function, Queue, Topic
+from flowguard.flow import AnyFlow
+from flowguard.printable import one_line
+from flowguard.stage import AnyStage
+
+
+class Shape(Enum):
+    """What a node stands for."""
+
+    STAGE = "stage"
+    PLACE = "place"
+    """A queue, topic, bus or function."""
+    FLOW = "flow"
+    END = "end"
+    DEAD = "dead letters"
+
+
+class EdgeKind(Enum):
+    """What an edge stands for."""
+
+    ENTERS = "enters"
+    THEN = "then"
+    WAITS = "waits"
+    TIMES_OUT = "times out"
+    FAILS = "fails"
+    SENDS = "sends"
+    STARTS = "starts"
+
+
+@dataclass(frozen=True)
+class GraphNode:
+    """A node. ``details`` are lines below its name."""
+
+    key: str
+    shape: Shape
+    name: str
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GraphEdge:
+    """An edge between two nodes, by their keys."""
+
+    source: str
+    target: str
+    line: EdgeKind
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class FlowGraph:
+    """The graph of one flow. ``notes`` say what of its handlers could not be read."""
+
+    name: str
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+    notes: tuple[str, ...] = ()
+
+    def node(self, key: str) -> GraphNode:
+        """Return the node of that key."""
+        return next(one for one in self.nodes if one.key == key)
+
+
+def graph_of(flow: AnyFlow) -> FlowGraph:
+    """Draw up the graph of a flow from its class and the source of its handlers."""
+    drawn = _Drawing(flow)
+    return FlowGraph(flow.name, tuple(drawn.nodes.values()), tuple(dict.fromkeys(drawn.edges)), tuple(drawn.notes))
+
+
+class _Drawing:
+    """Collects the nodes and edges of a flow."""
+
+    def __init__(self, flow: AnyFlow) -> None:
+        self._flow = flow
+        self.nodes: dict[str, GraphNode] = {}
+        self.edges: list[GraphEdge] = []
+        self.notes: list[str] = []
+        for stage in flow.stages:
+            self._add(GraphNode(_key(stage.name), Shape.STAGE, stage.name, tuple(_details(flow, stage))))
+        for stage in flow.stages:
+            self._stage(stage, uses_of(stage))
+        if flow.complete_to is not None:
+            self._send("end", flow.complete_to, "how it ended")
+
+    def _stage(self, stage: AnyStage, uses: Uses) -> None:
+        own = _key(stage.name)
+        if stage.name in self._flow.entries:
+            place = self._place(self._flow.inbox_of(stage))
+            self.edges.insert(0, GraphEdge(place, own, EdgeKind.ENTERS, "requests"))
+        self._onward(stage, uses)
+        if uses.ends or not stage.then:
+            self._add(GraphNode("end", Shape.END, "done"))
+            self.edges.append(GraphEdge(own, "end", EdgeKind.THEN))
+        for to in sorted(uses.sends, key=str):
+            self._send(own, to)
+        for flow in sorted(uses.starts, key=lambda one: one.name):
+            self._flow_node(own, flow, "starts")
+        for flow in sorted(uses.asks_flows, key=lambda one: one.name):
+            self._flow_node(own, flow, "asks")
+        self._add(GraphNode("dead", Shape.DEAD, _name(self._flow.dead_letters)))
+        self.edges.append(GraphEdge(own, "dead", EdgeKind.FAILS, _failure(stage)))
+        self.notes += [str(place) for place in dict.fromkeys((*uses.unknown_tables, *uses.unknown_sends))]
+
+    def _onward(self, stage: AnyStage, uses: Uses) -> None:
+        own, waited = _key(stage.name), set()
+        for wait in uses.waits:
+            for edge in _of_wait(own, wait):
+                waited.add(edge.target)
+                self.edges.append(edge)
+        self.edges += [GraphEdge(own, _key(name), EdgeKind.THEN) for name in stage.then if _key(name) not in waited]
+
+    def _send(self, own: str, to: Destination, label: str = "") -> None:
+        self.edges.append(GraphEdge(own, self._place(to), EdgeKind.SENDS, label))
+
+    def _flow_node(self, own: str, flow: AnyFlow, label: str) -> None:
+        key = f"flow {flow.name}"
+        self._add(GraphNode(key, Shape.FLOW, flow.name))
+        self.edges.append(GraphEdge(own, key, EdgeKind.STARTS, label))
+
+    def _place(self, to: Destination) -> str:
+        key = str(to)
+        self._add(GraphNode(key, Shape.PLACE, _name(to)))
+        return key
+
+    def _add(self, node: GraphNode) -> None:
+        self.nodes.setdefault(node.key, node)
+
+
+def _key(stage: str) -> str:
+    return f"stage {stage}"
+
+
+def _name(to: Destination) -> str:
+    match to:
+        case Queue():
+            return to.short_name
+        case Topic(arn):
+            return f"topic {arn.rpartition(':')[2]}"
+        case Function(name):
+            return f"function {name}"
+        case Bus(name, source, detail_type):
+            return one_line(f"bus {name}: {source}, {detail_type}")
+
+
+def _details(flow: AnyFlow, stage: AnyStage) -> Iterator[str]:
+    inbox = flow.inbox_of(stage)
+    yield f"reads {_name(inbox)}"
+    if stage.timeout is not None:
+        yield f"takes {spoken(stage.timeout)} at most"
+
+
+def _failure(stage: AnyStage) -> str:
+    attempts = {stage.retry.attempts, *(policy.attempts for policy in stage.retry.for_errors.values())}
+    times = f" {stage.retry.attempts} times" if len(attempts) == 1 else " too often"
+    return f"rejected, or failed{'' if attempts == {1} else times}"
+
+
+def _of_wait(own: str, wait: WaitUse) -> Iterator[GraphEdge]:
+    names = f"{', '.join(wait.names)} answered" if wait.names else "answered"
+    within = "its deadline" if wait.within is None else spoken(wait.within)
+    late = f", or after {within}" if wait.on_timeout is None else ""
+    yield GraphEdge(own, _key(wait.stage), EdgeKind.WAITS, f"{names}{late}")
+    if wait.on_timeout is not None:
+        yield GraphEdge(own, _key(wait.on_timeout), EdgeKind.TIMES_OUT, f"after {within}")
+    if wait.on_error is not None:
+        yield GraphEdge(own, _key(wait.on_error), EdgeKind.FAILS, "one of them failed")
+
+
+def spoken(span: timedelta) -> str:
+    """Return a time span in words, exactly."""
+    seconds = span.total_seconds()
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length and seconds % length == 0:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{seconds:g} s"
