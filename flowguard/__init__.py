@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from flowguard.events import EventType as EventType
     from flowguard.failed import Failed as Failed
     from flowguard.failed import Failure as Failure
+    from flowguard.flow import ATTACH as ATTACH
     from flowguard.flow import IGNORE as IGNORE
     from flowguard.flow import PER_REQUEST as PER_REQUEST
     from flowguard.flow import SUPERSEDE as SUPERSEDE
@@ -69,6 +70,7 @@ _HOME = {
     "Flow": "flow",
     "SUPERSEDE": "flow",
     "IGNORE": "flow",
+    "ATTACH": "flow",
     "PER_REQUEST": "flow",
     "Stage": "stage",
     "Step": "step",

@@ -26,6 +26,8 @@ class EventType(StrEnum):
     SUPERSEDED = "superseded"
     IGNORED = "ignored"
     GIVEN_UP = "given_up"
+    ATTACHED = "attached"
+    KEPT = "kept"
     GONE = "gone"
     EARLY = "early"
     TOOK_OVER = "took_over"

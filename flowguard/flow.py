@@ -31,6 +31,7 @@ PER_REQUEST: Final = _PerRequest.PER_REQUEST
 
 SUPERSEDE: Final = OnConflict.SUPERSEDE
 IGNORE: Final = OnConflict.IGNORE
+ATTACH: Final = OnConflict.ATTACH
 
 
 LONGEST_OBJECT_ID: Final = LONGEST_NAME
@@ -44,7 +45,7 @@ class Flow:
                       ``"cart.id"``), or ``PER_REQUEST``
     ``request_id``    names the requests that come without an id of their own: a field of the first stage's payload, a
                       tuple of fields, or a function that takes the payload and returns text. The same id is one run
-    ``on_conflict``   SUPERSEDE (default) or IGNORE
+    ``on_conflict``   SUPERSEDE (default), IGNORE or ATTACH
     ``on_failed``     the stage, or its name, at which a run goes on that has failed for good: it may undo what the run
                       has done, and takes a :class:`flowguard.Failure`. The run ends FAILED in any case
     ``entries``       names of further stages where requests may enter; a first hop at any other is refused
@@ -63,7 +64,7 @@ class Flow:
     ``retention``     how long a message can live in a queue and its dead-letter queue together; run items are kept for
                       twice that (docs/decisions/0003)
     ``long_delays``   lets retries wait longer than SQS's 15 minutes, through EventBridge Scheduler
-    ``abandoned_after``  when a run that no worker works on may be taken over although ``on_conflict`` is IGNORE
+    ``abandoned_after``  when a run that no worker works on may be taken over although ``on_conflict`` is IGNORE or ATTACH
     """
 
     stages: ClassVar[tuple[AnyStage, ...]] = ()
@@ -446,7 +447,7 @@ def _delay_problems(flow: AnyFlow, stages: tuple[AnyStage, ...]) -> list[str]:
             f"stage {stage.name!r} may delay a retry by {stage.retry.longest_delay}, and after {flow.abandoned_after} "
             f"the run is taken for abandoned; lower its max_delay, or raise abandoned_after"
             for stage in stages
-            if flow.on_conflict is OnConflict.IGNORE and stage.retry.longest_delay > flow.abandoned_after
+            if flow.on_conflict is not OnConflict.SUPERSEDE and stage.retry.longest_delay > flow.abandoned_after
         ]
     return [
         f"stage {stage.name!r} may delay a retry by {stage.retry.longest_delay}, and SQS delays by at most "

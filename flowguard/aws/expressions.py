@@ -39,6 +39,15 @@ _ABANDONED: Final = (
 )
 _FREE: Final = f"({_ENDED} OR {_ABANDONED})"
 
+# of a flow that takes callers: the stored end is not good for the request. Its own time decides, not when it comes
+_PAST: Final = (
+    "((#status = :completed AND committed_at < :fresh_since) OR (#status = :failed AND committed_at < :requested_at))"
+)
+# the request is no copy of one that was answered
+_UNANSWERED: Final = (
+    "attribute_not_exists(answered.held.#caller) AND (attribute_not_exists(answered_by) OR answered_by <> :request_id)"
+)
+
 # the same attempt once more: its worker's lease is over, or this very call is repeated after a lost answer
 _SAME_ATTEMPT: Final = "(retry = :retry AND (lease_until <= :now OR #owner = :owner))"
 
@@ -73,6 +82,7 @@ _NEXT_HOP: Final = (
 FIRST_HOP: Final = {
     OnConflict.SUPERSEDE: f"{_ABSENT} OR {_NEWER} OR {_SAME_REQUEST}",
     OnConflict.IGNORE: f"{_ABSENT} OR ({_NEWER} AND {_FREE}) OR {_SAME_REQUEST}",
+    OnConflict.ATTACH: (f"{_ABSENT} OR ({_NEWER} AND {_UNANSWERED} AND ({_PAST} OR {_ABANDONED})) OR {_SAME_REQUEST}"),
 }
 LATER_HOP: Final = f"{_NEXT_HOP} OR ({_SAME_TIME} AND {_SAME_HOP})"
 
@@ -84,6 +94,12 @@ _CLAIM: Final = (
 CLAIM_FIRST_HOP: Final = f"SET {_CLAIM}, stages = :stages REMOVE #result, #error, waiting, #wait, late"
 """Leaves the outbox, the state and the failure of a run that is taken over, for this run's first stage."""
 
+CLAIM_FIRST_HOP_OF_CALLERS: Final = f"SET {_CLAIM}, stages = :stages REMOVE waiting, #wait, late"
+"""Leaves the result or error of an end as well: its callers may not have been answered yet."""
+
+BEGIN_LIST: Final = "callers = if_not_exists(callers, :nobody)"
+NOTE_ASKER: Final = "#asker = :asker"
+
 CLAIM_LATER_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE outbox, #result, #error"
 """Clears the outbox: this hop's message was the last of it."""
 
@@ -93,6 +109,18 @@ CLAIM_RESUMED_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE #r
 # only the run, the attempt and the very worker that claimed may commit, and only once. The owner is compared because
 # the epoch begins anew after the item has expired.
 COMMIT: Final = "request_id = :request_id AND epoch = :epoch AND #owner = :owner AND done = :no"
+
+# -- those who are answered with the end of a run
+
+# the list is open: nothing has closed it since it was read
+_OPEN: Final = "callers.term = :term"
+HOLD_CALLER: Final = f"{_OPEN} AND (attribute_exists(callers.held.#caller) OR size(callers.held) < :most)"
+SET_CALLER: Final = "SET callers.held.#caller = :caller, #ttl = :ttl"
+NOTE_ROWS: Final = _OPEN
+SET_ROWS: Final = "SET callers.#rows = :yes, #ttl = :ttl"
+
+CLOSE_CALLERS: Final = "answered = if_not_exists(callers, :nobody), answered_by = :request_id"
+"""Of the commit that ends a run: who comes later finds an ended run."""
 
 REMEMBER: Final = (
     f"{COMMIT} AND (attribute_not_exists(memo.results.#name) OR memo.request_id <> :request_id OR memo.hop <> :hop)"

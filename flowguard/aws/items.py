@@ -10,6 +10,7 @@ from typing import Any
 
 from flowguard.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.failed_hop import FailedHop
+from flowguard.protocol.callers import Callers
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.waiting import Late, Wait
 from flowguard.wire.message import ErrorNote, Message
@@ -120,7 +121,30 @@ def read_item(item: Item) -> RunItem:
         wait=_wait(item) if "wait" in item else None,
         late=_late(item["late"]["M"]) if "late" in item else None,
         failed=_failed(item["failed"]["M"]) if "failed" in item else None,
+        callers=read_callers(item["callers"]) if "callers" in item else None,
+        answered=read_callers(item["answered"]) if "answered" in item else None,
+        answered_by=RequestId(item["answered_by"]["S"]) if "answered_by" in item else None,
+        askers={name[len(ASKER) :]: item[name]["S"] for name in sorted(item) if name.startswith(ASKER)},
     )
+
+
+ASKER = "asker-"
+"""What the name of an attribute begins with that holds a request which has not been answered."""
+
+
+def callers_item(callers: Callers) -> Item:
+    """Return a list of callers as the item holds it."""
+    held = {key: {"S": text} for key, text in callers.held.items()}
+    return {
+        "M": {"term": {"S": callers.term}, "held": {"M": held}, **({"rows": {"BOOL": True}} if callers.rows else {})}
+    }
+
+
+def read_callers(found: Item) -> Callers:
+    """Read what :func:`callers_item` made."""
+    stored = found["M"]
+    held = {key: one["S"] for key, one in stored["held"]["M"].items()}
+    return Callers(stored["term"]["S"], held, "rows" in stored)
 
 
 def late_item(late: Late) -> Item:

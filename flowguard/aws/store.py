@@ -17,15 +17,18 @@ from botocore.exceptions import ClientError
 from flowguard.aws import expressions
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import (
+    ASKER,
     KEPT_FREE,
     KEPT_FREE_AT_THE_END,
     KEPT_FREE_TO_UNDO,
     LARGEST_ITEM,
     Item,
     failed_item,
+    callers_item,
     late_item,
     message_problem,
     number,
+    read_callers,
     read_item,
     rest_size,
     run_key,
@@ -37,10 +40,20 @@ from flowguard.aws.waits import DynamoDBWaits
 from flowguard.aws.writes import write_action
 from flowguard.errors import RunFailed, SettingsError, TextGone, TooLarge, shown
 from flowguard.ids import RequestId
-from flowguard.protocol.claims import begins_anew, decide, refused_commit, taken
+from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD, Callers, LeftEnd, StoredEnd, caller_key
+from flowguard.protocol.claims import (
+    answered_askers,
+    begins_anew,
+    begins_list,
+    decide,
+    noted_asker,
+    refused_commit,
+    taken,
+)
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Outbox, StoredOutbox
 from flowguard.protocol.run import (
+    ENDED,
     Claim,
     ClaimRequest,
     Commit,
@@ -59,6 +72,7 @@ from flowguard.protocol.waiting import GivenAnswer, Late, WaitPlan
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
+    from flowguard.aws.caller_lists import DynamoDBCallers
     from flowguard.aws.memos import DynamoDBMemos
 
 PLAN = "plan"
@@ -68,6 +82,9 @@ SMALLEST_ANSWER = 256
 """Bytes that a commit leaves for the answer to each name: a failure's text, or a pointer to S3."""
 
 _FIXED_OF_A_WAIT = 192
+
+_SIZE_OF_CALLERS = 2 * (MOST_HELD * (LARGEST_HELD + 32) + 128)
+"""Bytes that a commit leaves for two lists of callers, whoever attaches: the open one, and the one answered last."""
 
 LONGEST_IN_KEY = 512
 """Characters of a request id, quoted, within a key of S3, which has at most 1,024; a longer one becomes a digest."""
@@ -148,22 +165,33 @@ class DynamoDBStore:
             **_SAID,
         }
         if first:
-            names = expressions.CLAIM_NAMES
+            names = dict(expressions.CLAIM_NAMES)
             condition, update = expressions.FIRST_HOP[request.on_conflict], expressions.CLAIM_FIRST_HOP
             values[":stages"] = {"M": {m.stage: {"S": m.request_id}}}
-            if request.on_conflict is OnConflict.IGNORE:
+            if request.on_conflict is not OnConflict.SUPERSEDE:
                 values[":abandoned_before"] = number(request.abandoned_before)
                 values[":completed"] = {"S": Status.COMPLETED.value}
                 values[":waiting"] = _WAITING
+            if request.on_conflict is OnConflict.ATTACH:
+                update = expressions.CLAIM_FIRST_HOP_OF_CALLERS
+                names["#caller"], values[":fresh_since"] = caller_key(m.request_id), number(request.fresh_since)
+                del names["#result"], names["#error"]
         else:
             condition = expressions.LATER_HOP
             update = expressions.CLAIM_RESUMED_HOP if m.resumed else expressions.CLAIM_LATER_HOP
             values[":hop_before"], values[":yes"], values[":waiting"] = number(m.hop - 1), _YES, _WAITING
             names = {**expressions.CLAIM_NAMES, "#stage": m.stage}
+        noted = []
+        if begins_list(request):
+            noted.append(expressions.BEGIN_LIST)
+            values[":nobody"] = callers_item(Callers(request.owner))
+        if (asker := noted_asker(m)) is not None:
+            noted.append(expressions.NOTE_ASKER)
+            names["#asker"], values[":asker"] = f"{ASKER}{asker.key}", {"S": asker.to_text()}
         return {
             "TableName": self._table,
             "Key": run_key(m.flow, m.object_id),
-            "UpdateExpression": update,
+            "UpdateExpression": update.replace(" REMOVE ", f", {', '.join(noted)} REMOVE ") if noted else update,
             "ConditionExpression": condition,
             "ExpressionAttributeNames": names,
             "ExpressionAttributeValues": values,
@@ -174,7 +202,8 @@ class DynamoDBStore:
     def _claimed_item(self, request: ClaimRequest, found: Any) -> RunItem:
         item = self._with_memo(read_item(found), found)
         if request.message.hop == 1:
-            return self._with_outbox(item, found)._replace(left=self._left(found))
+            item = self._with_outbox(item, found)._replace(left=self._left(found))
+            return self._with_left_end(item, found) if request.on_conflict is OnConflict.ATTACH else item
         if begins_anew(item, request.message):
             return item._replace(left=self._left(found))
         if request.message.resumed:
@@ -184,9 +213,9 @@ class DynamoDBStore:
     def _refused(self, request: ClaimRequest, found: Any) -> Refused:
         item = read_item(found) if found else None
         verdict = decide(item, request)
-        if item is not None and verdict is Verdict.DONE:
+        if item is not None and verdict in (Verdict.DONE, Verdict.KEPT):
             item = self._with_text(self._with_outbox(item, found), found, "result")
-            item = self.with_wait(item, found)
+            item = self._with_text(self.with_wait(item, found), found, "error")
         return Refused(verdict, item)
 
     # -- release
@@ -227,13 +256,31 @@ class DynamoDBStore:
         try:
             if commit.writes:
                 patiently(lambda: self._client.transact_write_items(TransactItems=actions), self._pause)
+                answer: Any = None
+            elif commit.closes_list:
+                answer = patiently(lambda: self._client.update_item(**update, ReturnValues="UPDATED_NEW"), self._pause)
             else:
-                patiently(lambda: self._client.update_item(**update), self._pause)
+                answer = patiently(lambda: self._client.update_item(**update), self._pause)
         except ClientError as error:
             if is_at_fence(error):
                 return self._fenced(claim, commit, item_at_fence(error))
             raise refusal_of(commit.writes, error) from None
-        return Committed()
+        return Committed(self._closed(claim, answer) if commit.closes_list else None)
+
+    def _closed(self, claim: Claim, answer: Any) -> Callers:
+        """Return the list that the commit has closed, from its answer. A transaction answers nothing, so it is read."""
+        if answer is not None:
+            return read_callers(answer["Attributes"]["answered"])
+        key = run_key(claim.message.flow, claim.message.object_id)
+        read: Any = patiently(
+            lambda: self._client.get_item(
+                TableName=self._table, Key=key, ConsistentRead=True, ProjectionExpression="answered, answered_by"
+            ),
+            self._pause,
+        )
+        found = read.get("Item", {})
+        mine = found.get("answered_by", {}).get("S") == claim.item.request_id
+        return read_callers(found["answered"]) if mine else Callers("")  # whoever closed another list has answered this
 
     def _commit_call(self, claim: Claim, commit: Commit) -> Any:
         item = claim.item
@@ -249,6 +296,10 @@ class DynamoDBStore:
         }
         changes = ["#status = :status", "done = :yes", "committed_at = :committed_at", "#ttl = :ttl"]
         removed = ["stages"] if commit.status is Status.COMPLETED else []
+        if commit.closes_list:
+            changes.append(expressions.CLOSE_CALLERS)
+            removed.append("callers")
+            values[":nobody"] = callers_item(Callers(item.owner))
         if item.memo is not None and not commit.can_be_redriven:
             removed.append("memo")
         packed, room = self._packed(claim, commit)
@@ -260,6 +311,9 @@ class DynamoDBStore:
             changes.append("failed.undone = :yes")
         elif not _keeps_failed(item, commit):
             removed.append("failed")
+        for place, key in enumerate(answered_askers(claim, commit)):
+            names[f"#asker_{place}"] = f"{ASKER}{key}"
+            removed.append(f"#asker_{place}")
         if (late := _late(item, commit)) is not None:
             changes.append("late = :late")
             values[":late"] = late_item(late)
@@ -311,6 +365,10 @@ class DynamoDBStore:
             sizes["the answers"] = item.wait.size
         if item.memo is not None and commit.can_be_redriven:  # nor is what was done once done again then
             sizes["what it remembers"] = item.memo.size
+        if item.callers is not None or item.answered is not None:
+            sizes["its callers"] = _SIZE_OF_CALLERS
+        if item.askers:
+            sizes["who asked"] = sum(len(ASKER) + len(key) + len(text.encode()) for key, text in item.askers.items())
         if (late := _late(item, commit) or item.late) is not None:
             sizes["the names without an answer"] = size_of_value(late_item(late))
         failed = commit.failed or (item.failed if _keeps_failed(item, commit) else None)
@@ -345,9 +403,11 @@ class DynamoDBStore:
     def _fenced(self, claim: Claim, commit: Commit, found: Any) -> Committed | Fenced:
         item = read_item(found) if found else None
         answer = refused_commit(claim, commit, item)
+        if isinstance(answer, Committed) and commit.closes_list and item is not None:
+            return Committed(item.answered)
         if isinstance(answer, Fenced) and answer.by is FencedBy.FINISHED and item is not None:
             item = self.with_wait(self._with_outbox(item, found), found)
-            return Fenced(answer.by, self._with_text(item, found, "result"))
+            return Fenced(answer.by, self._with_text(self._with_text(item, found, "result"), found, "error"))
         return answer
 
     # -- long texts, unpacked only where they are needed
@@ -377,6 +437,26 @@ class DynamoDBStore:
     def waits(self) -> DynamoDBWaits:
         """Return what keeps answers and the rows that they are found by, in the same table."""
         return DynamoDBWaits(self._client, self._table, self._packing, self._with_plan, self._prefix, self._pause)
+
+    def _with_left_end(self, item: RunItem, found: Item) -> RunItem:
+        """Return the item with the end of the run before, whose callers may not have been answered yet."""
+        if item.answered is None or item.answered_by is None:
+            return item
+        by, at, unpack = item.answered_by, item.committed_at, self._packing.unpack
+
+        def read() -> StoredEnd:
+            if "error" in found:
+                return StoredEnd(by, at, Status.FAILED.value, error=unpack(found["error"]))
+            return StoredEnd(by, at, Status.COMPLETED.value, unpack(found["result"]) if "result" in found else None)
+
+        return item._replace(left_end=LeftEnd(by, at, item.answered, read))
+
+    @property
+    def callers(self) -> DynamoDBCallers:
+        """Return what keeps those who are answered with the end of a run, in the same table."""
+        from flowguard.aws.caller_lists import DynamoDBCallers  # a function without callers starts quicker
+
+        return DynamoDBCallers(self._client, self._table, self._pause)
 
     def _left(self, found: Item) -> LeftState | None:
         """Return the state that the run before has left. Nothing is read before it is asked for."""
@@ -441,9 +521,10 @@ class DynamoDBStore:
     def whole(self, found: Item) -> RunItem:
         """Return everything an item holds, its long texts too."""
         item = self._with_memo(self.with_wait(self._with_outbox(read_item(found), found), found), found)
-        for name in ("state", "result", "error"):
-            item = self._with_text(item, found, name)
-        return item
+        item = self._with_text(item, found, "state")
+        if item.status not in ENDED and not item.done:  # what is there is of the run before
+            return self._with_left_end(item, found) if item.hop == 1 else item
+        return self._with_text(self._with_text(item, found, "result"), found, "error")
 
 
 def _long_texts(commit: Commit) -> dict[str, str | None]:

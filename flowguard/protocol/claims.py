@@ -6,6 +6,9 @@ table and holds the two to the same answer.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from flowguard.protocol.callers import Caller, Callers, caller_key
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import ENDED, Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
@@ -49,12 +52,39 @@ def _another_run(item: RunItem, request: ClaimRequest) -> Verdict:
     m = request.message
     if m.hop > 1:
         return Verdict.SUPERSEDED
+    if request.on_conflict is OnConflict.ATTACH:
+        return _calling(item, request)
     if (m.requested_at, m.request_id) < (item.requested_at, item.request_id):
         return Verdict.STALE
     ended_before = item.status in ENDED and item.committed_at < m.requested_at
     if request.on_conflict is OnConflict.SUPERSEDE or ended_before or is_abandoned(item, request):
         return Verdict.CLAIMED
     return Verdict.IGNORED
+
+
+def _calling(item: RunItem, request: ClaimRequest) -> Verdict:
+    """Decide for a request that may be answered with another's end.
+
+    One that was answered, or is about to be, is not answered by a later run: it is a copy.
+    """
+    m = request.message
+    was_answered = item.answered is not None and caller_key(m.request_id) in item.answered.held
+    if was_answered or item.answered_by == m.request_id:
+        return Verdict.KEPT if item.status in ENDED else Verdict.DUPLICATE
+    newer = (m.requested_at, m.request_id) > (item.requested_at, item.request_id)
+    if newer and (is_abandoned(item, request) or _is_past(item, request)):
+        return Verdict.CLAIMED
+    return Verdict.KEPT if item.status in ENDED else Verdict.ATTACHED
+
+
+def _is_past(item: RunItem, request: ClaimRequest) -> bool:
+    """Answer whether the run has ended, and its end is not good for the request.
+
+    Only the request's own time is compared: the answer is the same whenever its message is delivered.
+    """
+    if item.status is Status.COMPLETED:
+        return item.committed_at < request.fresh_since
+    return item.status is Status.FAILED and item.committed_at < request.message.requested_at
 
 
 def is_abandoned(item: RunItem, request: ClaimRequest) -> bool:
@@ -128,7 +158,45 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
         left=item.left if item is not None else None,
         memo=item.memo if item is not None else None,
         failed=item.failed if item is not None else None,
+        callers=_callers(item, request),
+        answered=item.answered if item is not None else None,
+        answered_by=item.answered_by if item is not None else None,
+        askers=_askers(item, request),
+        left_end=item.left_end if item is not None and first else None,
     )
+
+
+def _callers(item: RunItem | None, request: ClaimRequest) -> Callers | None:
+    """Return the list of callers after the claim. One that is open goes on."""
+    found = item.callers if item is not None else None
+    return Callers(request.owner) if found is None and begins_list(request) else found
+
+
+def begins_list(request: ClaimRequest) -> bool:
+    """Answer whether a claim begins a list of callers where none is open: of a run, or of one that had failed."""
+    return request.on_conflict is OnConflict.ATTACH and (request.message.hop == 1 or request.message.redrive > 0)
+
+
+def _askers(item: RunItem | None, request: ClaimRequest) -> Mapping[str, str]:
+    """Return who has to be answered after the claim: those before it, and its own request."""
+    found = item.askers if item is not None else {}
+    caller = noted_asker(request.message)
+    return found if caller is None else {**found, caller.key: caller.to_text()}
+
+
+def noted_asker(message: Message) -> Caller | None:
+    """Return who has to be answered, where the claim notes it. Later hops find it noted, unless their run had ended."""
+    return Caller.asking(message) if message.hop == 1 or message.redrive > 0 else None
+
+
+def answered_askers(claim: Claim, commit: Commit) -> list[str]:
+    """Return the keys of those who need not be answered any more once the commit is written.
+
+    The runs that were taken over were answered, or became callers, before the hop was handled. The commit of an end
+    has the answer to its own request in its outbox.
+    """
+    own = caller_key(claim.message.request_id)
+    return [key for key in claim.item.askers if key != own or commit.status in ENDED]
 
 
 def refused_commit(claim: Claim, wanted: Commit, item: RunItem | None) -> Committed | Fenced:

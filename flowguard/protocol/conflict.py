@@ -12,3 +12,5 @@ class OnConflict(StrEnum):
     """The newest wins; the old run is fenced from that instant."""
     IGNORE = "ignore"
     """The first keeps the object until it has ended; what is asked for meanwhile is turned away for good."""
+    ATTACH = "attach"
+    """The first keeps the object, and who asks meanwhile is answered with its end."""

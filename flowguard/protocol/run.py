@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from flowguard.errors import TextGone
 from flowguard.ids import Owner, RequestId
+from flowguard.protocol.callers import Callers, LeftEnd
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.memo import Memo
@@ -70,6 +71,16 @@ class RunItem(NamedTuple):
     """What the hop has remembered, or what is left of another hop or run."""
     late: Late | None = None
     """What an earlier hop waited for in vain."""
+    callers: Callers | None = None
+    """Those who get the end of this run, of a flow that takes callers."""
+    answered: Callers | None = None
+    """Those who got the last end, or get it now. It stays until the next one."""
+    answered_by: RequestId | None = None
+    """The request of the run that ended last."""
+    askers: Mapping[str, str] = {}
+    """The requests with a ``reply_to`` that have claimed the object and not been answered, by their keys."""
+    left_end: LeftEnd | None = None
+    """The end of the run before. Only a claim of a first hop has it."""
     lost: TextGone | None = None
     """Why the state or the result cannot be read, where the item points to a text that is gone."""
     failed: FailedHop | None = None
@@ -113,6 +124,8 @@ class ClaimRequest(NamedTuple):
     """A run whose lease ended before this moment counts as abandoned."""
     expires_at: int
     """When the item may be removed."""
+    fresh_since: int = 0
+    """Of a flow that takes callers: a result of this moment or a later one is good for the request."""
 
 
 class Claim(NamedTuple):
@@ -203,8 +216,15 @@ class Commit(NamedTuple):
     error: ErrorNote | None = None
     writes: tuple[Write, ...] = ()
     wait: NewWait | None = None
+    takes_callers: bool = False
+    """Whether the flow takes callers: the commit of an end closes their list."""
     failed: FailedHop | None = None
     undone: bool = False
+
+    @property
+    def closes_list(self) -> bool:
+        """Answer whether it closes the list of callers."""
+        return self.takes_callers and self.status in ENDED
 
     @property
     def can_be_redriven(self) -> bool:
@@ -220,6 +240,9 @@ class Commit(NamedTuple):
 @dataclass(frozen=True)
 class Committed:
     """The commit is in the item, whether or not the first answer said so."""
+
+    callers: Callers | None = None
+    """Those who get the end of the run that this commit has ended."""
 
 
 class FencedBy(StrEnum):

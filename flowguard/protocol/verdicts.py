@@ -32,6 +32,11 @@ class Verdict(StrEnum):
     GIVEN_UP = "GIVEN_UP"
     """A redriven message of a hop that failed for good, after which the run went on at its flow's ``on_failed`` stage:
     back to the dead letters, with that reason."""
+    ATTACHED = "ATTACHED"
+    """Another request, and the flow's ``on_conflict`` lets it have the end of the run at work: kept as a caller, ack."""
+
+    KEPT = "KEPT"
+    """Another request, and the end that is stored is good for it: answered with that, ack."""
 
     GONE = "GONE"
     """A later hop whose run item has expired: to the dead letters, with that reason."""

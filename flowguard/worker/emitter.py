@@ -26,7 +26,7 @@ class Emitter:
         before = claim.before
         if before is not None and before.request_id != claim.message.request_id and before.status not in ENDED:
             self.emit(EventType.TOOK_OVER, arrival, from_request=before.request_id, from_stage=before.stage)
-            if arrival.flow.on_conflict is OnConflict.IGNORE:
+            if arrival.flow.on_conflict is not OnConflict.SUPERSEDE:
                 self.emit(EventType.ABANDONED, arrival, from_request=before.request_id)
         self.emit(EventType.CLAIMED, arrival, epoch=claim.item.epoch)
 

@@ -18,6 +18,7 @@ from flowguard.outcome import Done, Next, Outcome, WaitFor
 from flowguard.payloads import encode, encode_json
 from flowguard.printable import bounded
 from flowguard.protocol.failed_hop import FailedHop
+from flowguard.protocol.callers import Caller, StoredEnd
 from flowguard.protocol.outbox import Kind, Outbox, Send, attributes_problem
 from flowguard.protocol.run import Commit, Status
 from flowguard.retry import LONGEST_SQS_DELAY
@@ -27,7 +28,8 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, resend, resend_alone
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, SEEMS, ErrorNote, Message
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
-from flowguard.worker.wait_planner import ANSWER, WaitPlanner
+from flowguard.worker.replies import answer_place, end_body, takes_callers
+from flowguard.worker.wait_planner import WaitPlanner
 
 _LONGEST_WHY = 100
 """Characters of why a reply cannot be sent: an item has little room for an error."""
@@ -115,6 +117,7 @@ class Planner(NamedTuple):
             outbox=self._outbox([*told, letter]),
             state=None,
             error=error,
+            takes_callers=takes_callers(self.flow),
         )
 
     def _told_of(self, error: ErrorNote, first: int = 0, result: str | None = None) -> tuple[list[Send], ErrorNote]:
@@ -124,9 +127,9 @@ class Planner(NamedTuple):
         """
         told: list[Send] = []
         body = self._complete_body(Status.FAILED, result=result, error=str(error))
-        for number, (to, more) in enumerate(self._to_be_told(), first):
+        for number, (to, more, own) in enumerate(self._to_be_told(), first):
             try:
-                told.append(self._complete_to(to, body, f"{self.message.hop_id}.{number}", more))
+                told.append(self._complete_to(to, body, own or f"{self.message.hop_id}.{number}", more))
             except Reject as refusal:
                 error = error.because(f"and nobody is told: {bounded(ascii(str(refusal))[1:-1], _LONGEST_WHY)}")
         return told, error
@@ -151,6 +154,7 @@ class Planner(NamedTuple):
             state=None if isinstance(step.state, NoState) else encode_json(step.state),
             result=result,
             writes=tuple(step.writes),
+            takes_callers=takes_callers(self.flow),
         )
 
     def _check_state(self, step: AnyStep) -> None:
@@ -200,26 +204,24 @@ class Planner(NamedTuple):
         """Build the Complete messages, to ``reply_to`` and to the flow's ``complete_to``."""
         body = self._complete_body(status, result=result)
         told = enumerate(self._to_be_told(), number)
-        return [self._complete_to(to, body, f"{self.message.hop_id}.{i}", more) for i, (to, more) in told]
+        hop = self.message.hop_id
+        return [self._complete_to(to, body, own or f"{hop}.{i}", more) for i, (to, more, own) in told]
 
-    def _to_be_told(self) -> list[tuple[Destination, dict[str, Attribute]]]:
-        """Return who is notified of the end, each with further attributes: those of an answer say what it is for."""
-        told: list[tuple[Destination, dict[str, Attribute]]] = []
+    def _to_be_told(self) -> list[tuple[Destination, dict[str, Attribute], str | None]]:
+        """Return who is notified of the end, each with further attributes: those of an answer say what it is for.
+
+        A request that another's run could have answered as well gets its answer under the id that this would have had.
+        """
+        told: list[tuple[Destination, dict[str, Attribute], str | None]] = []
         if (m := self.message).reply_to is not None:
-            answer = {} if m.answer_to is None else {PLACE: Attribute.string(f'{{"{ANSWER}":{m.answer_to}}}')}
-            told.append((parse_destination(m.reply_to), answer))
-        return told if self.flow.complete_to is None else [*told, (self.flow.complete_to, {})]
+            caller = Caller.of(m) if takes_callers(self.flow) else None
+            own = None if caller is None else caller.reply_id(self.flow.name, m.object_id)
+            told.append((parse_destination(m.reply_to), answer_place(m.answer_to), own))
+        return told if self.flow.complete_to is None else [*told, (self.flow.complete_to, {}, None)]
 
     def _complete_body(self, status: Status, *, result: str | None = None, error: str | None = None) -> str:
-        about = {
-            "flow": self.flow.name,
-            "object_id": self.message.object_id,
-            "request_id": self.message.request_id,
-            "status": status.value,
-        }
-        failed = "" if error is None else f',"error":{encode_json(error)}'
-        done = "" if error is not None and result is None else f',"result":{result or "null"}'
-        return f"{encode(about)[:-1]}{failed}{done}}}"
+        end = StoredEnd(self.message.request_id, self.moment, status.value, result, error)
+        return end_body(self.flow, self.message.object_id, self.message.request_id, end)
 
     def _complete_to(self, to: Destination, body: str, own: str, more: Mapping[str, Attribute]) -> Send:
         attributes = {REQUEST_ID: Attribute.string(own), REQUESTED_AT: Attribute.number(self.moment), **more}

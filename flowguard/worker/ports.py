@@ -12,7 +12,8 @@ from typing import NamedTuple, Protocol
 
 from flowguard.clock import Clock, SystemClock
 from flowguard.events import Observer, log
-from flowguard.ids import Ids, RandomIds
+from flowguard.ids import Ids, ObjectId, RandomIds
+from flowguard.protocol.callers import Caller, Callers
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import (
     AwaitingRow,
@@ -90,6 +91,29 @@ class Memos(Protocol):
         ...
 
 
+class CallerLists(Protocol):
+    """Those who are answered with the end of a run that another request began."""
+
+    def attach(self, flow: str, object_id: ObjectId, callers: Callers, caller: Caller, expires_at: int) -> bool:
+        """Add the caller to the list, if that is still open, and keep the item until ``expires_at`` (ms).
+
+        The same caller may be added again. Raises :class:`flowguard.errors.TooLarge` for one that no item can hold.
+        """
+        ...
+
+    def rows(self, flow: str, object_id: ObjectId, term: str) -> Iterable[Sequence[Caller]]:
+        """Yield the callers of a list that the item does not hold, page by page, read consistently."""
+        ...
+
+    def forget(self, flow: str, object_id: ObjectId, term: str, callers: Sequence[Caller]) -> None:
+        """Remove callers that :meth:`rows` yielded and that were answered."""
+        ...
+
+    def forget_askers(self, flow: str, object_id: ObjectId, keys: Sequence[str]) -> None:
+        """Remove requests from the item that were answered, by their keys."""
+        ...
+
+
 class Store(Protocol):
     """The run items. Each method is one call to the database, and answers from that call alone."""
 
@@ -101,6 +125,11 @@ class Store(Protocol):
     @property
     def memos(self) -> Memos:
         """Return what keeps the memory of hops, on the same table."""
+        ...
+
+    @property
+    def callers(self) -> CallerLists:
+        """Return what keeps callers, on the same table."""
         ...
 
     def claim(self, request: ClaimRequest) -> Claim | Refused: ...

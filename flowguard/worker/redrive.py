@@ -74,6 +74,7 @@ def _request(message: Message, now: int, flow: AnyFlow | None) -> ClaimRequest:
         on_conflict=flow.on_conflict if flow is not None else OnConflict.SUPERSEDE,
         abandoned_before=now - int(abandoned_after),
         expires_at=now,
+        fresh_since=message.requested_at,
     )
 
 

@@ -16,6 +16,7 @@ from flowguard.failure import Again, Attempt, Never, after_failure
 from flowguard.flow import AnyFlow
 from flowguard.ids import Owner
 from flowguard.payloads import decode
+from flowguard.protocol.callers import Callers, StoredEnd
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem
@@ -34,12 +35,16 @@ from flowguard.worker.ports import Budget, Services
 from flowguard.worker.resumed import resumed_payload
 from flowguard.worker.routing import Arrival
 from flowguard.worker.settler import Settler
+from flowguard.worker.teller import Teller
 
 LEASE_WITHOUT_LAMBDA = timedelta(seconds=30)
 """How long a claim holds where no Lambda says how long it has, and the stage names no timeout."""
 
 MOST_CALLS = 10
 """How often one attempt calls its handler, while writes that it can do without do not hold."""
+
+MOST_MEETINGS = 5
+"""How often a request asks for its object, while each run that it meets ends before it has attached."""
 
 _OTHER_WRITES = f"at each of {MOST_CALLS} calls the handler recorded other writes with else_go_on that did not hold"
 
@@ -53,6 +58,7 @@ class Runtime:
         self.services = services
         self._emitter = emitter
         self._settler = Settler(services)
+        self._teller = Teller(services, emitter)
 
     def work(self, arrival: Arrival, budget: Budget) -> Ending:
         """Take one message through its stage.
@@ -86,6 +92,21 @@ class Runtime:
     # -- the steps
 
     def _claim(self, arrival: Arrival, budget: Budget) -> tuple[Arrival, Claim | Refused]:
+        """Claim the hop, or let the run at work answer the request: again where that has ended meanwhile.
+
+        A list of callers that closes again and again keeps the record in its queue, as a worker at work does.
+        """
+        met: RunItem | None = None
+        for _ in range(MOST_MEETINGS):
+            arrival, claim = self._claim_attempt(arrival, budget)
+            if isinstance(claim, Claim) or claim.verdict is not Verdict.ATTACHED or claim.item is None:
+                return arrival, claim
+            if arrival.problem is not None or self._teller.attach(arrival, claim.item):
+                return arrival, claim
+            met = claim.item
+        return arrival, Refused(Verdict.BUSY, met)
+
+    def _claim_attempt(self, arrival: Arrival, budget: Budget) -> tuple[Arrival, Claim | Refused]:
         """Claim the hop in one call, or in two where the record is retried in place.
 
         Such a record carries no retry count: claim again with the item's. There are more calls only where an attempt
@@ -108,6 +129,7 @@ class Runtime:
             on_conflict=flow.on_conflict,
             abandoned_before=now - _ms(flow.abandoned_after),
             expires_at=expires_at(flow, now),
+            fresh_since=arrival.message.requested_at,
         )
 
     @contextmanager
@@ -127,8 +149,12 @@ class Runtime:
     def _flush(self, arrival: Arrival, claim: Claim) -> None:
         """Send what a run that this claim took over had committed to send, or the hop that waited for this one.
 
-        It stays in the item until the commit.
+        It stays in the item until the commit. So do the requests that nobody has answered.
         """
+        self._flush_outbox(arrival, claim)
+        self._teller.flush(arrival, claim)
+
+    def _flush_outbox(self, arrival: Arrival, claim: Claim) -> None:
         if (outbox := claim.item.outbox) is None:
             return
         try:
@@ -232,16 +258,32 @@ class Runtime:
                 seconds = max(1, -((self.services.clock.now() - item.lease_until) // 1000))
                 self.services.sender.postpone(arrival.envelope, seconds)
                 return kept(arrival, verdict, f"another worker has it for {seconds} s more")
+            case Verdict.ATTACHED | Verdict.KEPT if item is not None:
+                return self._answered_by_another(arrival, verdict, item)
             case Verdict.GONE:
                 return self._dead(arrival, RunFailed("the run's item has expired, and with it its state"), verdict)
             case Verdict.GIVEN_UP:
                 return self._dead(arrival, _given_up(arrival.flow, item), verdict)
             case Verdict.DUPLICATE | Verdict.STALE | Verdict.SUPERSEDED | Verdict.IGNORED:
                 return acked(arrival, verdict)
-            case Verdict.EARLY | Verdict.DONE | Verdict.BUSY | Verdict.CLAIMED:
+            case Verdict.EARLY | Verdict.DONE | Verdict.BUSY | Verdict.CLAIMED | Verdict.ATTACHED | Verdict.KEPT:
                 return kept(arrival, verdict, "the hop before it is not committed")
             case _:
                 assert_never(verdict)
+
+    def _answered_by_another(self, arrival: Arrival, verdict: Verdict, item: RunItem) -> Ending:
+        """Acknowledge a request that another one's run answers, or has answered. One that can never work fails."""
+        if (problem := arrival.problem) is not None:
+            note = ErrorNote.of(problem, self.services.clock.now())
+            self._emitter.emit(EventType.FAILED, arrival, error=note.type, why=note.text)
+            letter = dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self.services.signer)
+            return acked(arrival, verdict, (*self._teller.refuse(arrival, str(note)), letter))
+        if verdict is Verdict.ATTACHED:
+            return acked(arrival, verdict)
+        try:
+            return acked(arrival, verdict, self._teller.answer(arrival, item), item.result, str(item.lost or ""))
+        except TextGone as gone:
+            return self._dead(arrival, gone, verdict)
 
     def _done(self, arrival: Arrival, item: RunItem) -> Ending:
         """Acknowledge a hop that was committed before.
@@ -250,6 +292,8 @@ class Runtime:
         """
         try:
             sends = item.unsent_at(arrival.message.hop)
+            if arrival.message.hop == item.hop:
+                sends = (*self._teller.answered(arrival, item), *sends)
         except TextGone as gone:
             return self._dead(arrival, gone, Verdict.DONE)
         early = self._settler.look_early(arrival.flow, arrival.envelope, item, arrival.message)
@@ -260,6 +304,8 @@ class Runtime:
         if isinstance(answer, Committed):
             self._emitter.committed(arrival, commit)
             sends = commit.outbox.sends if commit.outbox is not None else ()
+            if answer.callers is not None:
+                sends = (*self._replies(arrival, commit, answer.callers, sends), *sends)
             onward = self._with_early(arrival, sends, self._early(arrival, claim, commit))
             return acked(arrival, Verdict.CLAIMED, onward, commit.result)
         self._emitter.emit(EventType.FENCED, arrival, by=answer.by.value)
@@ -272,6 +318,21 @@ class Runtime:
                 return kept(arrival, Verdict.BUSY, f"fenced: {answer.by.value}")
             case _:
                 assert_never(answer.by)
+
+    def _replies(self, arrival: Arrival, commit: Commit, callers: Callers, sends: tuple[Send, ...]) -> tuple[Send, ...]:
+        """Return the answers to those who asked for this end, up to the very write.
+
+        Where some of them cannot be answered now, the commit's own messages go at once. The record stays, and whoever
+        gets it next finds the callers in the item.
+        """
+        m, error = arrival.message, commit.error
+        said = (commit.result, None if error is None else str(error))
+        end = StoredEnd(m.request_id, commit.committed_at, commit.status.value, *said)
+        try:
+            return self._teller.replies(arrival, end, callers)
+        except Exception:
+            dispatch(self.services, self._emitter, [acked(arrival, None, sends)])
+            raise
 
     def _overtaken(self, arrival: Arrival, by: FencedBy) -> Ending:
         """Return what it means for the record that its handler met the fence."""
@@ -430,14 +491,14 @@ def _left_error(item: RunItem) -> str | None:
 def _longest_delay(arrival: Arrival) -> timedelta:
     """Return the longest delay of a retry.
 
-    It is what the queue can make, and under IGNORE at most what the flow waits for before it takes the run for
-    abandoned.
+    It is what the queue can make, and at most what the flow waits for before it takes the run for
+    abandoned, unless a newer request takes the object in any case.
     """
     flow = arrival.flow
     longest = LONGEST_DELAY if flow.long_delays else LONGEST_SQS_DELAY
     if arrival.envelope.is_fifo:
         longest = LONGEST_VISIBILITY
-    return min(longest, flow.abandoned_after) if flow.on_conflict is OnConflict.IGNORE else longest
+    return longest if flow.on_conflict is OnConflict.SUPERSEDE else min(longest, flow.abandoned_after)
 
 
 def _ms(span: timedelta) -> int:

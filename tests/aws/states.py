@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from flowguard.aws.items import failed_item, late_item, number, run_key
+from flowguard.aws.items import ASKER, callers_item, failed_item, late_item, number, run_key
 from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.protocol.callers import Caller, Callers
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import ClaimRequest
@@ -52,6 +53,7 @@ def meetings() -> Iterator[Meeting]:
     yield from _other_requests_at_later_hops()
     yield from _waits()
     yield from _failures()
+    yield from _calls()
 
 
 def _same_request() -> Iterator[Meeting]:
@@ -134,6 +136,42 @@ def _failures() -> Iterator[Meeting]:
                 stored,
                 request(STORED, hop=hop, attempt=(redrive, 0)),
             )
+
+
+def _calls() -> Iterator[Meeting]:
+    """What only a flow that takes callers tells apart: how fresh its end is, and who was answered with it."""
+    for (which, other), state, lease, (says, lists), fresh_since in product(
+        OTHERS.items(), STATES, LEASES, LISTS.items(), (0, 500, 501)
+    ):
+        asked = request(other, policy=OnConflict.ATTACH)._replace(fresh_since=fresh_since)
+        stored = {**item(1, state, (0, 0), lease, "other"), **lists}
+        yield Meeting(f"{which} caller, item {state} lease {lease}, {says}, fresh since {fresh_since}", stored, asked)
+    for state, (says, lists), redrive, asks in product(STATES, LISTS.items(), (0, 1), (False, True)):
+        asked = request(STORED, hop=2, attempt=(redrive, 0), policy=OnConflict.ATTACH)
+        asked = asked._replace(message=asked.message._replace(reply_to="sqs:replies" if asks else None))
+        stored = {**item(2, state, (0, 0), "over", "other"), **lists}
+        yield Meeting(f"its own hop 2, redrive {redrive}, asks {asks}, item {state}, {says}", stored, asked)
+    for (which, other), policy, asker in product(OTHERS.items(), OnConflict, (STORED, OTHERS["newer"], (1, "gone"))):
+        asked = request(other, policy=policy)
+        asked = asked._replace(message=asked.message._replace(reply_to="sqs:replies"))
+        noted = Caller(RequestId(asker[1]), asker[0], "sqs:replies")
+        stored = {**item(1, "running", (0, 0), "abandoned", "other"), f"{ASKER}{noted.key}": {"S": noted.to_text()}}
+        yield Meeting(f"{which} request that asks, {policy}, {asker[1]} asked before", stored, asked)
+
+
+def _held(*requests: str, rows: bool = False) -> dict[str, Any]:
+    callers = [Caller(RequestId(one), 1, "sqs:replies") for one in requests]
+    return callers_item(Callers("term", {one.key: one.to_text() for one in callers}, rows))
+
+
+LISTS: dict[str, dict[str, Any]] = {
+    "no list": {},
+    "an open list": {"callers": _held("request-a", rows=True)},
+    "answered others": {"answered": _held("request-x"), "answered_by": {"S": STORED[1]}},
+    "answered it": {"answered": _held("request-a", "request-z"), "answered_by": {"S": STORED[1]}},
+    "it was carried out before": {"answered": _held(), "answered_by": {"S": "request-a"}, "callers": _held()},
+}
+"""Who is answered with the end of the run, or was with that of the run before."""
 
 
 def item(

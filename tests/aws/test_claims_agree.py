@@ -143,6 +143,12 @@ MUTANTS = {
         "(#status = :running AND lease_until < :abandoned_before)",
         "(#status <> :completed AND lease_until < :abandoned_before)",
     ),
+    "a kept result is for nobody": ("committed_at < :fresh_since", ALWAYS),
+    "a result is kept for ever": ("committed_at < :fresh_since", NEVER),
+    "a failure is kept for ever": ("#status = :failed AND committed_at < :requested_at", NEVER),
+    "a failure answers nobody": ("#status = :failed AND committed_at < :requested_at", "#status = :failed"),
+    "a caller that was answered begins a run": ("attribute_not_exists(answered.held.#caller)", ALWAYS),
+    "a request begins a run again that it began before": ("answered_by <> :request_id", ALWAYS),
     "an absent item is not free": (expressions._ABSENT, NEVER),
 }
 
@@ -181,5 +187,5 @@ def _claimed(store: DynamoDBStore, clients: Clients, meeting: Meeting) -> bool:
     return True
 
 
-def test_there_are_two_policies_and_both_are_in_the_table() -> None:
+def test_each_policy_is_in_the_table() -> None:
     assert set(expressions.FIRST_HOP) == set(OnConflict)

@@ -1,0 +1,187 @@
+"""The store of callers: those who are answered with the end of a run that another request began.
+
+::
+
+    pk run#<flow>#<object>   sk run                    the run item: up to 16 callers
+    pk run#<flow>#<object>   sk caller#<term>#<key>    a row for each further caller
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from botocore.exceptions import ClientError
+
+from flowguard.aws import expressions
+from flowguard.aws.faults import error_code, patiently
+from flowguard.aws.items import ASKER, LARGEST_ITEM, number, run_key
+from flowguard.errors import FlowguardError, TooLarge
+from flowguard.ids import ObjectId
+from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD, Caller, Callers
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+ROWS_A_CALL = 25
+"""What BatchWriteItem takes."""
+
+ROWS_A_PAGE = 100
+"""Callers that are read, answered and removed together."""
+
+MOST_TRIES = 5
+"""How often rows that DynamoDB left unprocessed are removed again."""
+
+LARGEST_ROW = LARGEST_ITEM - 4_096
+"""Bytes of a caller's text in a row, beside its keys."""
+
+
+class DynamoDBCallers(NamedTuple):
+    """Implements :class:`flowguard.worker.ports.CallerLists` on the run table."""
+
+    client: DynamoDBClient
+    table: str
+    pause: Callable[[float], None] = time.sleep
+
+    def attach(self, flow: str, object_id: ObjectId, callers: Callers, caller: Caller, expires_at: int) -> bool:
+        """Add the caller to the list, if that is still open. The same one may be added again.
+
+        One UpdateItem, none for a caller that is there; where the item holds as many as it may, a PutItem and an UpdateItem. The row is written before
+        the update looks whether the list is open: the commit that closes it comes after both, and its reader finds the
+        row.
+        """
+        text = caller.to_text()
+        if len(text.encode()) > LARGEST_ROW:
+            raise TooLarge("a caller's attributes", {"caller": len(text.encode())}, LARGEST_ROW)
+        if callers.held.get(caller.key) == text:
+            return True  # a copy of its message: the list was open with it in it
+        if len(text.encode()) <= LARGEST_HELD and (caller.key in callers.held or not callers.is_full):
+            found = self._changed(flow, object_id, self._held(callers, caller, text), expires_at)
+            if found is None:
+                return True
+            if found.get("callers", {}).get("M", {}).get("term", {}).get("S") != callers.term:
+                return False
+        self._put(flow, object_id, callers.term, caller, text, expires_at)
+        return self._changed(flow, object_id, _in_rows(callers), expires_at) is None
+
+    def _held(self, callers: Callers, caller: Caller, text: str) -> dict[str, Any]:
+        return {
+            "UpdateExpression": expressions.SET_CALLER,
+            "ConditionExpression": expressions.HOLD_CALLER,
+            "ExpressionAttributeNames": {"#caller": caller.key, "#ttl": "ttl"},
+            "ExpressionAttributeValues": {
+                ":term": {"S": callers.term},
+                ":caller": {"S": text},
+                ":most": number(MOST_HELD),
+            },
+        }
+
+    def _changed(self, flow: str, object_id: ObjectId, change: dict[str, Any], expires_at: int) -> Any:
+        """Change an open list. Returns None, or the item that stood in the way."""
+        values = {**change["ExpressionAttributeValues"], ":ttl": number(expires_at // 1000)}
+        call: Any = {
+            **change,
+            "TableName": self.table,
+            "Key": run_key(flow, object_id),
+            "ExpressionAttributeValues": values,
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        try:
+            patiently(lambda: self.client.update_item(**call), self.pause)
+        except ClientError as error:
+            if error_code(error) != "ConditionalCheckFailedException":
+                raise
+            return error.response.get("Item") or {}
+        return None
+
+    # -- rows
+
+    def _put(self, flow: str, object_id: ObjectId, term: str, caller: Caller, text: str, expires_at: int) -> None:
+        item: Any = {
+            **_row_key(flow, object_id, term, caller),
+            "caller": {"S": text},
+            "ttl": number(expires_at // 1000),
+        }
+        patiently(lambda: self.client.put_item(TableName=self.table, Item=item), self.pause)
+
+    def rows(self, flow: str, object_id: ObjectId, term: str) -> Iterator[Sequence[Caller]]:
+        """Yield the callers of a list that are rows, page by page, with one consistent query each."""
+        call: Any = {
+            "TableName": self.table,
+            "KeyConditionExpression": "pk = :pk AND begins_with(sk, :rows)",
+            "ExpressionAttributeValues": {
+                ":pk": run_key(flow, object_id)["pk"],
+                ":rows": {"S": f"caller#{term}#"},
+            },
+            "ConsistentRead": True,
+            "Limit": ROWS_A_PAGE,
+        }
+        while True:
+            answer: Any = patiently(lambda: self.client.query(**call), self.pause)
+            if answer["Items"]:
+                yield [Caller.from_text(item["caller"]["S"]) for item in answer["Items"]]
+            if "LastEvaluatedKey" not in answer:
+                return
+            call["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    def forget(self, flow: str, object_id: ObjectId, term: str, callers: Sequence[Caller]) -> None:
+        """Remove rows of callers that were answered. A worker that dies then goes on with the others."""
+        for start in range(0, len(callers), ROWS_A_CALL):
+            left: Any = {
+                self.table: [
+                    {"DeleteRequest": {"Key": _row_key(flow, object_id, term, one)}}
+                    for one in callers[start : start + ROWS_A_CALL]
+                ]
+            }
+            for attempt in range(MOST_TRIES):
+                request = left
+                answer = patiently(lambda: self.client.batch_write_item(RequestItems=request), self.pause)  # noqa: B023
+                left = answer.get("UnprocessedItems")
+                if not left:
+                    break
+                self.pause(0.05 * 2**attempt)
+            else:
+                raise RowsLeft(sum(map(len, left.values())))
+
+    # -- requests that a newer one has taken the object from
+
+    def forget_askers(self, flow: str, object_id: ObjectId, keys: Sequence[str]) -> None:
+        """Remove requests that were answered, or became callers, from the run item."""
+        names = {f"#a{place}": f"{ASKER}{key}" for place, key in enumerate(keys)}
+        call: Any = {
+            "TableName": self.table,
+            "Key": run_key(flow, object_id),
+            "UpdateExpression": f"REMOVE {', '.join(names)}",
+            "ConditionExpression": "attribute_exists(pk)",
+            "ExpressionAttributeNames": names,
+        }
+        try:
+            patiently(lambda: self.client.update_item(**call), self.pause)
+        except ClientError as error:
+            if error_code(error) != "ConditionalCheckFailedException":
+                raise
+
+
+class RowsLeft(FlowguardError):
+    """DynamoDB did not remove some of the rows, however often it was asked. Their callers are answered once more."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(rows)
+        self.rows = rows
+
+    def __str__(self) -> str:
+        return f"{self.rows} rows of callers that were answered are still there; they are answered again, under one id"
+
+
+def _in_rows(callers: Callers) -> dict[str, Any]:
+    return {
+        "UpdateExpression": expressions.SET_ROWS,
+        "ConditionExpression": expressions.NOTE_ROWS,
+        "ExpressionAttributeNames": {"#rows": "rows", "#ttl": "ttl"},
+        "ExpressionAttributeValues": {":term": {"S": callers.term}, ":yes": {"BOOL": True}},
+    }
+
+
+def _row_key(flow: str, object_id: ObjectId, term: str, caller: Caller) -> Any:
+    return {**run_key(flow, object_id), "sk": {"S": f"caller#{term}#{caller.key}"}}

@@ -1,0 +1,145 @@
+"""Those who are answered when a run of another request ends, and the ends that they are answered with. Values only.
+
+::
+
+    claim of a first hop    callers: {term}                        a list of its own until the run ends
+    a request attaches      callers: {term, held: {caller}}        on condition that the list is still the same
+    … and one too many      row caller#<term>#<key>, then callers: {term, held, rows}
+    the commit of the end   answered: {term, held, rows}           the list is closed by the very write that ends the run
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import NamedTuple
+
+from flowguard.ids import ObjectId, RequestId
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import Message
+
+MOST_HELD = 16
+"""Callers that a run item holds. More of them are rows of the same partition."""
+
+LARGEST_HELD = 512
+"""Bytes of a caller in the run item. A larger one is a row."""
+
+LARGEST_ASKER = 1_536
+"""Bytes of a claim's own request in the run item, for the case that another takes the object from it."""
+
+_KEY = 16
+"""Characters of a digest that name a request among those of one object."""
+
+
+class Caller(NamedTuple):
+    """A request that is answered through its own ``reply_to``, whichever run answers it."""
+
+    request_id: RequestId
+    requested_at: int
+    reply_to: str
+    answer_to: str | None = None
+    redrive: int = 0
+    carried: Mapping[str, Attribute] = {}
+
+    @classmethod
+    def of(cls, message: Message) -> Caller | None:
+        """Return the caller that a request is. None for a request that wants no answer."""
+        if message.reply_to is None:
+            return None
+        m = message
+        return cls(m.request_id, m.requested_at, message.reply_to, m.answer_to, m.redrive, m.carried)
+
+    @classmethod
+    def asking(cls, message: Message) -> Caller | None:
+        """Return what a claim notes of its own request. One that is too long goes without its carried attributes."""
+        caller = cls.of(message)
+        if caller is None or len(caller.to_text().encode()) <= LARGEST_ASKER:
+            return caller
+        shorter = caller._replace(carried={})
+        return shorter if len(shorter.to_text().encode()) <= LARGEST_ASKER else None
+
+    @property
+    def key(self) -> str:
+        """Return what names the caller in a list."""
+        return caller_key(self.request_id)
+
+    def reply_id(self, flow: str, object_id: ObjectId) -> str:
+        """Return the id of the answer. It is the same whichever run answers, however often; a redrive has another."""
+        first = Message(
+            flow=flow,
+            stage="",
+            version=1,
+            object_id=object_id,
+            request_id=self.request_id,
+            requested_at=self.requested_at,
+            body="",
+            redrive=self.redrive,
+        )
+        return f"{first.hop_id}.end"
+
+    def to_text(self) -> str:
+        """Return the JSON text that is stored."""
+        carried = {name: [a.type, a.value] for name, a in self.carried.items()}
+        row = [self.request_id, self.requested_at, self.reply_to, self.answer_to, self.redrive, carried]
+        return json.dumps(row, separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str) -> Caller:
+        """Read what :meth:`to_text` wrote."""
+        request_id, requested_at, reply_to, answer_to, redrive, carried = json.loads(text)
+        read = {name: Attribute(*pair) for name, pair in carried.items()}
+        return cls(request_id, requested_at, reply_to, answer_to, redrive, read)
+
+
+def caller_key(request_id: RequestId) -> str:
+    """Return what names a request in the lists of its object."""
+    return sha256(request_id.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY]
+
+
+class Callers(NamedTuple):
+    """A list of callers. ``term`` names it, from the claim that began it to the commit that closed it.
+
+    ``held`` are the texts of the callers in the item, by their keys. ``rows`` says that there are more in rows.
+    """
+
+    term: str
+    held: Mapping[str, str] = {}
+    rows: bool = False
+
+    @property
+    def is_full(self) -> bool:
+        """Answer whether the item holds no more of them."""
+        return len(self.held) >= MOST_HELD
+
+    @property
+    def in_item(self) -> tuple[Caller, ...]:
+        """Return the callers that the item holds, in an order that is always the same."""
+        return tuple(Caller.from_text(self.held[key]) for key in sorted(self.held))
+
+
+class StoredEnd(NamedTuple):
+    """The end of a run as its callers get it. ``result`` is JSON text; ``error`` is there instead where it has none.
+
+    ``status`` is COMPLETED, FAILED, or SUPERSEDED for a run that a newer request took over.
+    """
+
+    request_id: RequestId
+    committed_at: int
+    status: str
+    result: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class LeftEnd:
+    """The end of the run before, with those that may not have been answered yet. Only the claim of a first hop has it.
+
+    ``read`` may raise :class:`flowguard.errors.TextGone`.
+    """
+
+    request_id: RequestId
+    committed_at: int
+    callers: Callers
+    read: Callable[[], StoredEnd] = field(compare=False)

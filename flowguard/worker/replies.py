@@ -1,0 +1,68 @@
+"""The Complete messages that answer requests. They are made of the request and the end alone, the same at each try."""
+
+from __future__ import annotations
+
+from flowguard.destinations import parse_destination
+from flowguard.errors import Reject
+from flowguard.flow import AnyFlow
+from flowguard.ids import ObjectId, RequestId
+from flowguard.payloads import encode, encode_json
+from flowguard.printable import bounded
+from flowguard.protocol.callers import Caller, StoredEnd
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT
+from flowguard.worker.wait_planner import ANSWER
+
+FAILED = "FAILED"
+SUPERSEDED = "SUPERSEDED"
+
+_LONGEST_WHY = 200
+
+
+def takes_callers(flow: AnyFlow) -> bool:
+    """Answer whether requests that meet a run of the flow are answered with its end."""
+    return flow.on_conflict is OnConflict.ATTACH
+
+
+def end_body(flow: AnyFlow, object_id: ObjectId, request_id: RequestId, end: StoredEnd) -> str:
+    """Return the text of a Complete message to ``request_id``. ``run`` says which request was carried out for it."""
+    about = {
+        "flow": flow.name,
+        "object_id": object_id,
+        "request_id": request_id,
+        "status": end.status,
+        **({"run": end.request_id} if takes_callers(flow) else {}),
+    }
+    said = f'"error":{encode_json(end.error)}' if end.error is not None else f'"result":{end.result or "null"}'
+    return f"{encode(about)[:-1]},{said}}}"
+
+
+def answer_place(answer_to: str | None) -> dict[str, Attribute]:
+    """Return the attribute that says what an answer is for. Nothing for who does not wait in a run."""
+    return {} if answer_to is None else {PLACE: Attribute.string(f'{{"{ANSWER}":{answer_to}}}')}
+
+
+def reply(flow: AnyFlow, object_id: ObjectId, caller: Caller, end: StoredEnd) -> Send:
+    """Build the answer to a caller. A result that is too large for its way is a failure that says so.
+
+    Raises :class:`Reject` where no answer at all can go there.
+    """
+    try:
+        return _reply(flow, object_id, caller, end)
+    except Reject as refusal:
+        why = f"the result cannot be sent: {bounded(ascii(str(refusal))[1:-1], _LONGEST_WHY)}"
+        return _reply(flow, object_id, caller, end._replace(status=FAILED, result=None, error=f"TooLarge: {why}"))
+
+
+def _reply(flow: AnyFlow, object_id: ObjectId, caller: Caller, end: StoredEnd) -> Send:
+    own = caller.reply_id(flow.name, object_id)
+    attributes = {
+        REQUEST_ID: Attribute.string(own),
+        REQUESTED_AT: Attribute.number(end.committed_at),
+        **answer_place(caller.answer_to),
+        **caller.carried,
+    }
+    body = end_body(flow, object_id, caller.request_id, end)
+    return Send(Kind.COMPLETE, parse_destination(caller.reply_to), body, own, attributes, group=object_id).checked()

@@ -1,0 +1,162 @@
+"""The answers to callers: those who asked for what a run of another request was doing, or had done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flowguard.errors import Reject, SendFailed, TextGone
+from flowguard.events import EventType
+from flowguard.ids import RequestId
+from flowguard.protocol.callers import Caller, Callers, StoredEnd
+from flowguard.protocol.outbox import Send
+from flowguard.protocol.run import ENDED, Claim, RunItem, Status
+from flowguard.worker.dispatch import Due, send_or_park
+from flowguard.worker.emitter import Emitter
+from flowguard.worker.plan import expires_at
+from flowguard.worker.ports import Services
+from flowguard.worker.replies import FAILED, SUPERSEDED, reply, takes_callers
+from flowguard.worker.routing import Arrival
+
+MOST_ASKERS = 4
+"""Requests that lost the object and stay noted until the next commit. More of them are removed by a call of its own."""
+
+ASKERS_A_CALL = 50
+"""Names that are removed by one update."""
+
+
+class Teller:
+    """Takes and answers the callers of one function's flows. Holds nothing of them afterwards."""
+
+    def __init__(self, services: Services, emitter: Emitter) -> None:
+        self._services = services
+        self._emitter = emitter
+
+    def attach(self, arrival: Arrival, item: RunItem) -> bool:
+        """Let the run at work answer the request. False where that has ended meanwhile.
+
+        A request that wants no answer needs nothing.
+        """
+        caller, callers = Caller.of(arrival.message), item.callers
+        if caller is None or callers is None:
+            return caller is None
+        keep_until = max(expires_at(arrival.flow, self._services.clock.now()), item.ttl * 1000)
+        return self._services.store.callers.attach(
+            arrival.flow.name, arrival.message.object_id, callers, caller, keep_until
+        )
+
+    # -- answers
+
+    def answered(self, arrival: Arrival, item: RunItem) -> tuple[Send, ...]:
+        """Return the answers of a run that has ended, made of its item. Its worker may have died before it sent them.
+
+        Raises :class:`flowguard.errors.TextGone`.
+        """
+        if item.answered is None or item.answered_by != item.request_id or item.status not in ENDED:
+            return ()
+        return self.replies(arrival, self._end(item), item.answered)
+
+    def answer(self, arrival: Arrival, item: RunItem) -> tuple[Send, ...]:
+        """Return the answer to a request that the stored end is good for."""
+        caller = Caller.of(arrival.message)
+        return () if caller is None else self._sends(arrival, self._end(item), [caller])
+
+    def refuse(self, arrival: Arrival, error: str) -> tuple[Send, ...]:
+        """Return the answer to a request that can never work."""
+        caller, m = Caller.of(arrival.message), arrival.message
+        end = StoredEnd(m.request_id, m.requested_at, FAILED, error=error)
+        return () if caller is None else self._sends(arrival, end, [caller])
+
+    def replies(self, arrival: Arrival, end: StoredEnd, callers: Callers) -> tuple[Send, ...]:
+        """Return the answers to those whom the item held. Those in rows are sent theirs at once, page by page."""
+        flow, object_id = arrival.flow, arrival.message.object_id
+        pages = self._services.store.callers.rows(flow.name, object_id, callers.term) if callers.rows else ()
+        for page in pages:
+            self._send(arrival, end.request_id, self._sends(arrival, end, page))
+            self._services.store.callers.forget(flow.name, object_id, callers.term, page)
+        return self._sends(arrival, end, callers.in_item)
+
+    def _end(self, item: RunItem) -> StoredEnd:
+        if item.status is Status.FAILED:
+            return StoredEnd(item.request_id, item.committed_at, item.status.value, error=item.error or "")
+        if item.lost is not None:
+            raise item.lost
+        return StoredEnd(item.request_id, item.committed_at, item.status.value, item.result)
+
+    def _sends(self, arrival: Arrival, end: StoredEnd, callers: Sequence[Caller]) -> tuple[Send, ...]:
+        sends = []
+        for caller in callers:
+            try:
+                sends.append(reply(arrival.flow, arrival.message.object_id, caller, end))
+            except Reject as refusal:  # nothing can be sent there: one caller must not keep the others from theirs
+                self._emitter.emit(
+                    EventType.LOST, arrival, for_request=caller.request_id, to=caller.reply_to, why=str(refusal)
+                )
+        return tuple(sends)
+
+    def _send(self, arrival: Arrival, for_request: RequestId, sends: Sequence[Send]) -> None:
+        """Send on behalf of another run. Raises :class:`SendFailed` for what is not taken now."""
+        theirs = arrival.message._replace(request_id=for_request)
+        refused = send_or_park(self._services, self._emitter, [Due(send, arrival.flow, theirs) for send in sends])
+        if failures := {str(sends[place].to): why for place, (why, final) in refused.items() if not final}:
+            raise SendFailed(failures)
+        for place, (why, _) in refused.items():
+            facts = {"for_request": for_request, "to": str(sends[place].to), "id": sends[place].id, "why": why}
+            self._emitter.emit(EventType.LOST, arrival, **facts)
+
+    # -- what a claim finds of other runs
+
+    def flush(self, arrival: Arrival, claim: Claim) -> None:
+        """Answer those of the runs before whose answers may not have been sent: before anything else is done.
+
+        All of it stays in the item until the commit.
+        """
+        self._answer_left(arrival, claim.item)
+        own = Caller.of(arrival.message)
+        others = {key: text for key, text in claim.item.askers.items() if own is None or key != own.key}
+        if not others:
+            return
+        waiting = [Caller.from_text(text) for text in others.values()]
+        if takes_callers(arrival.flow):
+            self._adopt(arrival, claim.item, waiting)
+        else:
+            self._tell_superseded(arrival, waiting)
+        if len(others) > MOST_ASKERS:
+            keys, m = sorted(others), arrival.message
+            for start in range(0, len(keys), ASKERS_A_CALL):
+                self._services.store.callers.forget_askers(m.flow, m.object_id, keys[start : start + ASKERS_A_CALL])
+
+    def _answer_left(self, arrival: Arrival, item: RunItem) -> None:
+        """Answer with the end of the run before, unless that is so old that no message of it can still be queued."""
+        left = item.left_end
+        horizon = self._services.clock.now() - _ms(arrival)
+        if left is None or left.request_id == arrival.message.request_id or left.committed_at < horizon:
+            return
+        if not left.callers.held and not left.callers.rows:
+            return
+        try:
+            end = left.read()
+        except TextGone as gone:  # a lost text of another run cannot keep this one from its work
+            self._emitter.emit(EventType.LOST, arrival, for_request=left.request_id, why=str(gone))
+            return
+        self._send(arrival, left.request_id, self.replies(arrival, end, left.callers))
+
+    def _adopt(self, arrival: Arrival, item: RunItem, waiting: Sequence[Caller]) -> None:
+        """Let this run answer the requests whose runs it took over."""
+        m, now = arrival.message, self._services.clock.now()
+        keep_until = max(expires_at(arrival.flow, now), item.ttl * 1000)
+        for caller in waiting:
+            if item.callers is not None:
+                self._services.store.callers.attach(m.flow, m.object_id, item.callers, caller, keep_until)
+
+    def _tell_superseded(self, arrival: Arrival, waiting: Sequence[Caller]) -> None:
+        """Tell the requests whose runs this one took over that they will not be carried out."""
+        for caller in waiting:
+            error = "Superseded: a newer request has the object"
+            end = StoredEnd(
+                caller.request_id, caller.requested_at, SUPERSEDED, error=error
+            )  # the same from any newer run
+            self._send(arrival, caller.request_id, self._sends(arrival, end, [caller]))
+
+
+def _ms(arrival: Arrival) -> int:
+    return int(arrival.flow.retention.total_seconds() * 1000)

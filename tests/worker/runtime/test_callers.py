@@ -1,0 +1,263 @@
+"""Requests that meet a run of another request and are answered with its end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flowguard.errors import Reject
+from flowguard.events import EventType
+from flowguard.flow import ATTACH, AnyFlow, Flow
+from flowguard.ids import RequestId
+from flowguard.protocol.callers import MOST_HELD
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.step import Step
+from flowguard.wire.message import Message
+from tests.scene import START, OrderState, Scene, Script, scene, two_stages
+from tests.worker.runtime.mishaps import Died, dies_at
+
+
+def shared(script: Script) -> AnyFlow:
+    class Shared(Flow, name="orders", object_id="order_id", on_conflict=ATTACH, dead_letters="dead"):
+        stages = two_stages(script)
+
+    return Shared
+
+
+def caller(at: Scene, number: int = 0, **changes: Any) -> Message:
+    """A request of its own for the same object, which wants an answer."""
+    said = {
+        "request_id": RequestId(f"caller-{number}"),
+        "requested_at": START - 500 + number,
+        "reply_to": "sqs:completed",
+    }
+    return at.message(**{**said, **changes})
+
+
+def answers(at: Scene) -> list[tuple[str, str, str]]:
+    """The answers that were sent: to which request, of which run, how it ended. Copies have one id and one text."""
+    sent = {(one["MessageAttributes"]["uniquerequestid"]["StringValue"], one["Body"]) for one in at.sent("completed")}
+    bodies = [json.loads(body) for _, body in sent]
+    assert len({body["request_id"] for body in bodies}) == len(bodies), "each caller gets one answer"
+    return sorted((body["request_id"], body["run"], body["status"]) for body in bodies)
+
+
+def test_a_request_that_meets_a_run_at_work_is_answered_with_its_end_by_one_write_more() -> None:
+    with scene(shared) as at:
+        at.deliver(at.message(reply_to="sqs:completed"))
+        assert at.deliver(caller(at)) == [True]
+        assert at.calls == ["UpdateItem", "UpdateItem"]
+        assert answers(at) == [], "nobody is answered before the run has ended"
+        at.deliver(at.second(reply_to="sqs:completed"))
+        assert answers(at) == [("caller-0", "run-1", "COMPLETED"), ("run-1", "run-1", "COMPLETED")]
+        assert (at.priced(), at.told(EventType.ATTACHED)) == (1, 1)
+
+
+def test_an_older_request_that_comes_late_is_answered_too() -> None:
+    with scene(shared) as at:
+        at.deliver(at.message())
+        at.deliver(caller(at, requested_at=START - 5_000))
+        at.deliver(at.second())
+        assert answers(at) == [("caller-0", "run-1", "COMPLETED")]
+
+
+def test_a_request_from_before_the_end_is_answered_from_the_claim_alone() -> None:
+    with scene(shared) as at:
+        at.deliver(at.message())
+        at.deliver(at.second())
+        assert at.deliver(caller(at)) == [True]
+        assert at.calls == ["UpdateItem"]
+        assert answers(at) == [("caller-0", "run-1", "COMPLETED")]
+        assert at.told(EventType.KEPT) == 1
+
+
+def test_a_request_from_after_the_end_is_carried_out() -> None:
+    with scene(shared) as at:
+        at.deliver(at.message())
+        at.deliver(at.second())
+        at.deliver(caller(at, requested_at=START + 1_000))
+        assert at.priced() == 2
+
+
+def test_a_failed_run_says_so_to_its_callers_and_is_not_kept() -> None:
+    def reject(step: Step[OrderState]) -> None:
+        raise Reject("no such order")
+
+    with scene(shared) as at:
+        at.deliver(at.message())
+        at.deliver(caller(at))
+        at.script.closing = reject
+        at.deliver(at.second())
+        at.deliver(caller(at, 1))
+        assert answers(at) == [("caller-0", "run-1", "FAILED"), ("caller-1", "run-1", "FAILED")]
+        at.deliver(caller(at, 2, requested_at=START + 1_000))
+        assert at.priced() == 2
+
+
+def test_a_caller_whose_message_comes_twice_is_attached_once_and_without_a_write() -> None:
+    with scene(shared) as at:
+        at.deliver(at.message())
+        at.deliver(caller(at))
+        assert at.deliver(caller(at)) == [True]
+        assert at.calls == ["UpdateItem"]
+        item = at.item()
+        assert item is not None
+        assert item.callers is not None
+        assert len(item.callers.held) == 1
+
+
+def test_a_caller_that_was_answered_is_not_answered_by_the_next_run() -> None:
+    with scene(shared) as at:
+        at.deliver(at.message(), caller(at))
+        at.deliver(at.second())
+        at.deliver(at.message(request_id=RequestId("run-2"), requested_at=START + 1_000))
+        for late in (caller(at), caller(at, requested_at=START + 2_000), at.message(reply_to="sqs:completed")):
+            assert at.deliver(late) == [True]
+        item = at.item()
+        assert item is not None
+        assert item.callers is not None
+        assert item.callers.held == {}
+        assert answers(at) == [("caller-0", "run-1", "COMPLETED")]
+        assert at.priced() == 2
+
+
+@pytest.mark.parametrize("number", [MOST_HELD, MOST_HELD + 1, 150])
+def test_however_many_callers_one_run_has_all_are_answered(number: int) -> None:
+    with scene(shared) as at:
+        at.deliver(at.message())
+        for one in range(number):
+            at.deliver(caller(at, one, requested_at=START - 500))
+        at.deliver(at.second())
+        assert answers(at) == sorted((f"caller-{one}", "run-1", "COMPLETED") for one in range(number))
+        assert rows(at) == 0, "rows of callers that were answered are removed"
+
+
+def just_before_the_second(operation: str, happens: Callable[[], object]) -> Any:
+    """Something else happens between the first call of this operation and the second."""
+    seen: list[str] = []
+
+    def interceptor(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == operation:
+            seen.append(operation)
+            if len(seen) == 2:  # those that happen meanwhile count as well
+                happens()
+        return proceed()
+
+    return interceptor
+
+
+def rows(at: Scene) -> int:
+    found = at.aws.client("dynamodb").scan(TableName="flowguard")["Items"]
+    return sum(one["sk"]["S"].startswith("caller#") for one in found)
+
+
+def test_a_caller_that_attaches_just_before_the_commit_is_not_missed() -> None:
+    with scene(shared) as at:
+        at.deliver(at.message())
+        with intercept(just_before_the_second("UpdateItem", lambda: at.deliver(caller(at)))):
+            at.deliver(at.second())
+        assert answers(at) == [("caller-0", "run-1", "COMPLETED")]
+
+
+def test_a_run_that_ends_just_before_a_caller_attaches_answers_it_at_once() -> None:
+    with scene(shared) as at:
+        at.deliver(at.message())
+        with intercept(just_before_the_second("UpdateItem", lambda: at.deliver(at.second()))):
+            assert at.deliver(caller(at)) == [True]
+        assert answers(at) == [("caller-0", "run-1", "COMPLETED")]
+
+
+@pytest.mark.parametrize("callers", [1, MOST_HELD + 2])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("operation", ["UpdateItem", "PutItem", "Query", "BatchWriteItem", "SendMessageBatch"])
+def test_whoever_dies_at_whatever_call_all_callers_are_answered(operation: str, after: bool, callers: int) -> None:
+    with scene(shared) as at:
+        at.deliver(at.message())
+        for one in range(callers):
+            at.deliver(caller(at, one))
+        messages = [caller(at, 90), at.second()]
+        for message in messages:
+            try:
+                with intercept(dies_at(operation, after=after)):
+                    at.deliver(message)
+            except Died:
+                at.clock.advance(seconds=31)
+            assert at.deliver(message) == [True]
+        expected = [*(f"caller-{one}" for one in range(callers)), "caller-90"]
+        assert answers(at) == sorted((one, "run-1", "COMPLETED") for one in expected)
+
+
+@pytest.mark.parametrize("callers", [1, MOST_HELD + 2])
+def test_a_newer_run_answers_the_callers_of_one_whose_worker_died(callers: int) -> None:
+    """It died before it had answered anybody, and so did the first worker of the newer run."""
+    with scene(shared) as at:
+        at.deliver(at.message())
+        for one in range(callers):
+            at.deliver(caller(at, one))
+        with intercept(dies_at("SendMessageBatch")), pytest.raises(Died):
+            at.deliver(at.second())
+        newer = at.message(request_id=RequestId("run-2"), requested_at=at.clock.now() + 1_000)
+        with intercept(dies_at("SendMessageBatch")), pytest.raises(Died):
+            at.deliver(newer)
+        at.clock.advance(seconds=31)
+        assert at.deliver(newer) == [True]
+        assert answers(at) == sorted((f"caller-{one}", "run-1", "COMPLETED") for one in range(callers))
+
+
+def test_the_callers_of_a_run_that_was_taken_over_get_the_end_of_the_newer_one() -> None:
+    """So does the request that began the run which nobody works on any more."""
+    with scene(shared) as at:
+        at.deliver(at.message(reply_to="sqs:completed"))
+        at.deliver(caller(at))
+        at.clock.advance(seconds=86_400 + 31)
+        newer = caller(at, 7, request_id=RequestId("run-2"), requested_at=at.clock.now())
+        assert at.deliver(newer) == [True]
+        at.deliver(at.second(request_id=RequestId("run-2"), requested_at=newer.requested_at, reply_to="sqs:completed"))
+        assert answers(at) == [(one, "run-2", "COMPLETED") for one in ("caller-0", "run-1", "run-2")]
+
+
+def test_an_answer_that_is_refused_for_good_is_parked_and_the_others_go_out() -> None:
+    with scene(shared) as at:
+        at.deliver(at.message())
+        at.deliver(caller(at, 0, reply_to="sqs:nowhere"), caller(at, 1))
+        assert at.deliver(at.second()) == [True]
+        assert answers(at) == [("caller-1", "run-1", "COMPLETED")]
+        assert len(at.sent("dead")) == 1
+
+
+def test_answers_that_cannot_be_sent_now_keep_the_record() -> None:
+    def throttled(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "SendMessageBatch":
+            raise ConnectionError("no way")
+        return proceed()
+
+    with scene(shared) as at:
+        at.deliver(at.message())
+        for one in range(MOST_HELD + 2):
+            at.deliver(caller(at, one))
+        with intercept(throttled):
+            assert at.deliver(at.second()) == [False]
+        assert at.deliver(at.second()) == [True]
+        assert len(answers(at)) == MOST_HELD + 2
+
+
+def test_a_request_that_wants_no_answer_costs_one_write() -> None:
+    with scene(shared) as at:
+        at.deliver(at.message())
+        assert at.deliver(at.newer()) == [True]
+        assert (at.calls, at.told(EventType.ATTACHED), at.priced()) == (["UpdateItem"], 1, 1)
+
+
+def test_an_attached_request_keeps_the_item_as_long_as_it_may_be_answered() -> None:
+    with scene(shared) as at:
+        at.deliver(at.message())
+        before = at.item()
+        at.clock.advance(seconds=3_600)
+        at.deliver(caller(at))
+        after = at.item()
+        assert before is not None
+        assert after is not None
+        assert after.ttl == before.ttl + 3_600
