@@ -64,7 +64,7 @@ class Flow:
     ``retention``     how long a message can live in a queue and its dead-letter queue together; run items are kept for
                       twice that (docs/decisions/0003)
     ``long_delays``   lets retries wait longer than SQS's 15 minutes, through EventBridge Scheduler
-    ``abandoned_after``  when a run that no worker works on may be taken over although ``on_conflict`` is IGNORE or ATTACH
+    ``abandoned_after``  when a run that no worker works on may be taken over under IGNORE or ATTACH
     """
 
     stages: ClassVar[tuple[AnyStage, ...]] = ()

@@ -47,9 +47,9 @@ class DynamoDBCallers(NamedTuple):
     def attach(self, flow: str, object_id: ObjectId, callers: Callers, caller: Caller, expires_at: int) -> bool:
         """Add the caller to the list, if that is still open. The same one may be added again.
 
-        One UpdateItem, none for a caller that is there; where the item holds as many as it may, a PutItem and an UpdateItem. The row is written before
-        the update looks whether the list is open: the commit that closes it comes after both, and its reader finds the
-        row.
+        One UpdateItem, and none for a caller that is there. Where the item holds as many as it may: a PutItem and an
+        UpdateItem. The row is written before the update looks whether the list is open: the commit that closes it comes
+        after both, and its reader finds the row.
         """
         text = caller.to_text()
         if len(text.encode()) > LARGEST_ROW:

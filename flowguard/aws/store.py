@@ -445,9 +445,10 @@ class DynamoDBStore:
         by, at, unpack = item.answered_by, item.committed_at, self._packing.unpack
 
         def read() -> StoredEnd:
+            result = unpack(found["result"]) if "result" in found else None
             if "error" in found:
-                return StoredEnd(by, at, Status.FAILED.value, error=unpack(found["error"]))
-            return StoredEnd(by, at, Status.COMPLETED.value, unpack(found["result"]) if "result" in found else None)
+                return StoredEnd(by, at, Status.FAILED.value, result, unpack(found["error"]))
+            return StoredEnd(by, at, Status.COMPLETED.value, result)
 
         return item._replace(left_end=LeftEnd(by, at, item.answered, read))
 

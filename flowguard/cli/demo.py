@@ -38,7 +38,7 @@ EXPECTED: Final = Counts(
     fenced=1,
     refused_writes=1,
     retried=0,
-    sent=42,
+    sent=43,
     crashes=3,
 )
 

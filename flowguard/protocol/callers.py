@@ -5,7 +5,7 @@
     claim of a first hop    callers: {term}                        a list of its own until the run ends
     a request attaches      callers: {term, held: {caller}}        on condition that the list is still the same
     … and one too many      row caller#<term>#<key>, then callers: {term, held, rows}
-    the commit of the end   answered: {term, held, rows}           the list is closed by the very write that ends the run
+    the commit of the end   answered: {term, held, rows}           the write that ends the run closes the list
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Callers(NamedTuple):
 
 
 class StoredEnd(NamedTuple):
-    """The end of a run as its callers get it. ``result`` is JSON text; ``error`` is there instead where it has none.
+    """The end of a run as its callers get it. ``result`` is JSON text. ``error`` is there where the run has failed.
 
     ``status`` is COMPLETED, FAILED, or SUPERSEDED for a run that a newer request took over.
     """

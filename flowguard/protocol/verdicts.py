@@ -33,7 +33,7 @@ class Verdict(StrEnum):
     """A redriven message of a hop that failed for good, after which the run went on at its flow's ``on_failed`` stage:
     back to the dead letters, with that reason."""
     ATTACHED = "ATTACHED"
-    """Another request, and the flow's ``on_conflict`` lets it have the end of the run at work: kept as a caller, ack."""
+    """Another request, which is answered with the end of the run at work: noted as its caller, ack."""
 
     KEPT = "KEPT"
     """Another request, and the end that is stored is good for it: answered with that, ack."""

@@ -51,8 +51,8 @@ def judge(letter: Letter, item: RunItem | None, *, now: int, unsent: bool = Fals
     match verdict:
         case Verdict.CLAIMED:
             return Judgement(Fate.REDRIVEN, _claimed(message, item))
-        case Verdict.BUSY:
-            return Judgement(Fate.REDRIVEN, "a copy of it is being worked on; this one waits behind it")
+        case Verdict.BUSY | Verdict.ATTACHED | Verdict.KEPT:
+            return Judgement(Fate.REDRIVEN, _elsewhere(verdict, item))
         case Verdict.STALE | Verdict.SUPERSEDED | Verdict.IGNORED:
             return Judgement(Fate.SUPERSEDED, f"request {item.request_id} holds the object")
         case Verdict.GIVEN_UP | Verdict.DUPLICATE | Verdict.EARLY | Verdict.GONE:
@@ -82,6 +82,12 @@ def _without_item(message: Message, verdict: Verdict) -> Judgement:
     if verdict is Verdict.CLAIMED:
         return Judgement(Fate.REDRIVEN, "no run item: the run starts with it")
     return Judgement(Fate.EXPIRED, f"no run item: what was done before hop {message.hop} has expired")
+
+
+def _elsewhere(verdict: Verdict, item: RunItem) -> str:
+    if verdict is Verdict.BUSY:
+        return "a copy of it is being worked on; this one waits behind it"
+    return f"it is answered with the end of request {item.request_id}"
 
 
 def _claimed(message: Message, item: RunItem) -> str:

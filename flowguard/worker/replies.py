@@ -35,8 +35,9 @@ def end_body(flow: AnyFlow, object_id: ObjectId, request_id: RequestId, end: Sto
         "status": end.status,
         **({"run": end.request_id} if takes_callers(flow) else {}),
     }
-    said = f'"error":{encode_json(end.error)}' if end.error is not None else f'"result":{end.result or "null"}'
-    return f"{encode(about)[:-1]},{said}}}"
+    failed = "" if end.error is None else f',"error":{encode_json(end.error)}'
+    done = "" if end.error is not None and end.result is None else f',"result":{end.result or "null"}'
+    return f"{encode(about)[:-1]}{failed}{done}}}"
 
 
 def answer_place(answer_to: str | None) -> dict[str, Attribute]:

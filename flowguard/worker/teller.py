@@ -76,11 +76,10 @@ class Teller:
         return self._sends(arrival, end, callers.in_item)
 
     def _end(self, item: RunItem) -> StoredEnd:
-        if item.status is Status.FAILED:
-            return StoredEnd(item.request_id, item.committed_at, item.status.value, error=item.error or "")
         if item.lost is not None:
             raise item.lost
-        return StoredEnd(item.request_id, item.committed_at, item.status.value, item.result)
+        error = (item.error or "") if item.status is Status.FAILED else None
+        return StoredEnd(item.request_id, item.committed_at, item.status.value, item.result, error)
 
     def _sends(self, arrival: Arrival, end: StoredEnd, callers: Sequence[Caller]) -> tuple[Send, ...]:
         sends = []

@@ -270,4 +270,5 @@ def request(
         on_conflict=policy,
         abandoned_before=now - 100_000,
         expires_at=now + 1_000_000,
+        fresh_since=run[0],
     )

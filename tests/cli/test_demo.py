@@ -31,7 +31,7 @@ def test_it_ends_well_and_says_by_which_counts(result: Result) -> None:
     assert result.stdout.splitlines()[-3:] == [
         "Survived: 12 duplicates, 3 deaths, 2 messages too old, 1 worker too late.",
         "Every cart was confirmed and counted once, the newest content is published, nothing was lost.",
-        "16 messages in, 23 executions, 19 effects, 12 duplicates refused, 1 fenced write, 42 sent: as expected.",
+        "16 messages in, 23 executions, 19 effects, 12 duplicates refused, 1 fenced write, 43 sent: as expected.",
     ]
 
 

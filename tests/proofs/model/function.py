@@ -49,7 +49,7 @@ from flowguard.worker.batch import Batch
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.ending import Ending
 from flowguard.worker.outside import FoundAnswer
-from flowguard.worker.ports import Memos, Refusal, Services, Unlimited
+from flowguard.worker.ports import CallerLists, Memos, Refusal, Services, Unlimited
 from flowguard.worker.routing import Arrival, Routes
 from flowguard.worker.settler import ArrivedDeadline, find_arrived
 from tests.proofs.model.peers import EVENT_QUEUE, PARTIES, PARTY_QUEUE, answer_of, awaited_of
@@ -164,6 +164,10 @@ class _Outside:
     @property
     def memos(self) -> Memos:
         raise AssertionError("no stage of the worlds remembers anything")
+
+    @property
+    def callers(self) -> CallerLists:
+        raise AssertionError("no flow of the worlds takes callers")
 
     def ask(self, call: Call) -> Any:
         answer = next(self._answers, self)

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from flowguard.callback import Callback
-from flowguard.destinations import Destination, Queue, Topic
+from flowguard.destinations import Destination, Queue, Topic, parse_destination
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow
 from flowguard.payload_names import text_at
+from flowguard.protocol.callers import Caller
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem, Status
 from flowguard.sim.functions import callback_queues, queue_of
@@ -52,6 +53,17 @@ def _committed(history: History, flows: Sequence[AnyFlow]) -> Iterator[str]:
         for send in outbox.sends if outbox is not None else ():
             if send.kind is not Kind.COMPLETE or flow is None or _may_be_told(flow, send.to):
                 yield _bare(str(send.to))
+        if flow is not None:
+            yield from (_bare(str(to)) for to in _asked_from(version.item) if _may_be_told(flow, to))
+
+
+def _asked_from(item: RunItem | None) -> Iterator[Destination]:
+    """Yield where those are who are answered with another run's end, or with that their own was superseded."""
+    if item is None:
+        return
+    lists = [callers.held for callers in (item.callers, item.answered) if callers is not None]
+    for text in [text for held in (item.askers, *lists) for text in held.values()]:
+        yield parse_destination(Caller.from_text(text).reply_to)
 
 
 def _may_be_told(flow: AnyFlow, to: Destination) -> bool:
