@@ -26,7 +26,9 @@ class Other:
     holds: str
 
 
-RACES: Final = Other("races", "tests.proofs.races", ("--waits", "200"), ("--claims", "50000"), "counts", "ok")
+RACES: Final = Other(
+    "races", "tests.proofs.races", ("--waits", "200", "--sums", "100"), ("--claims", "50000"), "counts", "ok"
+)
 SOAK: Final = Other("soak", "tests.proofs.soak", ("--messages", "500"), ("--messages", "20000"), "figures", "holds")
 TESTS: Final = Other("tests", "tests.proofs.suite", (), (), "figures", "ok")
 RECALL: Final = Other("recall", "tests.proofs.recall", (), ("--long",), "figures", "holds")

@@ -19,6 +19,10 @@ from tests.proofs.races.mishaps import Odds
 from tests.proofs.races.mutants import MUTANTS, OF_WAITS
 from tests.proofs.races.reconcile import Check, reconcile
 from tests.proofs.races.run import Outcome, run
+from tests.proofs.races.sums.figures import figures as sum_figures
+from tests.proofs.races.sums.reconcile import reconcile as reconcile_sums
+from tests.proofs.races.sums.run import Outcome as SumsOutcome
+from tests.proofs.races.sums.run import run as run_sums
 from tests.proofs.races.waits.figures import figures as wait_figures
 from tests.proofs.races.waits.history import WaitHistory
 from tests.proofs.races.waits.reconcile import reconcile as reconcile_waits
@@ -30,7 +34,7 @@ Counts = Mapping[str, int | float]
 Found = tuple[Counts, Sequence[Check]]
 
 ANSWERING: Final = 8
-"""Processes of the race of waits."""
+"""Processes of the races of waits and of sums."""
 
 KILL: Final = 0.001
 """The share of calls at which such a process is killed."""
@@ -47,8 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _chosen(given: argparse.Namespace) -> list[Callable[[argparse.Namespace, str, Path], Found]]:
     """The races that are run. One guard is missing in one of them at most."""
     if given.only is not None or given.mutant is not None:
+        if given.only == "sums":
+            return [of_sums]
         return [of_waits if given.only == "waits" or given.mutant in OF_WAITS else of_claims]
-    return [of_claims, of_waits]
+    return [of_claims, of_waits, of_sums]
 
 
 def of_claims(given: argparse.Namespace, url: str, folder: Path) -> Found:
@@ -61,6 +67,11 @@ def of_waits(given: argparse.Namespace, url: str, folder: Path) -> Found:
     return found_in_waits(run_waits(_race(given, url, folder / "waits", given.waits, ANSWERING, odds)))
 
 
+def of_sums(given: argparse.Namespace, url: str, folder: Path) -> Found:
+    odds = Odds(throttle=given.throttle, kill=KILL)
+    return found_in_sums(run_sums(_race(given, url, folder / "sums", given.sums, ANSWERING, odds)))
+
+
 def found_in_claims(outcome: Outcome) -> Found:
     history = History.read(outcome.journal)
     return figures(outcome, history), reconcile(outcome, history)
@@ -70,6 +81,10 @@ def found_in_waits(outcome: WaitsOutcome) -> Found:
     history = History.read(outcome.journal)
     waits = WaitHistory.read(history)
     return wait_figures(outcome, history, waits), reconcile_waits(outcome, history, waits)
+
+
+def found_in_sums(outcome: SumsOutcome) -> Found:
+    return sum_figures(outcome), reconcile_sums(outcome)
 
 
 def _race(given: argparse.Namespace, url: str, folder: Path, number: int, processes: int, odds: Odds) -> Race:
@@ -101,12 +116,13 @@ def _as_json(check: Check) -> dict[str, object]:
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.proofs.races",
-        description="Processes race on DynamoDB Local: for claims, then to answer waits.",
+        description="Processes race on DynamoDB Local: for claims, then to answer waits, then to add up.",
     )
     parser.add_argument("--claims", type=count, default=10_000, help="how many are asked for before it comes to an end")
     parser.add_argument("--waits", type=count, default=1_000, help="how many begin before it comes to an end")
-    parser.add_argument("--only", choices=("claims", "waits"), help="one of the two races")
-    parser.add_argument("--processes", type=count, default=16, help=f"for claims; {ANSWERING} answer waits")
+    parser.add_argument("--sums", type=count, default=1_000, help="how many each process adds")
+    parser.add_argument("--only", choices=("claims", "waits", "sums"), help="one of the races")
+    parser.add_argument("--processes", type=count, default=16, help=f"for claims; {ANSWERING} in the others")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--throttle", type=share, default=Odds().throttle, help="the share of calls that are throttled")
     parser.add_argument(

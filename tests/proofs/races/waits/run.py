@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing.context import ForkServerContext, ForkServerProcess
 from typing import Any
 
 from flowguard.aws.items import Item, read_item
 from flowguard.protocol.run import RunItem
+from tests.proofs.races.lives import live
 from tests.proofs.races.post import read_post
-from tests.proofs.races.run import WorkerFailed
-from tests.proofs.races.shared import Shared
 from tests.proofs.races.waits.flow import EFFECTS
 from tests.proofs.races.waits.worker import work
 from tests.proofs.races.worker import Race
@@ -43,7 +39,7 @@ def run(race: Race) -> Outcome:
     sandbox = Sandbox(race.dynamodb_url, "no queues here", race.access_key)
     sandbox.create_tables(EFFECTS)
     began = time.monotonic()
-    killed = _race(race)
+    killed = live(race, work)
     seconds = time.monotonic() - began
     stored = list(sandbox.scan("flowguard"))
     return Outcome(
@@ -55,30 +51,3 @@ def run(race: Race) -> Outcome:
         killed=killed,
         seconds=seconds,
     )
-
-
-def _race(race: Race) -> int:
-    """How many processes were killed."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.proofs.races.warm"])
-    shared, killed = Shared(context), 0
-    running = {number: _process(context, race, number, 0, shared) for number in range(race.processes)}
-    lives = dict.fromkeys(running, 0)
-    while running:
-        for number, process in list(running.items()):
-            process.join(0.02)
-            if process.exitcode is None:
-                continue
-            del running[number]
-            if process.exitcode == -signal.SIGKILL:
-                killed, lives[number] = killed + 1, lives[number] + 1
-                running[number] = _process(context, race, number, lives[number], shared)
-            elif process.exitcode:
-                raise WorkerFailed(f"process {number}: see above")
-    return killed
-
-
-def _process(context: ForkServerContext, race: Race, number: int, life: int, shared: Shared) -> ForkServerProcess:
-    process = context.Process(target=work, args=(race, number, life, shared))
-    process.start()
-    return process
