@@ -283,7 +283,19 @@ HANDLED = {
     ),
     "two puts of one item": Mistake(
         "for n in (1, 2): step.put('stock', {'sku': 'tea', 'n': n})",
-        ("two of its writes to the table 'stock' are to one item; record one with both",),
+        ("two of its writes to the table 'stock' are to one item, {'sku': 'tea'}; record one with both",),
+    ),
+    "two puts of one item with more that is equal": Mistake(
+        "for n in (1, 2): step.put('stock', {'sku': 'tea', 'place': 'shelf', 'n': n, 'cold': True})",
+        ("two of its writes to the table 'stock' are to one item, whose key is among 'place', 'sku'; record one",),
+    ),
+    "two puts of one item among others": Mistake(
+        "for sku in ('tea', 'cup', 'tea'): step.put('stock', {'sku': sku, 'place': 'shelf'})",
+        ("two of its writes to the table 'stock' are to one item, whose key is among 'place', 'sku'; record one",),
+    ),
+    "a write to the item of its own run": Mistake(
+        "step.put('flowguard', {'pk': 'run#shop#o1', 'sk': 'run'})",
+        ("a write to the table 'flowguard' is to the item of this very run; leave run items to flowguard",),
     ),
     "a table that is not there": Mistake(
         "step.put('stok', {'sku': 'tea'})", ("the table 'stok' does not exist", "create it", "Nothing was written")

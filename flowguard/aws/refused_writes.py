@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from itertools import combinations
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -11,7 +13,7 @@ from botocore.exceptions import ClientError
 from flowguard.aws.faults import PASSING_REASONS, error_code, is_final, is_passing
 from flowguard.aws.writes import condition_failure
 from flowguard.errors import WriteInvalid, shown
-from flowguard.writes import Write
+from flowguard.writes import Put, Write
 
 
 def is_at_fence(error: ClientError) -> bool:
@@ -57,19 +59,42 @@ def _reasons_of(error: ClientError) -> list[Any]:
     return found
 
 
+_KEYS = (str, int, float, Decimal, bytes, bytearray)
 _SAME_ITEM = "multiple operations on one item"
 _CREATE = "create it, or correct its name. Nothing was written"
 
 
-def _tables(writes: Sequence[Write], at_least: int = 1) -> str:
-    """Name the tables that the handler writes to so often."""
-    names = Counter(write.table for write in writes)
-    often = [shown(name) for name, times in names.items() if times >= at_least]
-    return f"the table {often[0]}" if len(often) == 1 else f"one of the tables {', '.join(often)}"
+def _tables(writes: Sequence[Write]) -> str:
+    """Name the tables that the handler writes to."""
+    names = [shown(name) for name in dict.fromkeys(write.table for write in writes)]
+    return f"the table {names[0]}" if len(names) == 1 else f"one of the tables {', '.join(names)}"
 
 
 def _twice(writes: Sequence[Write]) -> str:
-    return f"two of its writes to {_tables(writes, at_least=2)} are to one item; record one with both"
+    """Name the writes that are to one item. They are puts, or a step would have refused them with their key.
+
+    Where no table is written to twice, one of them is to the run item, which the commit writes too.
+    """
+    times = Counter(write.table for write in writes)
+    if not (often := [write for write in writes if times[write.table] > 1]):
+        return f"a write to {_tables(writes)} is to the item of this very run; leave run items to flowguard"
+    return f"two of its writes to {_tables(often)} are to one item{_key_of_two(often)}; record one with both"
+
+
+def _key_of_two(writes: Sequence[Write]) -> str:
+    """Name the key that two of the puts share: with its value where no other attribute is alike in both."""
+    puts = [write for write in writes if isinstance(write, Put)]
+    pairs = [(one.item, other.item) for one, other in combinations(puts, 2) if one.table == other.table]
+    alike = [found for one, other in pairs if (found := _alike(one, other))]
+    if len(alike) == 1 and len(alike[0]) == 1:
+        return f", {shown(alike[0])}"
+    names = sorted({name for found in alike for name in found})
+    return f", whose key is among {', '.join(map(shown, names))}" if names else ""
+
+
+def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that are equal in two items and may be a key."""
+    return {name: value for name, value in one.items() if type(value) in _KEYS and other.get(name) == value}
 
 
 def _message(error: ClientError) -> str:

@@ -115,6 +115,38 @@ def test_two_writes_to_one_item_are_said_of_the_table_that_has_two() -> None:
         committed(twice, WRITES[0], Delete("carts", {"id": "c1"}), Delete("carts", {"id": "c1"}))
 
 
+def put(table: str, **item: object) -> Put:
+    return Put(table, item)
+
+
+@pytest.mark.parametrize(
+    ("writes", "said"),
+    [
+        ([put("carts", id="c1", n=1), put("carts", id="c1", n=2)], "to one item, {'id': 'c1'}; record one with both"),
+        (
+            [put("carts", id="c1", n=1, ok=True), put("carts", id="c1", n=1, ok=True)],
+            "to one item, whose key is among 'id', 'n'; record one with both",
+        ),
+        (
+            [put("carts", id="c1", n=1), put("carts", id="c2", n=1), put("carts", id="c1", n=2)],
+            "to one item, whose key is among 'id', 'n'; record one with both",
+        ),
+        (
+            [put("carts", id="c1", n=1), put("carts", id="c1", n=2), put("orders", id="c1"), put("orders", id="c2")],
+            "one of the tables 'carts', 'orders' are to one item, {'id': 'c1'}; record one with both",
+        ),
+        ([put("carts", id="c1"), Delete("carts", {"id": "c1"})], "to one item; record one with both"),
+        ([put("flowguard", pk="run#f#o"), put("carts", id="c1")], "is to the item of this very run; leave run items"),
+    ],
+    ids=["by its value", "by two names", "of two pairs", "of two tables", "no two puts", "the run's own"],
+)
+def test_two_puts_of_one_item_are_said_of_the_key_that_they_share(writes: list[Write], said: str) -> None:
+    twice = error("ValidationException", "Transaction request cannot include multiple operations on one item")
+    with pytest.raises(WriteInvalid) as raised:
+        committed(twice, *writes)
+    assert said in str(raised.value)
+
+
 def test_a_run_table_that_denies_is_no_fault_of_the_handlers() -> None:
     failure = error("AccessDeniedException", "no")
     with pytest.raises(ClientError) as raised:
