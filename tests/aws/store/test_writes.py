@@ -92,9 +92,7 @@ def test_a_delete_whose_condition_does_not_hold_deletes_nothing(clients: Clients
 
 def test_a_malformed_write_is_named_and_nothing_is_written(store: DynamoDBStore) -> None:
     twice = (Put("carts", {"id": "c1"}), Put("carts", {"id": "c1"}))
-    with pytest.raises(
-        WriteInvalid, match="two of its writes to the table 'carts' are to one item, {'id': 'c1'}; record one"
-    ):
+    with pytest.raises(WriteInvalid, match=r"'carts' are to one item, \{'id': 'c1'\}; record one"):
         store.commit(claimed(store), commit(*twice))
     assert not stored(store).done
 
