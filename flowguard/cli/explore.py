@@ -10,17 +10,18 @@ from typing import Any, Final
 
 import click
 
+from flowguard.cli.explore_options import ENGINES, free_of, invariants_of, items_in, named_json, pair_in, table_in
 from flowguard.cli.printing import say, say_json
 from flowguard.cli.progress import Progress
 from flowguard.cli.recordings import Unreadable, read_files
 from flowguard.errors import DefinitionError, EnvelopeError, SettingsError
 from flowguard.sim.loading import NoSuchFlow
-from flowguard.testing.explorer import BOUND, WALKS, Explored, Invariant, NoSuchSchedule, UnmetSchedule, replay
+from flowguard.testing.explorer import BOUND, MOST, WALKS, Explored, NoSuchSchedule, UnmetSchedule, replay
 from flowguard.testing.explorer import explore as explored
-from flowguard.testing.explorer.checks.invariants import is_invariant
 from flowguard.testing.explorer.report.findings import violation_as_json
 from flowguard.testing.explorer.report.page import page, page_of_schedule
-from flowguard.testing.explorer.run.explored import load_explored, modules_of
+from flowguard.testing.explorer.run.explored import load_explored
+from flowguard.testing.explorer.run.sandbox import PATIENCE
 
 FOUND: Final = 1
 UNUSABLE: Final = 2
@@ -64,10 +65,25 @@ INTERRUPTED: Final = 130
     "--seed", metavar="N", type=int, default=0, help="Of ids, randomness and walks. Equal seeds, equal output."
 )
 @click.option("--seconds", metavar="N", type=click.FloatRange(0, min_open=True), help="Stop the search after so long.")
+@click.option(
+    "--patience",
+    metavar="N",
+    type=click.FloatRange(0, min_open=True),
+    default=PATIENCE,
+    help=f"Seconds that one invocation may take by the clock on the wall; {PATIENCE:g} by default.",
+)
+@click.option("--most", metavar="N", type=click.IntRange(1), default=MOST, help="Stop after so many violations.")
+@click.option("--engine", type=click.Choice([*ENGINES]), default="memory", help="What answers the calls.")
+@click.option("--offload-above", metavar="BYTES", type=int, help="Longer texts go to S3; none by default.")
+@click.option("--for-good/--not-for-good", default=True, help="Whether refusals that never end are tried.")
 @click.option("--bucket", "buckets", metavar="NAME", multiple=True, help="A bucket of yours in S3, empty; repeat it.")
 @click.option(
     "--answer", "answers", metavar="NAME=JSON", multiple=True, help="What a party outside answers; repeat it."
 )
+@click.option(
+    "--stub", "stubs", metavar="SERVICE.OPERATION=JSON", multiple=True, help="What a service answers; repeat it."
+)
+@click.option("--item", "items", metavar="TABLE=JSON", multiple=True, help="Lies in a table before; repeat it.")
 @click.option("--same", metavar="QUEUE.FIELD", multiple=True, help="Copies are dropped by this field; repeat it.")
 @click.option("--network", metavar="HOST", multiple=True, help="May be reached; nothing else is. Repeat it.")
 @click.option("--any-order", is_flag=True, help="The end of plain handlers may depend on the order of the records.")
@@ -85,10 +101,17 @@ def explore(  # noqa: PLR0913 - the options of a command
     free: tuple[str, ...],
     failing: tuple[str, ...],
     buckets: tuple[str, ...],
+    items: tuple[str, ...],
     answers: tuple[str, ...],
+    stubs: tuple[str, ...],
     same: tuple[str, ...],
     network: tuple[str, ...],
     seconds: float | None,
+    patience: float,
+    engine: str,
+    offload_above: int | None,
+    most: int,
+    for_good: bool,
     any_order: bool,
     direct: bool,
     visibility: int,
@@ -120,14 +143,21 @@ def explore(  # noqa: PLR0913 - the options of a command
     try:
         found = load_explored(flows, queues, visibility=visibility, timeout=timeout, direct=direct)
         about: dict[str, Any] = {
-            "tables": dict(_table(one) for one in tables),
-            "invariants": _invariants(found),
-            "free": _free(found, free),
+            "tables": dict(map(table_in, tables)),
+            "invariants": invariants_of(found),
+            "free": free_of(found, free),
             "seed": seed,
-            "same": dict(_pair(one, ".") for one in same),
+            "same": dict(pair_in(one, ".") for one in same),
             "network": network,
-            **({"buckets": buckets} if buckets else {}),
-            **({"answers": dict(map(_answer, answers))} if answers else {}),
+            "failing": failing,
+            "any_order": any_order,
+            "patience": patience,
+            "engine": ENGINES[engine],
+            "offload_above": offload_above,
+            "buckets": buckets or None,
+            "items": items_in(items) or None,
+            "answers": dict(map(named_json("--answer"), answers)) or None,
+            "stubs": dict(map(named_json("--stub"), stubs)) or None,
         }
         events = _events(files)
         _write(html, "")  # before the minutes that an exploration may take
@@ -135,7 +165,7 @@ def explore(  # noqa: PLR0913 - the options of a command
             sys.exit(_one(found, events, schedule, about, as_json=as_json, html=html))
         with Progress() as progress:
             report = explored(
-                found, events, bound=bound, walks=walks, seconds=seconds, failing=failing, any_order=any_order,
+                found, events, bound=bound, walks=walks, most=most, seconds=seconds, for_good=for_good,
                 progress=progress, **about,
             )  # fmt: skip
         _write(html, page(report) if html else "")
@@ -199,45 +229,3 @@ def _events(files: Iterable[str]) -> list[Any]:
             raise SettingsError("FILE", str(read))
         found.append(read[1])
     return found
-
-
-def _invariants(flows: Iterable[Explored]) -> list[Invariant]:
-    """Return the invariants of the flows' modules."""
-    return [one for module in modules_of(flows) for one in vars(module).values() if is_invariant(one)]
-
-
-def _free(flows: Iterable[Explored], given: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for module in modules_of(flows):
-        for table, names in getattr(module, "FREE", {}).items():
-            found.setdefault(table, []).extend(names)
-    for one in given:
-        table, name = _pair(one, ".")
-        found.setdefault(table, []).append(name)
-    return found
-
-
-def _table(text: str) -> tuple[str, dict[str, str]]:
-    """Parse a ``--table`` option: ``NAME=HASH[:TYPE][,RANGE[:TYPE]]``. The default type is S."""
-    table, keys = _pair(text, "=")
-    parts = [key.partition(":") for key in keys.split(",")]
-    found = {name: kind or "S" for name, _, kind in parts}
-    if len(found) < len(parts):
-        raise SettingsError(text, "names one attribute twice; write NAME=HASH, or NAME=HASH,RANGE")
-    return table, found
-
-
-def _answer(text: str) -> tuple[str, Any]:
-    """Parse an ``--answer`` option: ``NAME=JSON``."""
-    name, value = _pair(text, "=")
-    try:
-        return name, json.loads(value)
-    except (ValueError, RecursionError):
-        raise SettingsError("--answer", f"what stands behind {name}= is no JSON; write NAME=JSON") from None
-
-
-def _pair(text: str, mark: str) -> tuple[str, str]:
-    name, found, value = text.partition(mark)
-    if not (name and found and value):
-        raise SettingsError(text, f"write NAME{mark}VALUE")
-    return name, value

@@ -128,6 +128,8 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     seed: int = 0,
     engine: EngineFor = in_memory,
     offload_above: int | None = None,
+    failing: Sequence[str] = (),
+    any_order: bool = False,
     buckets: GivenBuckets | None = None,
     stubs: GivenStubs | None = None,
     answers: GivenAnswers | None = None,
@@ -138,17 +140,17 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     """Run exactly one schedule by its id. Returns its time line as text and as data, and the violations after it.
 
     Raises :class:`NoSuchSchedule`, and :class:`UnmetSchedule` for one that names a call, delivery or dead letter that
-    there is not. ``tables``, ``items``, ``invariants``, ``free``, ``seed``, ``engine``, ``offload_above``, ``buckets``,
-    ``stubs``, ``answers``, ``same``, ``network`` and ``patience`` are as for :func:`explore`.
+    there is not. ``tables``, ``items``, ``invariants``, ``free``, ``seed``, ``engine``, ``offload_above``, ``failing``,
+    ``any_order``, ``buckets``, ``stubs``, ``answers``, ``same``, ``network`` and ``patience`` are as for
+    :func:`explore`.
     """
     wanted = Schedule.parse(schedule)
     needs = Needs(network, patience, buckets, stubs, answers)
     with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs) as sandbox:
-        search = Search(sandbox, invariants, free or {}, same=same)
-        search.references()
-        history, found = search.check(wanted)
+        search = Search(sandbox, invariants, free or {}, failing, same=same, any_order=any_order)
+        history, found = search.again(wanted)
         check_met(history)
-        return Trace(sandbox.names, wanted.id, timeline(history), lanes(history), tuple(found.values()))
+        return Trace(sandbox.names, wanted.id, timeline(history), lanes(history), found)
 
 
 def _several(flows: Explored | Sequence[Explored]) -> list[Explored]:

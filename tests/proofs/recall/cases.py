@@ -18,7 +18,7 @@ STOCK: Final = {"stock": [{"sku": "shelf", "n": 5, "moved": "none"}, {"sku": "tr
 
 TEA: Final = {"order_id": "o1", "amount": 2, "sku": "tea"}
 MORE_TEA: Final = {"order_id": "o2", "amount": 1, "sku": "tea"}
-SHOP: Final = {
+SHOP: Final[Any] = {
     "tables": {**shop.TABLES, "lines": ("order_id", "line")},
     "items": {"stock": [{"sku": "tea", "n": 5}], "prices": [{"sku": "tea", "price": 4}]},
     "buckets": {"orders": {"monday.csv": "1,2"}},

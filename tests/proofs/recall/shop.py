@@ -13,12 +13,12 @@ import boto3
 from tests.proofs.recall import shared
 
 REGION: Any = {"region_name": "us-east-1"}
-dynamodb = boto3.client("dynamodb", **REGION)
-tables = boto3.resource("dynamodb", **REGION)
-s3 = boto3.client("s3", **REGION)
-sns = boto3.client("sns", **REGION)
-sqs = boto3.client("sqs", **REGION)
-events = boto3.client("events", **REGION)
+dynamodb: Any = boto3.client("dynamodb", **REGION)
+tables: Any = boto3.resource("dynamodb", **REGION)
+s3: Any = boto3.client("s3", **REGION)
+sns: Any = boto3.client("sns", **REGION)
+sqs: Any = boto3.client("sqs", **REGION)
+events: Any = boto3.client("events", **REGION)
 log = logging.getLogger(__name__)
 log.propagate = False
 

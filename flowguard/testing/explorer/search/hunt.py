@@ -85,6 +85,7 @@ class Search:
         self._alone: set[str] = set()
         self._named: dict[Group, Group] = {}
         self._differing: set[str] = set()
+        self._moving: set[tuple[str, str]] | None = None
         self._began = time.perf_counter()
         self._stopped: float | None = None
 
@@ -127,18 +128,24 @@ class Search:
             self._without[missing] = self._ends_in_every_order(schedule, self._run(schedule))
         return self._without[missing]
 
-    def _judge_orders(self, first: History) -> None:
+    def _judge_orders(self, first: History, *orders: Schedule) -> None:
         """Find an end that depends on the order of a plain function's records, which no standard queue keeps."""
         if self._any_order or self._sandbox.flows or len(self._references) == 1:
             return
-        reference = self._end(first)
-        moving = {_place(one) for one in differences(self._end(self._run_later()), reference)}
-        for choice in reorderings(first):
-            history = self._run(Schedule((choice,)))
-            differ = [one for one in differences(self._end(history), reference) if _place(one) not in moving]
-            if differ and not self._is_of_memory(history, Schedule((choice,))):
-                self._add(order_problem(differ), history, Schedule((choice,)))
+        for schedule in orders or [Schedule((choice,)) for choice in reorderings(first)]:
+            if self._judge_order(first, schedule):
                 return
+
+    def _judge_order(self, first: History, schedule: Schedule) -> bool:
+        """Find that an undisturbed order ends otherwise than the first, and answer whether it does."""
+        reference, history = self._end(first), self._run(schedule)
+        if self._moving is None:
+            self._moving = {_place(one) for one in differences(self._end(self._run_later()), reference)}
+        differ = [one for one in differences(self._end(history), reference) if _place(one) not in self._moving]
+        if not differ or self._is_of_memory(history, schedule):
+            return False
+        self._add(order_problem(differ), history, schedule)
+        return True
 
     def _judge_memory(self, first: History) -> None:
         """Find what a record leaves in a module for the next one. New processes would not have it."""
@@ -185,6 +192,22 @@ class Search:
         self._found[_group(problem, likely)] = Violation(
             schedule.id, (problem,), likely.site, likely.text, struck(history), timeline(history), lanes=lanes(history)
         )
+
+    def again(self, schedule: Schedule) -> tuple[History, tuple[Violation, ...]]:
+        """Run a schedule of a report once more and return its history with all that the report said of it."""
+        first = self.references()
+        if schedule == Schedule():
+            self._judge_undisturbed(first)
+        if not (first.hung or first.lacks or self._nothing_works(first)):
+            self._judge_memory(first)
+            if schedule.choices and all(choice.kind is FaultKind.REORDERED for choice in schedule.choices):
+                self._judge_orders(first, schedule)
+        named = {_own_group(one): one for one in self._found.values() if one.schedule == schedule.id}
+        history, found = self.check(schedule)
+        for group, violation in found.items():
+            known = self._by_its_name(violation, history, schedule)
+            named.setdefault(_own_group(known) if known.rule == STATE else group, known)
+        return history, tuple(named.values())
 
     def check(self, schedule: Schedule) -> tuple[History, dict[Group, Violation]]:
         """Run a schedule and return its history with what is wrong after it."""
@@ -320,7 +343,7 @@ class Search:
             if known is None or len(schedule.choices) < len(Schedule.parse(known.schedule).choices):
                 known = self._shortest(group, schedule, violation)
                 if known.rule != violation.rule:  # its cause has a name, under which it may be known
-                    place = self._named[group] = _group(known.problems[0], Diagnosis(known.site, known.cure))
+                    place = self._named[group] = _own_group(known)
                     earlier = self._found.get(place)
                     known, times = (known, times) if earlier is None else (earlier, earlier.times)
             self._found[place] = replace(known, times=times + 1)
@@ -340,17 +363,25 @@ class Search:
         shorter = shrunk(schedule, lambda one: group in self.check(one)[1])
         history, found = self.check(shorter)
         shortest = replace(found.get(group, violation), timeline=timeline(history), lanes=lanes(history))
-        if violation.rule == EQUIVALENCE and self._is_of_memory(history, shorter):
-            problem = state_problem(history.kept, shortest.problems)
-            likely = diagnose(history, self._undisturbed, problem)
-            return replace(shortest, problems=(problem,), site=likely.site, cure=likely.text)
-        return shortest
+        return self._by_its_name(shortest, history, shorter)
+
+    def _by_its_name(self, violation: Violation, history: History, schedule: Schedule) -> Violation:
+        """Return a violation under the name of its cause where that is what a module keeps."""
+        if violation.rule != EQUIVALENCE or not self._is_of_memory(history, schedule):
+            return violation
+        problem = state_problem(history.kept, violation.problems)
+        likely = diagnose(history, self._undisturbed, problem)
+        return replace(violation, problems=(problem,), site=likely.site, cure=likely.text)
 
 
 def _group(problem: Problem, likely: Diagnosis) -> Group:
     """Return what makes problems one. What a module keeps is one problem, wherever it shows."""
     where = "" if likely.is_whole else problem.where
     return problem.rule, where, "" if problem.rule == STATE else str(likely.site)
+
+
+def _own_group(violation: Violation) -> Group:
+    return _group(violation.problems[0], Diagnosis(violation.site, violation.cure))
 
 
 def _place(problem: Problem) -> tuple[str, str]:

@@ -1,0 +1,69 @@
+"""What the options of ``flowguard explore`` say, read for :func:`flowguard.testing.explore`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from flowguard.errors import SettingsError
+from flowguard.sim.engine import EngineFor
+from flowguard.testing.explorer import Explored, Invariant, in_memory, on_moto
+from flowguard.testing.explorer.checks.invariants import is_invariant
+from flowguard.testing.explorer.run.explored import modules_of
+
+ENGINES: Final[Mapping[str, EngineFor]] = {"memory": in_memory, "moto": on_moto}
+
+
+def invariants_of(flows: Iterable[Explored]) -> list[Invariant]:
+    """Return the invariants of the flows' modules."""
+    return [one for module in modules_of(flows) for one in vars(module).values() if is_invariant(one)]
+
+
+def free_of(flows: Iterable[Explored], given: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for module in modules_of(flows):
+        for table, names in getattr(module, "FREE", {}).items():
+            found.setdefault(table, []).extend(names)
+    for one in given:
+        table, name = pair_in(one, ".")
+        found.setdefault(table, []).append(name)
+    return found
+
+
+def table_in(text: str) -> tuple[str, dict[str, str]]:
+    """Parse a ``--table`` option: ``NAME=HASH[:TYPE][,RANGE[:TYPE]]``. The default type is S."""
+    table, keys = pair_in(text, "=")
+    parts = [key.partition(":") for key in keys.split(",")]
+    found = {name: kind or "S" for name, _, kind in parts}
+    if len(found) < len(parts):
+        raise SettingsError(text, "names one attribute twice; write NAME=HASH, or NAME=HASH,RANGE")
+    return table, found
+
+
+def named_json(option: str) -> Callable[[str], tuple[str, Any]]:
+    """Return a function that parses what this option says: ``NAME=JSON``."""
+
+    def read(text: str) -> tuple[str, Any]:
+        name, value = pair_in(text, "=")
+        try:
+            return name, json.loads(value)
+        except (ValueError, RecursionError):
+            raise SettingsError(option, f"what stands behind {name}= is no JSON; write NAME=JSON") from None
+
+    return read
+
+
+def items_in(given: Iterable[str]) -> dict[str, list[Any]]:
+    """Parse the ``--item`` options by their tables: ``TABLE=JSON``."""
+    found: dict[str, list[Any]] = {}
+    for table, item in map(named_json("--item"), given):
+        found.setdefault(table, []).append(item)
+    return found
+
+
+def pair_in(text: str, mark: str) -> tuple[str, str]:
+    name, found, value = text.partition(mark)
+    if not (name and found and value):
+        raise SettingsError(text, f"write NAME{mark}VALUE")
+    return name, value
