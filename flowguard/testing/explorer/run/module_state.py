@@ -34,9 +34,6 @@ class _Place(NamedTuple):
     name: str
     holder: Any
 
-    def values(self) -> Mapping[str, Any]:
-        return {name: value for name, value in vars(self.holder).items() if not name.startswith("__")}
-
     def set(self, name: str, value: Any) -> None:
         if isinstance(self.holder, type):
             setattr(self.holder, name, value)
@@ -50,48 +47,62 @@ class _Place(NamedTuple):
             del vars(self.holder)[name]
 
 
+class _Kept(NamedTuple):
+    """What a place had at the beginning, and how many names there were in all."""
+
+    place: _Place
+    values: Mapping[str, Any]
+    names: frozenset[str]
+
+    def differing(self) -> list[str]:
+        """Return the names whose values are others by now, new ones too."""
+        now = vars(self.place.holder)
+        found = [name for name, value in self.values.items() if _differ(value, now, name)]
+        if len(now) != len(self.names):
+            found += [name for name in now if name not in self.names and _is_kept(name, now[name])]
+        return found
+
+
 class KeptValues:
     """The values that a module keeps at one moment."""
 
     def __init__(self, module: ModuleType) -> None:
-        self._module = module
-        self._kept = [(place, _kept_in(place)) for place in _places(_Place(module.__name__, module), _DEEPEST)]
+        self._kept = [
+            _Kept(place, _kept_in(place), frozenset(vars(place.holder)))
+            for place in _places(_Place(module.__name__, module), _DEEPEST)
+        ]
+        self._caches = [value for value in vars(module).values() if _is_cache(value, module)]
 
     def changed(self) -> list[str]:
         """Return the names whose values are others by now, with the module's: ``shop.orders.lines``."""
-        return [f"{place.name}.{name}" for place, name, _ in self._differing()]
+        return [f"{kept.place.name}.{name}" for kept in self._kept for name in kept.differing()]
 
     def values(self) -> list[Any]:
         """Return copies of the values that are others by now, for :meth:`put_in`."""
-        return [(place, name, _copied(now.get(name, _GONE))) for place, name, now in self._differing()]
+        return [
+            (kept.place, name, _copied(vars(kept.place.holder).get(name, _GONE)))
+            for kept in self._kept
+            for name in kept.differing()
+        ]
 
     def put_back(self) -> None:
         """Give the names their values again. Whoever has imported a list or dict has the same one."""
-        for place, values in self._kept:
-            now = place.values()
-            for name in [name for name in now if name not in values and isinstance(now[name], _KEPT)]:
-                place.remove(name)
-            for name, value in values.items():
-                if _differ(value, now, name):
-                    place.set(name, _filled(now.get(name), _copied(value)))
-        for value in list(vars(self._module).values()):
-            clear = getattr(value, "cache_clear", None)
-            if callable(clear) and getattr(value, "__module__", None) == self._module.__name__:
-                clear()
+        for kept in self._kept:
+            for name in kept.differing():
+                if name in kept.values:
+                    there = vars(kept.place.holder).get(name)
+                    kept.place.set(name, _filled(there, _copied(kept.values[name])))
+                else:
+                    kept.place.remove(name)
+        for cache in self._caches:
+            cache.cache_clear()
 
     def put_in(self, values: Iterable[Any]) -> None:
         """Give the names what :meth:`values` returned. All others have what they had at the beginning."""
         self.put_back()
         for place, name, value in values:
             if value is not _GONE:
-                place.set(name, _filled(place.values().get(name), value))
-
-    def _differing(self) -> Iterator[tuple[_Place, str, Mapping[str, Any]]]:
-        for place, values in self._kept:
-            now = place.values()
-            new = (name for name in now if name not in values and isinstance(now[name], _KEPT))
-            for name in [*(name for name, value in values.items() if _differ(value, now, name)), *new]:
-                yield place, name, now
+                place.set(name, _filled(vars(place.holder).get(name), value))
 
 
 class Memory:
@@ -183,8 +194,8 @@ def _places(place: _Place, depth: int, seen: set[int] | None = None) -> Iterator
         return
     seen.add(id(place.holder))
     yield place
-    for name, value in place.values().items():
-        if _is_own(value):
+    for name, value in list(vars(place.holder).items()):
+        if not name.startswith("__") and _is_own(value):
             yield from _places(_Place(f"{place.name}.{name}", value), depth - 1, seen)
 
 
@@ -198,7 +209,15 @@ def _is_own(value: object) -> bool:
 
 
 def _kept_in(place: _Place) -> dict[str, Any]:
-    return {name: _copied(value) for name, value in place.values().items() if isinstance(value, _KEPT)}
+    return {name: _copied(value) for name, value in vars(place.holder).items() if _is_kept(name, value)}
+
+
+def _is_kept(name: str, value: object) -> bool:
+    return not name.startswith("__") and isinstance(value, _KEPT)
+
+
+def _is_cache(value: object, module: ModuleType) -> bool:
+    return callable(getattr(value, "cache_clear", None)) and getattr(value, "__module__", None) == module.__name__
 
 
 _GONE: Final = object()
@@ -214,6 +233,8 @@ def _copied(value: Any) -> Any:
 
 
 def _differ(value: Any, now: Mapping[str, Any], name: str) -> bool:
+    if value is now.get(name, _GONE):  # it cannot be changed, or cannot be copied
+        return False
     try:
         return name not in now or bool(value != now[name]) or type(value) is not type(now[name])
     except Exception:  # a comparison of the user's own
