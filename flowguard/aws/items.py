@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from flowguard.ids import ObjectId, Owner, RequestId
-from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.callers import Callers
+from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.waiting import Late, Wait
 from flowguard.wire.message import ErrorNote, Message

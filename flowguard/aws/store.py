@@ -23,8 +23,8 @@ from flowguard.aws.items import (
     KEPT_FREE_TO_UNDO,
     LARGEST_ITEM,
     Item,
-    failed_item,
     callers_item,
+    failed_item,
     late_item,
     message_problem,
     number,
@@ -296,10 +296,6 @@ class DynamoDBStore:
         }
         changes = ["#status = :status", "done = :yes", "committed_at = :committed_at", "#ttl = :ttl"]
         removed = ["stages"] if commit.status is Status.COMPLETED else []
-        if commit.closes_list:
-            changes.append(expressions.CLOSE_CALLERS)
-            removed.append("callers")
-            values[":nobody"] = callers_item(Callers(item.owner))
         if item.memo is not None and not commit.can_be_redriven:
             removed.append("memo")
         packed, room = self._packed(claim, commit)
@@ -311,9 +307,10 @@ class DynamoDBStore:
             changes.append("failed.undone = :yes")
         elif not _keeps_failed(item, commit):
             removed.append("failed")
-        for place, key in enumerate(answered_askers(claim, commit)):
-            names[f"#asker_{place}"] = f"{ASKER}{key}"
-            removed.append(f"#asker_{place}")
+        askers = _askers(claim, commit)
+        names, removed = {**names, **askers}, [*removed, *askers, *(["callers"] if commit.closes_list else [])]
+        values |= (closing := _closing(item, commit))
+        changes += [expressions.CLOSE_CALLERS for _ in closing]
         if (late := _late(item, commit)) is not None:
             changes.append("late = :late")
             values[":late"] = late_item(late)
@@ -365,10 +362,7 @@ class DynamoDBStore:
             sizes["the answers"] = item.wait.size
         if item.memo is not None and commit.can_be_redriven:  # nor is what was done once done again then
             sizes["what it remembers"] = item.memo.size
-        if item.callers is not None or item.answered is not None:
-            sizes["its callers"] = _SIZE_OF_CALLERS
-        if item.askers:
-            sizes["who asked"] = sum(len(ASKER) + len(key) + len(text.encode()) for key, text in item.askers.items())
+        sizes |= _sizes_of_callers(item)
         if (late := _late(item, commit) or item.late) is not None:
             sizes["the names without an answer"] = size_of_value(late_item(late))
         failed = commit.failed or (item.failed if _keeps_failed(item, commit) else None)
@@ -543,6 +537,23 @@ def _long_texts(commit: Commit) -> dict[str, str | None]:
 def _keeps_failed(item: RunItem, commit: Commit) -> bool:
     """Answer whether the commit leaves where a run failed: its own, or that of the run whose state it leaves."""
     return item.failed is None or item.given_up is not None or commit.can_be_redriven
+
+
+def _closing(item: RunItem, commit: Commit) -> Item:
+    """Return the value by which a commit closes the list of callers. Nothing where it leaves that open."""
+    return {":nobody": callers_item(Callers(item.owner))} if commit.closes_list else {}
+
+
+def _askers(claim: Claim, commit: Commit) -> dict[str, str]:
+    """Return the attributes of those who need not be answered any more, by names for an expression."""
+    return {f"#asker_{place}": f"{ASKER}{key}" for place, key in enumerate(answered_askers(claim, commit))}
+
+
+def _sizes_of_callers(item: RunItem) -> dict[str, int]:
+    """Return the bytes of those who are answered. Of lists that is what they may take, whoever attaches."""
+    lists = {} if item.callers is None and item.answered is None else {"its callers": _SIZE_OF_CALLERS}
+    asked = sum(len(ASKER) + len(key) + len(text.encode()) for key, text in item.askers.items())
+    return {**lists, "who asked": asked} if asked else lists
 
 
 def _late(item: RunItem, commit: Commit) -> Late | None:

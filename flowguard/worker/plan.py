@@ -17,8 +17,8 @@ from flowguard.ids import RequestId
 from flowguard.outcome import Done, Next, Outcome, WaitFor
 from flowguard.payloads import encode, encode_json
 from flowguard.printable import bounded
-from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.callers import Caller, StoredEnd
+from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.outbox import Kind, Outbox, Send, attributes_problem
 from flowguard.protocol.run import Commit, Status
 from flowguard.retry import LONGEST_SQS_DELAY
