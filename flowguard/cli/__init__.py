@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "callback": "Answer by hand what a run waits for.",
     "once": "Show the entry of a key of @once.",
     "graph": "Draw a flow.",
+    "iac": "Write the template of a deployment.",
 }
 
 

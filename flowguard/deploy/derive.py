@@ -14,7 +14,8 @@ from flowguard.deploy.options import LONGEST_TIMEOUT, RETENTIONS, DeployOptions,
 from flowguard.deploy.permissions import Scope, makes_tokens, permissions_of, tables_of_stage
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_plan import QueuePlan
-from flowguard.deploy.uses import SourcePlace, uses_of
+from flowguard.deploy.used import SourcePlace
+from flowguard.deploy.uses import uses_of
 from flowguard.destinations import Queue
 from flowguard.flow import AnyFlow
 from flowguard.sim.declared import TableKey, declared_tables, modules_of_flows

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 
-from flowguard.deploy.uses import Uses, WaitUse, uses_of
+from flowguard.deploy.used import Uses, WaitUse
+from flowguard.deploy.uses import uses_of
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.flow import AnyFlow
 from flowguard.printable import one_line
@@ -85,6 +86,7 @@ class _Drawing:
         self.nodes: dict[str, GraphNode] = {}
         self.edges: list[GraphEdge] = []
         self.notes: list[str] = []
+        self._before_failure = _reached(flow)
         for stage in flow.stages:
             self._add(GraphNode(_key(stage.name), Shape.STAGE, stage.name, tuple(_details(flow, stage))))
         for stage in flow.stages:
@@ -109,6 +111,8 @@ class _Drawing:
             self._flow_node(own, flow, "asks")
         self._add(GraphNode("dead", Shape.DEAD, _name(self._flow.dead_letters)))
         self.edges.append(GraphEdge(own, "dead", EdgeKind.FAILS, _failure(stage)))
+        if self._flow.on_failed is not None and stage.name in self._before_failure:
+            self.edges.append(GraphEdge(own, _key(self._flow.on_failed), EdgeKind.FAILS, "then undone"))
         self.notes += [str(place) for place in dict.fromkeys((*uses.unknown_tables, *uses.unknown_sends))]
 
     def _onward(self, stage: AnyStage, uses: Uses) -> None:
@@ -134,6 +138,18 @@ class _Drawing:
 
     def _add(self, node: GraphNode) -> None:
         self.nodes.setdefault(node.key, node)
+
+
+def _reached(flow: AnyFlow) -> set[str]:
+    """Return the stages of a run that has not failed."""
+    found: set[str] = set()
+    ahead = [*flow.entries]
+    while ahead:
+        name = ahead.pop()
+        if name not in found:
+            found.add(name)
+            ahead.extend(flow.stage(name).then)
+    return found
 
 
 def _key(stage: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from flowguard.deploy.found import FoundFunction
-from flowguard.deploy.uses import SourcePlace
+from flowguard.deploy.used import SourcePlace
 from flowguard.destinations import Bus
 from flowguard.flow import AnyFlow
 from flowguard.sim.declared import TableKey

@@ -10,7 +10,8 @@ from typing import Any, Final, assert_never
 from flowguard.deploy.found import FoundFunction, FunctionKind
 from flowguard.deploy.needs import Permission, Target
 from flowguard.deploy.options import SettingsOptions
-from flowguard.deploy.uses import WRITES, Uses, uses_of
+from flowguard.deploy.used import Uses
+from flowguard.deploy.uses import WRITES, uses_of
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic, destination
 from flowguard.flow import AnyFlow
 from flowguard.sim.declared import declared_tables, modules_of_flows
@@ -183,6 +184,8 @@ def endings(flow: AnyFlow, scope: Scope) -> Iterator[Destination]:
     yield flow.dead_letters
     if flow.complete_to is not None:
         yield flow.complete_to
+    if flow.on_failed is not None:
+        yield flow.inbox_of(flow.stage(flow.on_failed))
     yield from map(Queue, scope.reply_to) if flow.reply_to is None else flow.reply_to
     for asking in scope.flows:
         if any(flow in uses_of(stage).asks_flows for stage in asking.stages):

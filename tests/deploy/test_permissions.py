@@ -15,6 +15,8 @@ SHIPPED = {
     "triggered_cache": "triggered_cache",
     "take_payment": "failures",
     "approval": "approval",
+    "appointments": "appointments",
+    "orders": "orders",
 }
 """Each shipped flow with the folder of its samples."""
 
@@ -25,6 +27,7 @@ NOT_BY_SAMPLES = {
     ("validate-cart-answers", "dynamodb:GetItem", "flowguard"): "names the room left, of an answer that is too long",
     ("approve-expense-answers", "dynamodb:GetItem", "flowguard"): "names the room left, of an answer that is too long",
     ("approve-expense", "dynamodb:GetItem", "flowguard"): "names the room left, of an answer that is too long",
+    ("book-appointment-give-appointments", "dynamodb:DeleteItem", "diaries"): "step.modify may return no item",
     ("take-payment-dead-letters", "dynamodb:UpdateItem", "flowguard"): "no sample kills its function",
 }
 

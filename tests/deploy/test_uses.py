@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from pydantic import BaseModel
 
 from flowguard import Bus, Done, Flow, Function, Outcome, Queue, Stage, Step, Topic
-from flowguard.deploy.uses import Uses, WaitUse, uses_of
+from flowguard.deploy.used import Uses, WaitUse
+from flowguard.deploy.uses import uses_of
 
 TABLE = "orders"
 OTHER = "other-orders"
@@ -174,6 +176,86 @@ def test_methods_of_the_stage_and_of_its_bases_are_read() -> None:
     found = uses_of(Derived)
     assert set(found.tables) == {"base", "closed", "kept"}
     assert (found.unknown_tables, found.unknown_sends) == ((), ())
+
+
+class Stock:
+    def __init__(self, step: AnyStep, name: str = "stock") -> None:
+        self._step = step
+        self._name = name
+
+    @property
+    def counted(self) -> bool:
+        self._step.check("counted", {"id": 1}, condition="attribute_exists(id)")
+        return True
+
+    def take(self) -> None:
+        self._step.update("stock", {"id": 1}, "ADD n :one")
+        self._note()
+
+    def _note(self) -> None:
+        note("taken", self._step)
+
+    def never(self) -> None:
+        self._step.delete("never", {"id": 1})
+
+
+@dataclass
+class Shelf:
+    number: int
+    step: AnyStep
+
+    def fill(self, stock: Stock) -> None:
+        self.step.put("shelves", {"n": self.number})
+        stock.take()
+
+
+def fill(shelf: Shelf) -> None:
+    shelf.fill(Stock(step=shelf.step))
+
+
+def test_an_object_that_keeps_the_step_uses_what_its_called_methods_use() -> None:
+    def handle(self: Any, order: Order, step: AnyStep) -> Outcome:
+        stock, twice = Stock(step), 2
+        for _ in range(twice):
+            stock.take()
+        return Done()
+
+    found = reading(handle)
+    assert found.tables == {"stock": {"UpdateItem"}, OTHER: {"PutItem"}}
+    assert (found.unknown_tables, found.unknown_sends) == ((), ())
+
+
+def test_a_property_is_read_and_so_are_dataclasses_and_functions_that_get_such_an_object() -> None:
+    def handle(self: Any, order: Order, step: AnyStep) -> Outcome:
+        if Stock(step).counted:
+            fill(Shelf(3, step))
+        return Done()
+
+    found = reading(handle)
+    assert set(found.tables) == {"counted", "shelves", "stock", OTHER}
+    assert (found.unknown_tables, found.unknown_sends) == ((), ())
+
+
+class Hidden(Stock):
+    def __init__(self, step: AnyStep) -> None:
+        self._all = [step]
+
+
+def test_an_object_that_keeps_the_step_somewhere_may_do_everything() -> None:
+    def handle(self: Any, order: Order, step: AnyStep) -> Outcome:
+        Hidden(step).take()
+        return Done()
+
+    assert "handed to Hidden, which cannot be followed" in reading(handle).unknown_tables[0].what
+
+
+def test_an_object_with_the_step_that_is_kept_elsewhere_may_do_everything() -> None:
+    def handle(self: Any, order: Any, step: AnyStep) -> Outcome:
+        stock = Stock(step)
+        order.append(stock)
+        return Done()
+
+    assert "handed to order.append" in reading(handle).unknown_tables[0].what
 
 
 # -- what cannot be read

@@ -1,0 +1,77 @@
+"""The command of ``flowguard iac``, which writes the template of a deployment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import click
+
+from flowguard.cli.printing import complain, say, say_json
+from flowguard.deploy.as_json import described
+from flowguard.deploy.cloudformation import cloudformation, sam
+from flowguard.deploy.derive import needs_of
+from flowguard.deploy.found import find_functions
+from flowguard.deploy.needs import Deployment
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.problems import CannotDeploy
+from flowguard.deploy.terraform import terraform_json
+from flowguard.errors import DefinitionError, SettingsError
+from flowguard.sim.loading import NoSuchFlow
+
+FORMATS: Final[Mapping[str, Callable[[Deployment, DeployOptions], str]]] = {
+    "cloudformation": cloudformation,
+    "sam": sam,
+    "terraform-json": terraform_json,
+}
+
+
+class NoTemplate(click.ClickException):
+    """What the modules or options say cannot be deployed. Nothing was written."""
+
+    exit_code = click.UsageError.exit_code
+
+
+def read_needs(modules: tuple[str, ...], options_file: Path | None) -> tuple[Deployment, DeployOptions]:
+    """Describe the deployment of modules. Raises :class:`NoTemplate` for what cannot be deployed."""
+    try:
+        options = DeployOptions.read(options_file) if options_file is not None else DeployOptions()
+        return needs_of(find_functions(modules), options), options
+    except (CannotDeploy, NoSuchFlow, DefinitionError, SettingsError) as error:
+        raise NoTemplate(str(error)) from None
+
+
+@click.command()
+@click.argument("modules", metavar="MODULE[:FLOW]...", nargs=-1, required=True)
+@click.option("--format", "form", type=click.Choice([*FORMATS]), default="cloudformation", help="What it is for.")
+@click.option("--options", type=click.Path(path_type=Path), help="A TOML file with the options of the deployment.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write; standard output by default.")
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON that says what is needed, and no template.")
+def iac(modules: tuple[str, ...], *, form: str, options: Path | None, output: Path | None, as_json: bool) -> None:
+    """Write the template of what the handlers of each MODULE need at AWS.
+
+    A MODULE is where a lambda_handler(…), callback_handler(…) or dlq_handler(…) is; with :FLOW only those that serve
+    that flow. The template has tables, queues, topics, functions with their event sources, alarms, and for each
+    function a role that may do what its stages do and no more. Equal modules and options give equal bytes.
+
+    What could not be read from the handlers is named on standard error.
+
+    The exit code is 0, or 2 where something cannot be deployed; then nothing is written.
+    """
+    needed, chosen = read_needs(modules, options)
+    try:
+        text = described(needed) if as_json else FORMATS[form](needed, chosen)
+    except CannotDeploy as error:
+        raise NoTemplate(str(error)) from None
+    for note in needed.notes:
+        complain(note)
+    if output is not None:
+        try:
+            output.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
+        except OSError as error:
+            raise NoTemplate(f"{output} cannot be written: {error.strerror}") from None
+    elif as_json:
+        say_json(text)
+    else:
+        say(text.removesuffix("\n"))

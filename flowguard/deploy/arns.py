@@ -1,0 +1,121 @@
+"""The ARNs of what functions may use. The parts that a deployment fills in are left open."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, assert_never
+
+from flowguard.deploy.needs import Deployment, FunctionNeed, Permission, Target
+from flowguard.deploy.problems import CannotDeploy
+from flowguard.deploy.queue_plan import arn_of
+from flowguard.destinations import Queue
+
+LARGEST_POLICY: Final = 10_240
+"""Characters of all inline policies of a role, without white space."""
+
+_LONGEST_PLACE: Final = len("arn:aws-us-gov:secretsmanager:ap-southeast-1:123456789012:")
+
+
+class Arn(NamedTuple):
+    """An ARN of the deployment's own account. ``region`` and ``account`` say whether it names them.
+
+    Where ``whole`` is given, it is that.
+    """
+
+    service: str = ""
+    resource: str = ""
+    region: bool = True
+    account: bool = True
+    whole: str | None = None
+
+    def filled(self, partition: str, region: str, account: str) -> str:
+        """Return the ARN with these parts."""
+        if self.whole is not None:
+            return self.whole
+        return ":".join(
+            (
+                "arn",
+                partition,
+                self.service,
+                region if self.region else "",
+                account if self.account else "",
+                self.resource,
+            )
+        )
+
+
+SCHEDULER_ROLE: Final = Arn(whole="the scheduler's role")
+"""Stands for the role that the template makes for EventBridge Scheduler."""
+
+
+class AllowedActions(NamedTuple):
+    """A statement of a policy. The order of everything in it is fixed."""
+
+    actions: tuple[str, ...]
+    arns: tuple[Arn, ...]
+
+
+def statements_of(needed: Deployment, function: FunctionNeed) -> tuple[AllowedActions, ...]:
+    """Return the statements of a function's policy. Resources with the same actions share one.
+
+    Raises :class:`CannotDeploy` for a policy that is too large for a role.
+    """
+    grouped: dict[tuple[str, ...], list[Arn]] = {}
+    for one in function.permissions:
+        grouped.setdefault(one.actions, []).append(_arn(needed, one))
+    found = tuple(AllowedActions(actions, tuple(dict.fromkeys(arns))) for actions, arns in sorted(grouped.items()))
+    size = sum(_size(one) for one in found)
+    if size > LARGEST_POLICY:
+        problem = (
+            f"its policy may take {size:,} characters of {LARGEST_POLICY:,}; serve its stages by several functions"
+        )
+        raise CannotDeploy(function.name, (problem,))
+    return found
+
+
+def _size(one: AllowedActions) -> int:
+    arns = [arn.resource + "x" * _LONGEST_PLACE if arn.whole is None else arn.whole for arn in one.arns]
+    texts = [*one.actions, *arns]
+    return sum(len(text) + 3 for text in texts) + len('{"Effect":"Allow","Action":[],"Resource":[]},')
+
+
+def queue_arn(needed: Deployment, name: str) -> Arn:
+    """Return the ARN of a queue of the deployment, by its short name."""
+    queue = needed.queue(name)
+    return Arn("sqs", queue.name) if queue.arn is None else Arn(whole=queue.arn)
+
+
+def table_arn(name: str) -> Arn:
+    """Return the ARN of a table."""
+    return Arn("dynamodb", f"table/{name}")
+
+
+def _arn(needed: Deployment, one: Permission) -> Arn:
+    name = one.name
+    match one.on:
+        case Target.QUEUE:
+            given = arn_of(Queue(name))
+            return Arn("sqs", name) if given is None else Arn(whole=given)
+        case Target.TABLE:
+            return table_arn(name)
+        case Target.TOPIC:
+            return Arn(whole=name)
+        case Target.OBJECTS:
+            return Arn("s3", name, region=False, account=False)
+        case Target.SCHEDULER_ROLE:
+            return Arn(whole=name) if name else SCHEDULER_ROLE
+        case Target.BUS | Target.FUNCTION | Target.PARAMETER | Target.SECRET | Target.SCHEDULES | Target.LOGS:
+            return Arn(whole=name) if name.startswith("arn:") else _of_kind(one.on, name)
+        case _:
+            assert_never(one.on)
+
+
+def _of_kind(on: Target, name: str) -> Arn:
+    forms = {
+        Target.BUS: Arn("events", f"event-bus/{name}"),
+        Target.FUNCTION: Arn("lambda", f"function:{name}"),
+        Target.PARAMETER: Arn("ssm", f"parameter/{name.removeprefix('/')}"),
+        Target.SECRET: Arn("secretsmanager", f"secret:{name}-??????"),
+        Target.SCHEDULES: Arn("scheduler", f"schedule/{name}/*"),
+        Target.LOGS: Arn("logs", f"log-group:/aws/lambda/{name}:*"),
+    }
+    return forms[on]

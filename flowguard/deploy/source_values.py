@@ -1,0 +1,122 @@
+"""The values that expressions in the source of a function have, as far as they can be told without running it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import textwrap
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from types import FunctionType
+from typing import Any, Final
+
+from flowguard.destinations import Bus, Function, Queue, Topic
+
+_MAKERS: Final = (Queue, Topic, Function, Bus, timedelta)
+"""What may be made in a handler's source, and is known when it is read."""
+
+
+def tree_of(function: FunctionType) -> ast.FunctionDef | None:
+    """Parse the source of a function. None where it is not there."""
+    try:
+        lines, first = inspect.getsourcelines(function)
+        parsed = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return None
+    ast.increment_lineno(parsed, max(first, 1) - 1)
+    return next((one for one in parsed.body if isinstance(one, ast.FunctionDef)), None)
+
+
+class SourceValues:
+    """The values of the expressions of one function."""
+
+    def __init__(self, function: FunctionType, tree: ast.FunctionDef) -> None:
+        self._names = {**function.__globals__, **_closure(function)}
+        self._locals = _locals(tree)
+
+    def of(self, node: ast.expr) -> list[Any] | None:
+        """Return the values that an expression may have. None where they cannot be told from the source."""
+        match node:
+            case ast.Constant(value):
+                return [value]
+            case ast.Name(name):
+                return self._named(name)
+            case ast.Attribute(of, name):
+                owners = self.of(of)
+                found = None if owners is None else [getattr(one, name, None) for one in owners]
+                return None if found is None or None in found else found
+            case ast.IfExp(_, one, other):
+                both = self.of(one), self.of(other)
+                return None if both[0] is None or both[1] is None else [*both[0], *both[1]]
+            case ast.Call(func, arguments, keywords):
+                return self._made(func, arguments, keywords)
+            case _:
+                return None
+
+    def one(self, node: ast.expr) -> Any:
+        """Return the value of an expression that has a single one. None for others."""
+        values = self.of(node)
+        return values[0] if values is not None and len(values) == 1 else None
+
+    def _named(self, name: str) -> list[Any] | None:
+        if name in self._locals:
+            found = [None if one is None else self.of(one) for one in self._locals[name]]
+            return None if None in found else [value for values in found if values is not None for value in values]
+        if name in self._names:
+            return [self._names[name]]
+        return [getattr(builtins, name)] if hasattr(builtins, name) else None
+
+    def _made(self, func: ast.expr, arguments: Sequence[ast.expr], keywords: Sequence[ast.keyword]) -> list[Any] | None:
+        maker = self.one(func)
+        if not any(maker is known for known in _MAKERS):
+            return None
+        given = [self.of(one) for one in arguments]
+        named = {one.arg: self.of(one.value) for one in keywords}
+        if not all(one is not None and len(one) == 1 for one in (*given, *named.values())) or None in named:
+            return None
+        make: Callable[..., Any] = maker
+        try:
+            return [make(*(one[0] for one in given if one), **{str(k): v[0] for k, v in named.items() if v})]
+        except (TypeError, ValueError, OverflowError):
+            return None
+
+
+def argument(node: ast.Call, place: int, name: str) -> ast.expr | None:
+    """Return the argument that a call gives at that place or by that name."""
+    if place < len(node.args):
+        return None if any(isinstance(one, ast.Starred) for one in node.args[: place + 1]) else node.args[place]
+    return next((one.value for one in node.keywords if one.arg == name), None)
+
+
+def parameters_of(tree: ast.FunctionDef) -> list[str]:
+    """Return the names of the parameters that may be given by their place."""
+    return [one.arg for one in (*tree.args.posonlyargs, *tree.args.args)]
+
+
+def _closure(function: FunctionType) -> dict[str, Any]:
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return found
+
+
+def _locals(tree: ast.FunctionDef) -> dict[str, list[ast.expr | None]]:
+    """Return what each local name is assigned. None stands for what is not one plain value."""
+    found: dict[str, list[ast.expr | None]] = {}
+    arguments = tree.args
+    for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg):
+        if one is not None:
+            found[one.arg] = [None]
+    plain = {
+        id(node.targets[0]): node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and len(node.targets) == 1
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.setdefault(node.id, []).append(plain.get(id(node)))
+    return found

@@ -1,0 +1,89 @@
+"""The resources that a stage uses, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import NamedTuple
+
+from flowguard.destinations import Destination
+from flowguard.flow import AnyFlow
+
+
+class SourcePlace(NamedTuple):
+    """A line of source, with what is there that cannot be read."""
+
+    file: str
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.what}"
+
+
+class WaitUse(NamedTuple):
+    """A wait that a handler may return. ``within`` is None where it is not written as a value."""
+
+    stage: str
+    names: tuple[str, ...]
+    within: timedelta | None
+    on_timeout: str | None
+    on_error: str | None
+
+
+@dataclass(frozen=True)
+class Uses:
+    """What the handler of a stage uses.
+
+    ``tables`` are actions of DynamoDB by table. ``asks_flows`` are flows whose result is awaited. ``rows`` says that
+    parties outside answer, ``early`` that kept answers are looked for, ``tokens`` that links are made, ``ends`` that
+    the run may be complete.
+    """
+
+    tables: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    sends: frozenset[Destination] = frozenset()
+    starts: frozenset[AnyFlow] = frozenset()
+    asks_flows: frozenset[AnyFlow] = frozenset()
+    waits: tuple[WaitUse, ...] = ()
+    rows: bool = False
+    early: bool = False
+    tokens: bool = False
+    ends: bool = False
+    unknown_tables: tuple[SourcePlace, ...] = ()
+    unknown_sends: tuple[SourcePlace, ...] = ()
+
+
+class FoundUses:
+    """Collects what is used."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, frozenset[str]] = {}
+        self.sends: set[Destination] = set()
+        self.starts: set[AnyFlow] = set()
+        self.asks_flows: set[AnyFlow] = set()
+        self.waits: list[WaitUse] = []
+        self.flags: set[str] = set()
+        self.unknown_tables: list[SourcePlace] = []
+        self.unknown_sends: list[SourcePlace] = []
+        self.read: set[object] = set()
+
+    def unknown(self, place: SourcePlace) -> None:
+        """Note a place where everything may happen."""
+        self.unknown_tables.append(place)
+        self.unknown_sends.append(place)
+
+    def uses(self) -> Uses:
+        return Uses(
+            tables=dict(sorted(self.tables.items())),
+            sends=frozenset(self.sends),
+            starts=frozenset(self.starts),
+            asks_flows=frozenset(self.asks_flows),
+            waits=tuple(dict.fromkeys(self.waits)),
+            rows="rows" in self.flags,
+            early="early" in self.flags,
+            tokens="tokens" in self.flags,
+            ends="ends" in self.flags,
+            unknown_tables=tuple(dict.fromkeys(self.unknown_tables)),
+            unknown_sends=tuple(dict.fromkeys(self.unknown_sends)),
+        )
