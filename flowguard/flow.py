@@ -63,7 +63,8 @@ class Flow:
     ``max_hops``      stops a chain that runs in circles; retries are no hops
     ``retention``     how long a message can live in a queue and its dead-letter queue together; run items are kept for
                       twice that (docs/decisions/0003)
-    ``long_delays``   lets retries wait longer than SQS's 15 minutes, through EventBridge Scheduler
+    ``long_delays``   lets retries wait longer than SQS's 15 minutes, and brings the deadlines of long waits by one
+                       message, both through EventBridge Scheduler
     ``abandoned_after``  when a run that no worker works on may be taken over under IGNORE or ATTACH
     """
 

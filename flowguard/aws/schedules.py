@@ -3,20 +3,28 @@
 Each schedule deletes itself when it has run. Its name is made of its message's id, so that a repeated call finds the
 schedule there and makes no second one. Its target can carry a body and no attributes; such messages say everything
 inside the body.
+
+A deadline is scheduled for its own moment, however late it is sent. Nobody deletes the schedule of a wait that is over:
+its message finds that, and changes nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from flowguard.aws.faults import error_code, is_final
 from flowguard.clock import Clock, SystemClock
-from flowguard.protocol.outbox import Send
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.waiting import DEADLINE
+from flowguard.retry import LONGEST_SQS_DELAY
+from flowguard.wire.notification import new_notification, to_json
 from flowguard.worker.ports import Refusal
 
 if TYPE_CHECKING:
@@ -36,6 +44,14 @@ class Schedules:
         self._role = role
         self._group = group
         self._clock = clock if clock is not None else SystemClock()
+        self._arns: dict[str, str] = {}
+
+    def timed(self, send: Send) -> Send:
+        """Return the message with the delay that it has left. That of a deadline ends at its moment, not later."""
+        if send.kind is not Kind.DEADLINE or send.delay <= LONGEST_SQS_DELAY.total_seconds():
+            return send
+        left = -((self._clock.now() - _moment(send)) // 1000)
+        return replace(send, delay=max(0, left))
 
     def create(self, sends: Mapping[int, Send]) -> Mapping[int, Refusal]:
         """Schedule as many sends as possible. The answer has those that were refused, by the caller's numbers."""
@@ -53,11 +69,10 @@ class Schedules:
     def _create(self, send: Send) -> None:
         if self._role is None:
             raise ValueError("a delay above 15 minutes needs FLOWGUARD_SCHEDULER_ROLE, the ARN of a role")
-        queue: Any = getattr(send.to, "name", "")
-        if not queue.startswith("arn:"):
-            raise ValueError(f"a delay above 15 minutes needs the queue's ARN, and {send.to} is none")
-        begun = datetime.fromtimestamp(-(-self._clock.now() // 1000), UTC)  # whole seconds, and never early
-        due = begun + timedelta(seconds=send.delay)
+        now = self._clock.now()
+        queue = self._arn(str(getattr(send.to, "name", "")))
+        begun = datetime.fromtimestamp(-(-now // 1000), UTC)  # whole seconds, and never early
+        due = begun + timedelta(seconds=self.timed(send).delay)
         self._clients.scheduler.create_schedule(
             Name=schedule_name(send),
             GroupName=self._group,
@@ -66,8 +81,32 @@ class Schedules:
             FlexibleTimeWindow={"Mode": "OFF"},
             ActionAfterCompletion="DELETE",
             ClientToken=schedule_name(send),
-            Target={"Arn": queue, "RoleArn": self._role, "Input": send.body},
+            Target={"Arn": queue, "RoleArn": self._role, "Input": _whole(send, queue, now)},
         )
+
+    def _arn(self, queue: str) -> str:
+        """Return the ARN of a queue given by name, ARN or URL. It is looked up once a queue, with two calls."""
+        if queue.startswith("arn:"):
+            return queue
+        if queue not in self._arns:
+            sqs = self._clients.sqs
+            url = queue if "://" in queue else sqs.get_queue_url(QueueName=queue)["QueueUrl"]
+            found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+            self._arns[queue] = found["Attributes"]["QueueArn"]
+        return self._arns[queue]
+
+
+def _moment(send: Send) -> int:
+    """Return the moment of a deadline, in ms."""
+    return int(json.loads(send.body)[DEADLINE])
+
+
+def _whole(send: Send, queue: str, now: int) -> str:
+    """Return the body with the attributes inside it."""
+    if not send.attributes:
+        return send.body
+    found = new_notification(send.body, message_id=send.id, arn=queue, sent_at=now, attributes=send.attributes)
+    return to_json(found)
 
 
 def schedule_name(send: Send) -> str:

@@ -6,9 +6,11 @@ It knows for every single message whether it was taken.
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -17,7 +19,7 @@ from flowguard.aws.faults import is_final, is_final_code
 from flowguard.aws.schedules import Schedules
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.printable import bounded
-from flowguard.protocol.outbox import Send, largest
+from flowguard.protocol.outbox import Kind, Send, largest
 from flowguard.retry import LONGEST_SQS_DELAY, LONGEST_VISIBILITY
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.bodies import bus_detail, function_payload
@@ -27,7 +29,11 @@ if TYPE_CHECKING:
     from flowguard.aws.clients import Clients
     from flowguard.wire.envelope import Envelope
 
+logger = logging.getLogger("flowguard")
+
 MOST_ENTRIES = 10
+
+_LONGEST_IN_SQS: Final = int(LONGEST_SQS_DELAY.total_seconds())
 
 Numbered = tuple[int, Send]
 """A send and its place in what the caller handed over."""
@@ -86,9 +92,7 @@ class AWSSender:
     def _send_batch(self, to: Destination, batch: list[Numbered]) -> Mapping[int, Refusal]:
         match to:
             case Queue():
-                late = {place: send for place, send in batch if send.delay > LONGEST_SQS_DELAY.total_seconds()}
-                soon = [(place, send) for place, send in batch if place not in late]
-                return {**self._to_queue(to, soon), **self._schedules.create(late)}
+                return self._to_queue_in_time(to, batch)
             case Topic():
                 return self._to_topic(to, batch)
             case Bus():
@@ -97,6 +101,21 @@ class AWSSender:
                 return self._to_function(to, batch)
             case _:
                 assert_never(to)
+
+    def _to_queue_in_time(self, to: Queue, batch: list[Numbered]) -> Mapping[int, Refusal]:
+        """Send to a queue, or make schedules where SQS cannot delay so long.
+
+        A deadline that EventBridge Scheduler refuses goes by SQS, a quarter of an hour at a time: its receiver sends it
+        again, and tries the scheduler again.
+        """
+        timed = [(place, self._schedules.timed(send)) for place, send in batch]
+        late = {place: send for place, send in timed if send.delay > _LONGEST_IN_SQS}
+        soon = [(place, send) for place, send in timed if place not in late]
+        refusals = dict(self._schedules.create(late))
+        for place in [place for place in refusals if late[place].kind is Kind.DEADLINE]:
+            logger.warning("a deadline goes by SQS, a quarter of an hour at a time: %s", refusals.pop(place).why)
+            soon.append((place, replace(late[place], delay=_LONGEST_IN_SQS)))
+        return {**self._to_queue(to, soon), **refusals}
 
     def _to_queue(self, to: Queue, batch: list[Numbered]) -> Mapping[int, Refusal]:
         if not batch:

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from flowguard.cli.console import cell, line
 from flowguard.cli.listing import Column, show_table
+from flowguard.protocol.waiting import DEADLINE
 from flowguard.sim.delivered import Counts, Delivered
 from flowguard.sim.delivery_trace import Sent, Written
 from flowguard.sim.final_state import FinalState, RunLeft
-from flowguard.worker.wait_planner import DEADLINE
 
 _DELIVERIES: Final = (
     Column("after", right=True),

@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 from flowguard.wire.attributes import Attribute
 
+DEADLINE = "deadline"
+"""The key under which a deadline names its wait in the ``flowguard`` attribute, and its moment in its body."""
+
 
 class WaitEnd(StrEnum):
     """How a wait ended."""

@@ -19,6 +19,8 @@ REGION = "us-east-1"
 Variables = tuple[tuple[str, str], ...]
 SIMULATED_KEYS = "simulated:every-reader-of-this-package-knows-it"
 """The keys of tokens where nothing is real. They are no secret."""
+SIMULATED_ROLE = f"arn:aws:iam::{ACCOUNT_ID}:role/scheduler"
+"""The role of EventBridge Scheduler where nothing is real."""
 
 
 @contextmanager

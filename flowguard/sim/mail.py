@@ -13,6 +13,7 @@ from flowguard.sim.account import ACCOUNT_ID
 from flowguard.sim.calls import ApiCall, Proceed, Response
 from flowguard.sim.engine import Engine
 from flowguard.sim.event_source import EventSource
+from flowguard.sim.posted import Posted, posted
 from flowguard.sim.provision import AutoProvisioner
 from flowguard.sim.sends import sending
 from flowguard.sim.virtual import VirtualTime
@@ -31,11 +32,13 @@ class Mail:
         self._source = source
         self._clock = clock
         self._due: dict[int, set[str | None]] = {}
+        self._scheduled: list[Posted] = []
+        self._schedules_sent = 0
 
     @property
     def moments(self) -> Iterable[int]:
         """Return when something that was sent can be received, ms since 1970."""
-        return self._due
+        return [*self._due, *(one.due for one in self._scheduled if one.due is not None)]
 
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
         now = self._clock.now()
@@ -46,27 +49,51 @@ class Mail:
                 delay = one.get("DelaySeconds", 0)  # a message's own delay is for the queue that it is sent to
                 queue = sends.receiver(call.params, one) if delay else None
                 self._due.setdefault(now + delay * 1000, set()).add(queue)
-        return proceed()
+        answer = proceed()
+        if call.operation == "CreateSchedule":  # refused where a schedule of its name is there
+            self._scheduled += posted(call, answer, call=call.number, at=now)
+        return answer
 
     def collect(self, queues: Iterable[str]) -> None:
-        """Receive messages from those of the queues in which any may have arrived."""
+        """Receive messages from those of the queues in which any may have arrived, and those of schedules."""
         now = self._clock.now()
+        for one in [one for one in self._scheduled if one.due is not None and one.due <= now]:
+            self._scheduled.remove(one)
+            if one.name in queues:
+                self._put(self._of_schedule(one, now), one.name)
         due = [self._due.pop(moment) for moment in [*self._due] if moment <= now]
         found = set().union(*due)
         for queue in sorted(queue for queue in queues if found & {queue, None}):
             for message in self._received(queue):
-                (envelope,) = normalize({"Messages": [message]})
-                if isinstance(envelope, BadRecord):
-                    raise envelope.error
-                self._source.put(envelope, envelope.received, queue, now)
+                self._put(message, queue)
+
+    def _put(self, message: Any, queue: str) -> None:
+        (envelope,) = normalize({"Messages": [message]})
+        if isinstance(envelope, BadRecord):
+            raise envelope.error
+        self._source.put(envelope, envelope.received, queue, self._clock.now())
+
+    def _of_schedule(self, one: Posted, now: int) -> Any:
+        """Return what a schedule sends to its queue, as ``receive_message`` returns it."""
+        self._schedules_sent += 1
+        own = f"schedule-{self._schedules_sent}"
+        return {
+            "MessageId": own,
+            "ReceiptHandle": own,
+            "Body": one.body,
+            "Attributes": {"SentTimestamp": str(now), "ApproximateReceiveCount": "1"},
+            "eventSourceARN": self._arn(one.name),
+        }
+
+    def _arn(self, queue: str) -> str:
+        return f"arn:aws:sqs:{self._engine.client('sqs').meta.region_name}:{ACCOUNT_ID}:{queue}"
 
     def take(self, queue: str) -> list[Any]:
         """Take all messages out of a queue that no function reads. They are as ``receive_message`` returns them."""
         return list(self._received(queue))
 
     def _received(self, queue: str) -> Iterator[Any]:
-        sqs, url = self._engine.client("sqs"), self._provisioner.queue(queue)
-        arn = f"arn:aws:sqs:{sqs.meta.region_name}:{ACCOUNT_ID}:{queue}"
+        sqs, url, arn = self._engine.client("sqs"), self._provisioner.queue(queue), self._arn(queue)
         while True:
             answer: Any = sqs.receive_message(
                 QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"], MessageSystemAttributeNames=["All"]

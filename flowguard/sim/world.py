@@ -28,7 +28,7 @@ from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
 from flowguard.settings import Settings
-from flowguard.sim.account import SIMULATED_KEYS
+from flowguard.sim.account import SIMULATED_KEYS, SIMULATED_ROLE
 from flowguard.sim.calls import intercept
 from flowguard.sim.crash import Died
 from flowguard.sim.declared import DeclaredKey, declared_items, declared_tables, modules_of_flows, read_keys
@@ -108,7 +108,7 @@ class World:
         self.start = start
         self.aws = aws if aws is not None else EmbeddedAWS(seed=seed)
         self._own = [part for part, given in ((self.clock, clock), (self.aws, aws)) if given is None]
-        self.settings = Settings.model_validate({"token_keys": SIMULATED_KEYS})
+        self.settings = Settings.model_validate({"token_keys": SIMULATED_KEYS, "scheduler_role": SIMULATED_ROLE})
         self.provisioner = AutoProvisioner(self.aws, self.keys, self.settings.table)
         self.put_in = 0
         self._seed = seed

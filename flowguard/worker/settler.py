@@ -17,7 +17,7 @@ from flowguard.protocol.answers import is_run_of
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import GivenAnswer, Look
+from flowguard.protocol.waiting import DEADLINE, GivenAnswer, Look
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
@@ -27,7 +27,7 @@ from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Services
 from flowguard.worker.resumed import check_answer
 from flowguard.worker.routing import CLOCKS_DIFFER_BY, Arrival
-from flowguard.worker.wait_planner import ANSWER, DEADLINE, deadline_message
+from flowguard.worker.wait_planner import ANSWER, deadline_message
 
 LOST_AFTER = 2 * LONGEST_SQS_DELAY
 """After this time a deadline's message that came too early, and has not come again, will not come again."""

@@ -13,7 +13,7 @@ from flowguard.ids import RequestId
 from flowguard.outcome import Ask, AskFlow, Awaited, AwaitedEvent, AwaitedToken, WaitFor
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, NewWait
-from flowguard.protocol.waiting import WaitPlan
+from flowguard.protocol.waiting import DEADLINE, WaitPlan
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage
 from flowguard.wire.answer_address import LONGEST_AWAITED_NAME, AnswerAddress
@@ -27,9 +27,6 @@ MOST_AWAITED = 100
 """How many things one stage can wait for."""
 
 LONGEST_WAIT = timedelta(days=365)
-
-DEADLINE = "deadline"
-"""The key of the ``flowguard`` attribute under which a deadline names its wait."""
 
 ANSWER = "answer"
 """The key of the ``flowguard`` attribute under which an answer names what it is for."""
@@ -175,8 +172,9 @@ def deadline_message(
 ) -> Send:
     """Build the message that comes back to the flow at its wait's deadline, or in between to be sent again.
 
-    SQS delays a message by at most 15 minutes, so a long wait takes several, one after the other. ``sent_at`` is what
-    the item says of when this one is sent, by which it is told from the copies of an earlier one.
+    SQS delays a message by at most 15 minutes, so a long wait takes several, one after the other. A flow with
+    ``long_delays`` has one, by EventBridge Scheduler. ``sent_at`` is what the item says of when this one is sent, by
+    which it is told from the copies of an earlier one.
     """
     left = max(0, -((now - deadline) // 1000))
     own = f"{message.hop_id}.{DEADLINE}"
@@ -187,7 +185,7 @@ def deadline_message(
         PLACE: Attribute.string(json.dumps(place, separators=(",", ":"))),
     }
     body = json.dumps({DEADLINE: deadline})
-    delay = min(left, int(LONGEST_SQS_DELAY.total_seconds()))
+    delay = left if flow.long_delays else min(left, int(LONGEST_SQS_DELAY.total_seconds()))
     return Send(Kind.DEADLINE, flow.answers, body, own, attributes, delay).checked()
 
 

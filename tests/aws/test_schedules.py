@@ -18,10 +18,12 @@ from flowguard.errors import Retry
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow, Flow
 from flowguard.protocol.outbox import Kind, Send
-from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.sim.in_process import AWSInProcess
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.step import Step
+from flowguard.testing import sqs_event
+from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import Place
 from flowguard.worker.ports import Refusal
@@ -67,10 +69,30 @@ def test_without_a_role_it_says_which_setting_is_missing(aws: AWSInProcess) -> N
     }
 
 
-def test_a_queue_without_an_arn_is_named(aws: AWSInProcess) -> None:
+def test_the_arn_of_a_queue_given_by_name_or_url_is_looked_up_once(aws: AWSInProcess) -> None:
+    url = aws.create_queue("price-order")
+    for name in ("price-order", url):
+        made = schedules(aws)
+        with intercept(Recorder()) as calls:
+            for number in range(2):
+                send = Send(Kind.SIDE, Queue(name), "{}", f"{name}-{number}", delay=901)
+                assert made.create({0: send}) == {}
+        assert calls.count("sqs", "GetQueueAttributes") == 1
+    assert {found["Target"]["Arn"] for found in stored(aws)} == {ARN}
+
+
+def test_a_queue_that_is_not_there_is_refused_for_good(aws: AWSInProcess) -> None:
     [refusal] = schedules(aws).create({0: Send(Kind.SIDE, Queue("inbox"), "{}", "r", delay=901)}).values()
-    assert "sqs:inbox" in refusal.why
+    assert "QueueDoesNotExist" in refusal.why
     assert refusal.final
+
+
+def test_attributes_are_put_inside_the_body(aws: AWSInProcess) -> None:
+    assert schedules(aws).create({0: replace(SEND, attributes={"tenant": Attribute.string("é\ud800")})}) == {}
+    [found] = stored(aws)
+    [envelope] = normalize(sqs_event("price-order", found["Target"]["Input"]))
+    assert isinstance(envelope, Envelope)
+    assert (envelope.message, envelope.attributes["tenant"].value) == (SEND.body, "é\ud800")
 
 
 def test_a_scheduler_that_is_down_fails_its_message(aws: AWSInProcess) -> None:

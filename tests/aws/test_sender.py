@@ -147,7 +147,9 @@ def test_fifteen_minutes_are_waited_by_sqs_and_a_second_more_by_the_scheduler(aw
     [batch] = [call.params["Entries"] for call in calls.calls if call.operation == "SendMessageBatch"]
     [schedule] = [call.params["Target"] for call in calls.calls if call.operation == "CreateSchedule"]
     assert [(entry["MessageBody"], entry["DelaySeconds"]) for entry in batch] == [("soon", 900)]
-    assert schedule["Input"] == "late"
+    inside = json.loads(schedule["Input"])
+    assert inside["Message"] == "late"
+    assert set(inside["MessageAttributes"]) == {"uniquerequestid"}, "a schedule has no attributes beside its body"
 
 
 def test_what_cannot_be_scheduled_is_named_by_its_place(aws: AWSInProcess, sender: AWSSender) -> None:

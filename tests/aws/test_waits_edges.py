@@ -90,6 +90,16 @@ def test_the_plan_is_read_only_of_a_wait_that_is_over_and_whose_run_has_not_gone
         assert found.wait.answers == {}
 
 
+def test_an_answer_that_does_not_end_its_wait_brings_no_plan(clients: Clients, store: DynamoDBWaits) -> None:
+    put(clients, waiting=("a", "b"))
+    for name, verdict in (("a", AnswerVerdict.RECORDED), ("b", AnswerVerdict.RESUMED)):
+        found = store.settle(ADDRESS._replace(name=name), GivenAnswer("{}"))
+        assert found.verdict is verdict
+        assert found.item is not None
+        assert found.item.wait is not None
+        assert (found.item.wait.plan is None) is (verdict is AnswerVerdict.RECORDED)
+
+
 def test_an_item_that_says_that_it_waits_and_holds_no_wait_is_answered_unknown(
     clients: Clients, store: DynamoDBWaits
 ) -> None:

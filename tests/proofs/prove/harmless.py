@@ -69,6 +69,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "protocol.claims.is_abandoned: item.wait is not None → forced true",
         "worker.runtime.Runtime._left: wait.plan is not None → forced true",
         "aws.store._new_wait: plan is not None → forced true",
+        "aws.waits.DynamoDBWaits._settle: after.wait is not None → forced true",
         "worker.settler.Settler.look_early: wait is None → forced false",
         "worker.settler.Settler.look_early: wait.plan is None → forced false",
     ),

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from flowguard.protocol.outbox import Kind
+from flowguard.protocol.waiting import DEADLINE
 from flowguard.testing.explorer.record.history import History
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID
-from flowguard.worker.wait_planner import ANSWER, DEADLINE
+from flowguard.worker.wait_planner import ANSWER
 
 
 def address_in(attributes: Mapping[str, Attribute]) -> AnswerAddress | None:

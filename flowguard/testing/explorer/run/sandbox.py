@@ -27,7 +27,7 @@ from flowguard.ids import SeededIds
 from flowguard.protocol.outbox import Outbox
 from flowguard.protocol.run import RunItem
 from flowguard.settings import Settings
-from flowguard.sim.account import ACCOUNT_ID, SIMULATED_KEYS, Variables, environment_here
+from flowguard.sim.account import SIMULATED_KEYS, SIMULATED_ROLE, Variables, environment_here
 from flowguard.sim.calls import Interceptor, intercept
 from flowguard.sim.declared import DeclaredKey, GivenItems, declared_items, read_items
 from flowguard.sim.engine import Engine, EngineFor, Snapshots
@@ -306,7 +306,7 @@ def _settings(offload_above: int | None) -> Settings:
     Raises SettingsError for an ``offload_above`` that is not valid.
     """
     said: dict[str, Any] = {
-        "scheduler_role": f"arn:aws:iam::{ACCOUNT_ID}:role/scheduler",
+        "scheduler_role": SIMULATED_ROLE,
         "token_keys": SIMULATED_KEYS,
     }
     if offload_above is not None:
