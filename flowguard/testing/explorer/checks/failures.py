@@ -6,14 +6,15 @@
              neither counts any more                                    └─▶ fails again: dead letter, redrive 2,
                                                                             FAILED as run.1r1.0; these two count
 
-So a run that fails again after a redrive ends like one that was never redriven, one number higher. A dead letter under
+A hop that its run has given up, in a flow with ``on_failed``, is not done again: sent back, its letter becomes another
+one, one redrive higher. So a run that fails again after a redrive ends like one that was never redriven, one number higher. A dead letter under
 another number, or word of the failure under an id that was used before (docs/decisions/0009), is none of these.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -58,14 +59,19 @@ class Failures:
     def of(cls, history: History, last: Runs) -> Failures:
         failed = [(one.key, one.item) for one in history.versions if one.item and one.item.status is Status.FAILED]
         over = [(key, item) for key, item in failed if _went_on(item, last[key, item.request_id])]
-        letters, letters_overcome = frozenset(map(_letter, failed)), frozenset(map(_letter, over))
+        returned = _returned(history)
+        given_up = frozenset(_given_up(history))
+        letters = frozenset(_letter(one) for one in failed if not is_undone(one[1])) | given_up
+        posted = frozenset(_letter_of(one) for one in history.posted if one.is_letter)
+        sent_back = {letter for letter in given_up if (*letter[:3], letter[3] + 1) in posted}
+        letters_overcome = frozenset(map(_letter, over)) | sent_back
         return cls(
             told=_told(item for _, item in failed),
             overcome=_told(item for _, item in over),
             letters=letters - letters_overcome,
             letters_overcome=letters_overcome,
             names=Names.of(history),
-            returned=_returned(history),
+            returned=returned,
         )
 
     def is_told(self, message: Posted) -> bool:
@@ -111,7 +117,25 @@ def failed_by_right(history: History) -> bool:
     told |= {one.worker for one in history.deliveries if one.from_dlq}
     failed = {run: item for run, item in last_of_runs(history).items() if item.status is Status.FAILED}
     tried = ((one.worker, one.item, failed.get((one.key, one.item.request_id))) for one in history.versions if one.item)
-    return any(worker in told and end and (at.hop, at.redrive) == (end.hop, end.redrive) for worker, at, end in tried)
+    return any(worker in told and end and (at.hop, at.redrive) in _failed_at(end) for worker, at, end in tried)
+
+
+def _failed_at(end: RunItem) -> set[tuple[int, int]]:
+    """Return hop and redrive of each hop at which a run has failed."""
+    own = {(end.hop, end.redrive)}
+    return own if end.given_up is None else own | {(end.given_up.hop, end.given_up.redrive)}
+
+
+def is_undone(item: RunItem) -> bool:
+    """Answer whether the run was ended by its ``on_failed`` stage: no hop is left to be sent back."""
+    return item.given_up is not None and item.given_up.undone
+
+
+def _given_up(history: History) -> Iterator[_Letter]:
+    """Yield the dead letters of the hops that runs have given up."""
+    for one in history.versions:
+        if one.item is not None and (failed := one.item.given_up) is not None:
+            yield one.key, str(one.item.request_id), failed.hop, failed.redrive + 1
 
 
 def _went_on(failed: RunItem, last: RunItem) -> bool:

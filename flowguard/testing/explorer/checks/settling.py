@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from flowguard.events import EventType
@@ -11,6 +11,7 @@ from flowguard.protocol.outbox import Kind as SendKind
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import RunItem, Status
 from flowguard.sim.posted import Posted
+from flowguard.testing.explorer.checks.failures import is_undone
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.checks.standing import Standing
 from flowguard.testing.explorer.record.history import History
@@ -42,11 +43,21 @@ def requests_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator
             yield Problem("I15", key, f"nothing is under way any more, and the run waits for ever at hop {item.hop}")
         if standing.dead_letters:
             continue
-        if item.status is Status.FAILED and len(dead := _dead(history, key, item)) != 1:
-            yield Problem("I6", key, "a failed run has one dead letter", 1, len(dead))
+        if item.status is Status.FAILED:
+            yield from _letters(key, item, _dead(history, key, item))
     for key, request in dict.fromkeys(history.requests):
         if (key, request) not in seen and (key, request) not in passed and not standing.run_table:
             yield Problem("I6", key, f"the request {request} was accepted and left no trace", request)
+
+
+def _letters(key: str, item: RunItem, dead: Collection[tuple[str, int, int]]) -> Iterator[Problem]:
+    """Check that a failed run has one dead letter for each hop that failed: for the one that it gave up, too."""
+    failed = item.given_up
+    if failed is not None and (found := sum(hop == failed.hop for _, hop, _ in dead)) != 1:
+        yield Problem("I6", key, f"a run that gave up hop {failed.hop} has one dead letter of it", 1, found)
+    own = sum(failed is None or hop != failed.hop for _, hop, _ in dead)
+    if own != (wanted := 0 if is_undone(item) else 1):
+        yield Problem("I6", key, "a failed run has one dead letter", wanted, own)
 
 
 def _may_wait(history: History, standing: Standing, key: str, item: RunItem) -> bool:
@@ -64,7 +75,8 @@ def _dead(history: History, key: str, item: RunItem) -> set[tuple[str, int, int]
     redriven = {
         (one.message.hop, one.message.redrive)
         for one in history.redriven
-        if (one.message.hop, one.message.redrive) <= (item.hop, item.redrive)
+        if (one.key, one.message.request_id) == (key, item.request_id)
+        and (one.message.hop, one.message.redrive) <= (item.hop, item.redrive)
     } | {
         (one.item.hop, one.item.redrive)
         for one in history.versions
@@ -103,6 +115,7 @@ def outboxes_are_sent(history: History, flows: Sequence[AnyFlow]) -> Iterator[Pr
 def _sent(key: str, sends: Sequence[Send], sent: Mapping[_Own, int], *, superseded: bool) -> Iterator[Problem]:
     last = [send for send in sends if send.kind is SendKind.NEXT]
     sides = [send for send in sends if send.kind in (SendKind.SIDE, SendKind.COMPLETE)]
+    sides += [send for send in sends if last and send.kind is SendKind.DEAD]
     for send in [*sides, *([] if superseded else last)]:
         if _own(send) not in sent:
             yield Problem("I7", f"{key} → {send.to}", f"{send.kind} was committed and never sent", send.id)
@@ -115,11 +128,13 @@ def _sent(key: str, sends: Sequence[Send], sent: Mapping[_Own, int], *, supersed
 def _own(send: Send) -> _Own:
     """Return what identifies a send.
 
-    A next hop's message is identified by the hop that it begins, any other by its id.
+    A next hop's message is identified by the hop that it begins, a dead letter by its redrive, any other by its id.
     """
-    if send.kind is SendKind.NEXT:
+    if send.kind in (SendKind.NEXT, SendKind.DEAD):
         said = {name: attribute.value for name, attribute in send.attributes.items()}
-        return _hop(said[REQUEST_ID], said[FLOW_STAGE], Place.parse(said[PLACE]))
+        place = Place.parse(said[PLACE])
+        own = _hop(said[REQUEST_ID], said[FLOW_STAGE], place)
+        return own if send.kind is SendKind.NEXT else (*own, str(place.redrive))
     return (send.id,)
 
 
@@ -134,7 +149,10 @@ def _owns(message: Posted) -> Iterator[_Own]:
     elif message.id is not None:
         yield (message.id,)
         if (stage := message.attributes.get(FLOW_STAGE)) is not None:
-            yield _hop(message.id, stage.value, message.place)
+            own = _hop(message.id, stage.value, message.place)
+            yield own
+            if message.is_letter:
+                yield *own, str(message.place.redrive)
 
 
 def success_stays(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
