@@ -55,8 +55,10 @@ _SAME_ATTEMPT: Final = "(retry = :retry AND (lease_until <= :now OR #owner = :ow
 _LATER_ATTEMPT: Final = f"(redrive < :redrive OR (redrive = :redrive AND (retry < :retry OR {_SAME_ATTEMPT})))"
 
 # a dead letter sent back: the one way in which a committed hop opens again, unless its on_failed stage ended the run
-_NOT_UNDONE: Final = "NOT (attribute_exists(failed.undone) AND failed.request_id = :request_id AND failed.hop <= hop)"
-_REDRIVEN: Final = f"(#status = :failed AND redrive < :redrive AND {_NOT_UNDONE})"
+_UNDONE: Final = (
+    "attribute_exists(failed.undone) AND failed.request_id = :request_id AND failed.requested_at = requested_at"
+)
+_REDRIVEN: Final = f"(#status = :failed AND redrive < :redrive AND NOT ({_UNDONE}))"
 
 _SAME_HOP: Final = f"request_id = :request_id AND hop = :hop AND ((done = :no AND {_LATER_ATTEMPT}) OR {_REDRIVEN})"
 

@@ -160,14 +160,16 @@ def failed_item(failed: FailedHop) -> Item:
     """Return where a run failed as the item holds it."""
     error = {"type": {"S": failed.error.type}, "text": {"S": failed.error.text}, "at": number(failed.error.at)}
     undone = {"undone": {"BOOL": True}} if failed.undone else {}
-    place = {"request_id": {"S": failed.request_id}, "hop": number(failed.hop), "redrive": number(failed.redrive)}
-    return {"M": {**place, "error": {"M": error}, **undone}}
+    run = {"request_id": {"S": failed.request_id}, "requested_at": number(failed.requested_at)}
+    place = {"hop": number(failed.hop), "redrive": number(failed.redrive)}
+    return {"M": {**run, **place, "error": {"M": error}, **undone}}
 
 
 def _failed(found: Item) -> FailedHop:
     error = found["error"]["M"]
     return FailedHop(
         request_id=RequestId(found["request_id"]["S"]),
+        requested_at=int(found["requested_at"]["N"]),
         hop=int(found["hop"]["N"]),
         redrive=int(found["redrive"]["N"]),
         error=ErrorNote(error["type"]["S"], error["text"]["S"], int(error["at"]["N"])),

@@ -296,17 +296,9 @@ class DynamoDBStore:
         }
         changes = ["#status = :status", "done = :yes", "committed_at = :committed_at", "#ttl = :ttl"]
         removed = ["stages"] if commit.status is Status.COMPLETED else []
-        if item.memo is not None and not commit.can_be_redriven:
-            removed.append("memo")
         packed, room = self._packed(claim, commit)
         names = dict(expressions.END_NAMES if commit.leaves_state else expressions.COMMIT_NAMES)
-        if commit.failed is not None:
-            changes.append("failed = :failed")
-            values[":failed"] = failed_item(commit.failed)
-        elif commit.undone:
-            changes.append("failed.undone = :yes")
-        elif not _keeps_failed(item, commit):
-            removed.append("failed")
+        _say_failed(item, commit, changes, removed, values)
         askers = _askers(claim, commit)
         names, removed = {**names, **askers}, [*removed, *askers, *(["callers"] if commit.closes_list else [])]
         values |= (closing := _closing(item, commit))
@@ -353,21 +345,12 @@ class DynamoDBStore:
         elif "state" not in packed and claim.item.left is not None:
             sizes["state"] = claim.item.left.size
         item, key = claim.item, run_key(claim.message.flow, claim.message.object_id)
-        kept_free = KEPT_FREE_TO_UNDO if commit.failed is not None else KEPT_FREE
-        kept_free = KEPT_FREE_AT_THE_END if commit.can_be_redriven else kept_free
-        sizes["the rest"] = rest_size(key, item.request_id, item.stages) + kept_free
+        sizes["the rest"] = rest_size(key, item.request_id, item.stages) + _kept_free(commit)
         if commit.wait is not None:
             sizes["the wait"] = _size_of_names(commit.wait)
-        elif item.wait is not None and commit.can_be_redriven:  # its answers stay, for a redrive
-            sizes["the answers"] = item.wait.size
-        if item.memo is not None and commit.can_be_redriven:  # nor is what was done once done again then
-            sizes["what it remembers"] = item.memo.size
-        sizes |= _sizes_of_callers(item)
+        sizes |= {**_failed_sizes(item, commit), **_sizes_of_callers(item)}
         if (late := _late(item, commit) or item.late) is not None:
             sizes["the names without an answer"] = size_of_value(late_item(late))
-        failed = commit.failed or (item.failed if _keeps_failed(item, commit) else None)
-        if failed is not None:
-            sizes["the failure"] = size_of_value(failed_item(failed))
         if sum(sizes.values()) > LARGEST_ITEM:
             raise TooLarge(f"the commit of {claim.message.flow}/{claim.message.stage}", sizes, LARGEST_ITEM)
         return packed, LARGEST_ITEM - sum(sizes.values())
@@ -532,6 +515,40 @@ def _long_texts(commit: Commit) -> dict[str, str | None]:
     if commit.wait is not None:
         texts[PLAN] = commit.wait.plan.to_text()
     return texts if commit.leaves_state else {**texts, "state": commit.state}
+
+
+def _say_failed(
+    item: RunItem, commit: Commit, changes: list[str], removed: list[str], values: dict[str, Any]
+) -> None:
+    """Add what the commit says of where a run failed. What the hop remembers is kept for a redrive alone."""
+    if item.memo is not None and not commit.can_be_redriven:
+        removed.append("memo")
+    if commit.failed is not None:
+        changes.append("failed = :failed")
+        values[":failed"] = failed_item(commit.failed)
+    elif commit.undone:
+        changes.append("failed.undone = :yes")
+    elif not _keeps_failed(item, commit):
+        removed.append("failed")
+
+
+def _failed_sizes(item: RunItem, commit: Commit) -> dict[str, int]:
+    """Return the bytes of what the item keeps because a hop has failed."""
+    sizes: dict[str, int] = {}
+    failed = commit.failed or (item.failed if _keeps_failed(item, commit) else None)
+    if failed is not None:
+        sizes["the failure"] = size_of_value(failed_item(failed))
+    if item.wait is not None and commit.can_be_redriven:  # its answers stay, for a redrive
+        sizes["the answers"] = item.wait.size
+    if item.memo is not None and commit.can_be_redriven:  # nor is what was done once done again then
+        sizes["what it remembers"] = item.memo.size
+    return sizes
+
+
+def _kept_free(commit: Commit) -> int:
+    if commit.can_be_redriven:
+        return KEPT_FREE_AT_THE_END
+    return KEPT_FREE if commit.failed is None else KEPT_FREE_TO_UNDO
 
 
 def _keeps_failed(item: RunItem, commit: Commit) -> bool:

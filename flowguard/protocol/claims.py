@@ -24,7 +24,8 @@ def decide(item: RunItem | None, request: ClaimRequest) -> Verdict:
         return _another_run(item, request)
     if m.hop == item.hop:
         return _same_hop(item, request)
-    if (failed := item.given_up) is not None and m.hop == failed.hop and m.redrive > failed.redrive:
+    failed = item.given_up
+    if failed is not None and m.hop == failed.hop < item.hop and m.redrive > failed.redrive:
         return Verdict.GIVEN_UP
     if item.status in ENDED:
         return Verdict.DONE

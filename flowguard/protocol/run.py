@@ -90,9 +90,9 @@ class RunItem(NamedTuple):
     def given_up(self) -> FailedHop | None:
         """Return where this run failed for good and went on at ``on_failed``. None for a run that did not."""
         found = self.failed
-        if found is None or found.request_id != self.request_id:
+        if found is None or (found.request_id, found.requested_at) != (self.request_id, self.requested_at):
             return None
-        return found if found.hop < self.hop or (found.hop == self.hop and self.done) else None
+        return found
 
     def unsent_at(self, hop: int) -> tuple[Send, ...]:
         """Return what the commit of ``hop`` may not have sent yet: nothing once a later hop was claimed."""

@@ -87,7 +87,7 @@ class Planner(NamedTuple):
         It has nothing that the handler recorded, but the dead letter, unless that was sent before, and the message of
         the next hop. Raises :class:`flowguard.errors.Reject` where that is too large.
         """
-        stage = self.flow.stage(self.flow.on_failed or "")
+        m, stage = self.message, self.flow.stage(self.flow.on_failed or "")
         onward = self._onward(stage, encode(failure), self.flow.version)
         return Commit(
             status=Status.RUNNING,
@@ -95,7 +95,7 @@ class Planner(NamedTuple):
             expires_at=self.expires_at,
             outbox=self._outbox([*letter, onward]),
             state=None,
-            failed=FailedHop(self.message.request_id, self.message.hop, self.message.redrive, error),
+            failed=FailedHop(m.request_id, m.requested_at, m.hop, m.redrive, error),
         )
 
     def failed(self, error: ErrorNote, envelope: Envelope) -> Commit:

@@ -124,7 +124,8 @@ def _waits() -> Iterator[Meeting]:
 
 def _failures() -> Iterator[Meeting]:
     """What only an item tells apart in which stands where a run failed: this one, or the one before it."""
-    ends = tuple(product((STORED[1], "request-a"), (False, True)))
+    runs = (STORED, (STORED[0], "request-a"), (STORED[0] - 1, STORED[1]))
+    ends = tuple(product(runs, (False, True)))
     for stored_hop, failed_hop, state, (whose, undone), attempt in product(
         (1, 2, 3), (1, 2), ("running", "done", "failed"), ends, ((0, 0), (1, 0))
     ):
@@ -204,10 +205,10 @@ def late(hop: int, *names: str) -> dict[str, Any]:
     return {"late": late_item(Late(hop, frozenset(names)))}
 
 
-def failed(request_id: str, hop: int, undone: bool) -> dict[str, Any]:
+def failed(run: tuple[int, str], hop: int, undone: bool) -> dict[str, Any]:
     """Where a run failed for good."""
     note = ErrorNote("Reject", "sold out", NOW)
-    return {"failed": failed_item(FailedHop(RequestId(request_id), hop, 0, note, undone))}
+    return {"failed": failed_item(FailedHop(RequestId(run[1]), run[0], hop, 0, note, undone))}
 
 
 WAITS: dict[str, dict[str, Any]] = {

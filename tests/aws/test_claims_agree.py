@@ -109,13 +109,13 @@ MUTANTS = {
     "a failed run cannot be redriven": (expressions._REDRIVEN, NEVER),
     "any ended run can be redriven": ("#status = :failed AND redrive", "#status <> :running AND redrive"),
     "a failed run is redriven by the same message": ("#status = :failed AND redrive < :redrive", "#status = :failed"),
-    "a run whose on_failed stage ended it is redriven": (expressions._NOT_UNDONE, ALWAYS),
+    "a run whose on_failed stage ended it is redriven": (expressions._UNDONE, NEVER),
     "a run whose on_failed stage failed is not redriven": ("attribute_exists(failed.undone) AND", ""),
     "a run is not redriven where the one before was undone": (
         " AND failed.request_id = :request_id",
         "",
     ),
-    "a run is not redriven where an earlier one of its request was undone": (" AND failed.hop <= hop", ""),
+    "a run is not redriven where another of its id was undone": (" AND failed.requested_at = requested_at", ""),
     "the next hop of any request": ("request_id = :request_id AND hop = :hop_before", "hop = :hop_before"),
     "the next hop of another run of the id": (
         "requested_at = :requested_at AND request_id = :request_id AND hop = :hop_before",

@@ -395,7 +395,7 @@ def test_a_signed_letter_is_not_sent_back_without_the_keys() -> None:
 
 
 THIRD = message(stage="close-order", hop=3)
-GIVEN_UP = FailedHop(message().request_id, 1, 0, ErrorNote("Reject", "sold out", START))
+GIVEN_UP = FailedHop(message().request_id, message().requested_at, 1, 0, ErrorNote("Reject", "sold out", START))
 NEWER = {"request_id": RequestId("run-2"), "requested_at": START + 1}
 OLDER = {"request_id": RequestId("run-0"), "requested_at": START - 1}
 

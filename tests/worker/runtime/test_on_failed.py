@@ -552,3 +552,18 @@ def test_where_even_its_message_has_no_room_the_run_ends_failed_and_says_so(is_r
             at.deliver(at.second(redrive=1))
             hand_over(at)
             assert (len(undoing.seen), undone(at), status(at)) == (1, 1, Status.FAILED)
+
+
+def test_whoever_attached_to_the_run_is_told_after_the_undo() -> None:
+    with undoing_scene(policy=OnConflict.ATTACH, reply_to=("completed",)) as (at, _):
+        at.script.closing = rejects
+        at.deliver(at.message())
+        at.sent("close-order")
+        at.deliver(at.newer(reply_to="sqs:completed"))
+        at.deliver(at.second())
+        assert at.sent("completed") == []
+        hand_over(at)
+        told = [json.loads(one["Body"]) for one in at.sent("completed")]
+        ends = {(one["request_id"], one["status"], one["error"]) for one in told}
+        assert ends == {(run, "FAILED", "Reject: no such customer") for run in ("run-1", "run-2")}
+        assert undone(at) == 1

@@ -7,7 +7,9 @@
                                                                             FAILED as run.1r1.0; these two count
 
 A hop that its run has given up, in a flow with ``on_failed``, is not done again: sent back, its letter becomes another
-one, one redrive higher. So a run that fails again after a redrive ends like one that was never redriven, one number higher. A dead letter under
+one, one redrive higher.
+
+So a run that fails again after a redrive ends like one that was never redriven, one number higher. A dead letter under
 another number, or word of the failure under an id that was used before (docs/decisions/0009), is none of these.
 """
 
