@@ -517,9 +517,7 @@ def _long_texts(commit: Commit) -> dict[str, str | None]:
     return texts if commit.leaves_state else {**texts, "state": commit.state}
 
 
-def _say_failed(
-    item: RunItem, commit: Commit, changes: list[str], removed: list[str], values: dict[str, Any]
-) -> None:
+def _say_failed(item: RunItem, commit: Commit, changes: list[str], removed: list[str], values: dict[str, Any]) -> None:
     """Add what the commit says of where a run failed. What the hop remembers is kept for a redrive alone."""
     if item.memo is not None and not commit.can_be_redriven:
         removed.append("memo")
