@@ -32,6 +32,7 @@ OUTCOMES = {
     EventType.FENCED: "fenced",
     EventType.RETRIED: "retried",
     EventType.FAILED: "failed",
+    EventType.UNDONE: "undone",
     EventType.BROKEN: "broken",
 }
 _WRITES = {"PutItem": "put", "UpdateItem": "update", "DeleteItem": "delete"}

@@ -74,6 +74,7 @@ from tests.proofs.prove.sooner import (
 )
 from tests.proofs.prove.telling import what_is_told_is_so
 from tests.proofs.prove.texts import OFFLOAD_ABOVE, Recalls
+from tests.proofs.prove.undoing import Undoes, what_is_held_is_what_the_order_says
 from tests.proofs.prove.waiting import (
     CARRIER,
     EVERYBODY,
@@ -110,6 +111,7 @@ _NAMED: Final = [a_dead_letter_names_the_mistake]
 
 _ONE_RUN: Final = [an_order_is_one_run]
 
+_HELD: Final = [what_is_held_is_what_the_order_says]
 _AT_ONCE: Final = [what_is_applied_at_once_is_applied_once]
 
 _APPOINTED: Final = [no_booking_has_two_slots, each_slot_is_of_the_appointment_that_names_it]
@@ -234,6 +236,34 @@ OWN: Final = (
         [order(amount=3), order("take-back:1:error", 5)],
         TABLES,
         invariants=_RESERVED,
+        share=60,
+    ),
+    Case("undone", [Undoes], [order("settle:9:reject")], TABLES, free=_TOLD_ALREADY, invariants=_HELD, share=80),
+    Case(
+        "undone-retried",
+        [Undoes],
+        [order("settle:9:reject,undo:1:error,undone:1:error")],
+        TABLES,
+        free=_TOLD_ALREADY,
+        invariants=_HELD,
+        share=40,
+    ),
+    Case(
+        "undone-in-vain",
+        [Undoes],
+        [order("settle:9:reject,undo:9:reject")],
+        TABLES,
+        free=_TOLD_ALREADY,
+        invariants=_HELD,
+        share=60,
+    ),
+    Case(
+        "undone-and-superseded",
+        [Undoes],
+        [order("settle:9:reject", 3), order("hold:9:reject", 5)],
+        TABLES,
+        free=_TOLD_ALREADY,
+        invariants=_HELD,
         share=60,
     ),
     Case("patient", [Patient], [order("patiently:1:error")], TABLES),

@@ -55,7 +55,8 @@ def _untrue(item: RunItem) -> Iterator[str]:
         yield f"{item.status} at hop {item.hop} with the stages {dict(item.stages)}"
     if (item.error is not None) is not (item.status is Status.FAILED):
         yield f"{item.status} with the error {item.error}"
-    if item.result is not None and item.status is not Status.COMPLETED:
+    is_undone = item.given_up is not None and item.given_up.undone
+    if item.result is not None and item.status is not Status.COMPLETED and not is_undone:
         yield f"{item.status} with the result {item.result}"
     if item.status is Status.FAILED and not item.done:
         yield "FAILED and not done"
@@ -128,7 +129,7 @@ def what_sqs_gave_up_is_ended(view: View) -> str | None:
             f"{version.key} is {version.item.status}"
             for version in _history(view).versions
             if version.worker in from_dlq and version.item is not None
-            if version.item.done and version.item.status is not Status.FAILED
+            if version.item.done and version.item.status is not Status.FAILED and version.item.given_up is None
         ),
         None,
     )
@@ -197,15 +198,22 @@ def a_dead_letter_says_how_it_ended(view: View) -> str | None:
     failed = [(one.key, one.item) for one in _history(view).versions if one.item is not None and one.item.error]
     for one, place in _letters(view):
         ends = [
-            (item.error, item.retry + 1)
+            (item.error or "", item.retry + 1)
             for key, item in failed
             if (key, item.request_id, item.hop, item.redrive + 1) == (one.run, one.id, place.hop, place.redrive)
         ]
-        if ends and (str(place.last_error or place.first_error), place.attempts) not in ends:
+        last = str(place.last_error or place.first_error)
+        if ends and not any(_says(last, error) and place.attempts == attempts for error, attempts in ends):
             return f"{one.id} says {place.last_error or place.first_error} after {place.attempts} attempts"
         if place.last_error is not None and place.last_error == place.first_error:
             return f"{one.id} says {place.last_error} twice"
     return None
+
+
+def _says(last: str, error: str) -> bool:
+    """Whether the item's error is the letter's. That of a run which was to be undone has it, cut, after the first."""
+    _, also, own = error.rpartition(" (and ")[2].partition(" failed: ")
+    return last == error or (also != "" and last.startswith(own.removesuffix(")")))
 
 
 def whoever_waits_is_told_before(view: View) -> str | None:
