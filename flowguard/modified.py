@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from flowguard.errors import RunFailed, shown
-from flowguard.writes import Check, Condition, Delete, Put, Update, Write
+from flowguard.writes import Check, Condition, Delete, Put, Update, Write, attribute_names
 
 Change = Callable[[dict[str, Any] | None], Any]
 """Returns the item as it should be: a dict or a pydantic model; None for no item. It gets None where there is none."""
@@ -65,7 +65,8 @@ class _Still:
         self._tries = tries
         self._names: dict[str, str] = {"#key": next(iter(key), "")}
         self._values: dict[str, Any] = {}
-        deciding = compare or tuple(self._found)
+        named = attribute_names(compare, "compare", "the names of attributes: compare=('version',)")
+        deciding = named or tuple(self._found)
         if len(deciding) > _MOST_COMPARED:
             raise RunFailed(
                 f"an item of {shown(table)} has {len(deciding)} attributes, and a condition compares at most "

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from flowguard.errors import RunFailed, shown
 from flowguard.ids import RequestId
-from flowguard.writes import Condition, Put
+from flowguard.writes import Condition, Put, attribute_names
 
 AT: Final = "newest_at"
 """The attribute with the time of an item's newest write, in ms since 1970."""
@@ -24,16 +24,18 @@ EPOCH: Final = "newest_epoch"
 
 
 def newest_put(
-    table: str, item: Mapping[str, Any], key: Sequence[str], at: int, by: RequestId, *, deleted: bool
+    table: str, item: Mapping[str, Any], key: str | Sequence[str], at: int, by: RequestId, *, deleted: bool
 ) -> Put:
     """Return a put that is dropped where what is there is newer, or as new and of another request.
 
-    Raises :class:`RunFailed` for an item without its key.
+    Raises :class:`RunFailed` for a key that names no attributes, and for an item without them.
     """
-    if not key or (missing := [name for name in key if name not in item]):
-        raise RunFailed(f"an item of {shown(table)} lacks its key {shown(', '.join(missing if key else ()))}")
+    called = f"the key in step.newest_wins({shown(table)}, …)"
+    names = attribute_names(key, called, "the names of its attributes: 'sku'")
+    if not names or (missing := [name for name in names if name not in item]):
+        raise RunFailed(f"an item of {shown(table)} lacks its key {shown(', '.join(missing if names else ()))}")
     own = {AT: at, BY: by, **({DELETED: True} if deleted else {})}
-    name = f"{table} {[item[one] for one in key]!r} {at}"
+    name = f"{table} {[item[one] for one in names]!r} {at}"
     condition = Condition(
         "attribute_not_exists(#at) OR #at < :at OR (#at = :at AND #by = :by)",
         {"#at": AT, "#by": BY},

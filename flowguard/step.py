@@ -308,8 +308,7 @@ class Step(Generic[StateT]):
         """
         found = row(item, f"step.newest_wins({shown(table)}, …)")
         moment = self._message.requested_at if at is None else milliseconds(at)
-        names = (key,) if isinstance(key, str) else tuple(key)
-        self._writes.add(newest_put(table, found, names, moment, self.request_id, deleted=deleted))
+        self._writes.add(newest_put(table, found, key, moment, self.request_id, deleted=deleted))
 
     def fence(self) -> ItemFence:
         """Return a condition for a write that you make yourself, to an item which keeps the fence in its attributes.

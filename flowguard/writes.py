@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from flowguard.errors import RunFailed, shown
+
 MOST_WRITES = 99
 """A DynamoDB transaction holds a hundred actions; one of them is the run item's own."""
 
@@ -70,6 +72,17 @@ def same_item(writes: Sequence[Write], write: Write) -> Write | None:
     A put does not say which of its attributes are the key: it is compared by the key of an update or a delete.
     """
     return next((one for one in writes if one.table == write.table and _are_of_one_item(one, write)), None)
+
+
+def attribute_names(given: object, option: str, instead: str) -> tuple[str, ...]:
+    """Return the names of attributes that an option was given: one as a text, or several.
+
+    Raises :class:`RunFailed` for what names none, with what to write instead.
+    """
+    names = (given,) if isinstance(given, str) else given
+    if not isinstance(names, tuple | list) or not all(type(name) is str and name for name in names):
+        raise RunFailed(f"{option} is {shown(given)}; write {instead}. Nothing was written")
+    return tuple(names)
 
 
 def key_of(*writes: Write) -> Mapping[str, Any]:

@@ -116,6 +116,24 @@ def test_a_change_is_made_anew_of_what_another_writer_has_left(
     assert (there(clients) is None) is (after is None and before is not None)
 
 
+@pytest.mark.parametrize("compare", [5, {"version"}, (1,), ("",)])
+def test_what_names_no_attributes_to_compare_is_refused(clients: Clients, compare: Any) -> None:
+    with pytest.raises(RunFailed, match=r"compare is .*; write the names of attributes: compare=\('version',\)"):
+        changed(clients, lambda item: {"n": 1}, compare=compare)
+
+
+def test_one_name_to_compare_may_be_a_text(clients: Clients) -> None:
+    clients.dynamodb.put_item(TableName="carts", Item={"id": {"S": "c1"}, "version": {"N": "1"}})
+
+    def another_writes_first(item: dict[str, Any] | None) -> dict[str, Any]:
+        put = {"id": {"S": "c1"}, "version": {"N": "1"}, "v": {"N": "1"}}
+        clients.dynamodb.put_item(TableName="carts", Item=put)
+        return {"version": 2}
+
+    changed(clients, another_writes_first, compare="version", tries=1)
+    assert changed(clients, lambda item: item, compare="version") == {"id": "c1", "version": 2, "v": 1}
+
+
 def test_only_the_attributes_that_decide_are_compared(clients: Clients) -> None:
     put(clients, n={"N": "1"}, seen={"N": "1"})
     calls: list[Item] = []

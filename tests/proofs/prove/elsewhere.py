@@ -31,6 +31,16 @@ TESTED: Final = (
         "no explored flow calls a function under @once",
     ),
     Elsewhere(
+        r"^(once_function|once_keys|results)\.",
+        (
+            "tests/test_once_function.py",
+            "tests/test_once_crashes.py",
+            "tests/test_once_keys.py",
+            "tests/test_results.py",
+        ),
+        "no explored flow calls a function under @once",
+    ),
+    Elsewhere(
         r"^expressions\.(ANSWER|KEEP_\w+|TIME_OUT|TIME_OUT_LATER|LOOK|END_WAIT)",
         (
             "tests/aws/test_answers_agree.py",

@@ -54,6 +54,9 @@ MODULES: Final = (
     "flowguard.aws.faults",
     "flowguard.protocol.entry",
     "flowguard.aws.ledger",
+    "flowguard.once_function",
+    "flowguard.once_keys",
+    "flowguard.results",
 )
 """Where decisions are made."""
 
@@ -71,6 +74,10 @@ FUNCTIONS: Final = {
     r"^handler\.(_result|tell_unreadable)$": "what a person or an observer is told",
     r"^handler\.LambdaHandler\._services$": "chooses the services that a function is made with",
     r"^aws\.store\.DynamoDBStore\.(read|whole)$": "for people and tests: not on a message's way",
+    r"^once_function\.(_problems|_\w+_problem|_span)$|^once_keys\.(rule_problem|_\w+_problem)$": (
+        "judges a definition when it is imported; no call has come yet"
+    ),
+    r"^once_function\.OnceFunction\.(_tell|_tell_claimed|read)$": "what an observer or a person is told",
     r"^worker\.batch\.(_event_of|_field|Batch\._warning)$": "chooses what an observer is told, and decides nothing",
     r"^worker\.plan\.Planner\._no_outcome$": "a text for people",
     r"^worker\.trust\._untrusted$": "a text for people",

@@ -90,6 +90,11 @@ def test_each_of_several_items_is_judged_for_itself(at: Scene) -> None:
     [
         (lambda step: step.newest_wins("orders", {"price": 1}, "id"), "lacks its key 'id'"),
         (lambda step: step.newest_wins("orders", {"price": 1}, ()), "lacks its key"),
+        (lambda step: step.newest_wins("orders", {"id": "x"}, 5), "newest_wins('orders', …) is 5; write the names"),
+        (lambda step: step.newest_wins("orders", {"id": "x"}, None), "…) is None; write the names of its attributes"),
+        (lambda step: step.newest_wins("orders", {"id": "x"}, [["id"]]), "…) is [['id']]; write the names"),
+        (lambda step: step.newest_wins("orders", {"id": "x"}, [""]), "…) is ['']; write the names"),
+        (lambda step: step.newest_wins("orders", {"id": "x"}, {"id": "x"}), "…) is {'id': 'x'}; write the names"),
         (lambda step: step.newest_wins("orders", {"id": "x"}, "id", at=5), "5 is no time"),
         (lambda step: step.newest_wins("orders", {"id": "x"}, "id", at=datetime(2027, 1, 1)), "no time zone"),  # noqa: DTZ001 - that is what is refused
     ],
