@@ -54,7 +54,7 @@ def read_digest(rule: PayloadRule, argument: Any) -> str:
         found = _called(rule, argument, "payload")
     try:
         text = to_text(_plain(found), place="payload", sort_keys=True)
-    except (Unstorable, TypeError, ValueError) as error:
+    except (Unstorable, TypeError, ValueError, RecursionError) as error:
         raise NoKey(
             f"its payload has no digest: {error if isinstance(error, Unstorable) else 'it has no text'}"
         ) from None

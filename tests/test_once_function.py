@@ -611,11 +611,25 @@ def test_a_record_that_raises_costs_one_write_and_its_retry_is_not_kept_waiting(
     assert world.called == ["bad", "bad"]
 
 
-def test_without_a_context_a_record_that_raises_is_freed(world: World) -> None:
+def test_a_record_that_raises_is_freed_at_once_where_no_context_says_how_long_it_is_hidden(world: World) -> None:
     charge = batch_in(world)
     for _ in range(2):
         assert failed(charge.batch(event("bad"))) == ["m-0"]
     assert world.called == ["bad", "bad"]
+
+
+class Careless:
+    @property
+    def order_id(self) -> str:
+        raise ZeroDivisionError
+
+
+def test_an_argument_whose_own_property_raises_is_told_by_its_own_error(world: World) -> None:
+    @once("careless", key="order_id")
+    def charge(order: Careless) -> None: ...
+
+    with pytest.raises(ZeroDivisionError):
+        charge.using(world.services)(Careless())
 
 
 def test_on_a_fifo_queue_the_rest_of_the_group_goes_back(world: World) -> None:

@@ -48,6 +48,37 @@ def test_keys_of_several_paths_differ_where_their_parts_do() -> None:
     assert long != read_key(rule, {"a": "x" * 5_000, "b": "z"})
 
 
+def test_a_key_may_have_as_many_bytes_as_fit() -> None:
+    longest = "x" * LONGEST_KEY
+    assert read_key("id", {"id": longest}) == longest
+    two = "x" * (LONGEST_KEY - len('["",""]'))
+    assert read_key(("a", "b"), {"a": two, "b": ""}) == f'["{two}",""]'
+
+
+def test_models_are_digested_as_what_they_hold_wherever_they_stand() -> None:
+    order, held = Order(order_id="o-1"), {"order_id": "o-1", "lines": []}
+    for one, other in (({"a": order}, {"a": held}), ([order], [held]), ({"a": [{"b": order}]}, {"a": [{"b": held}]})):
+        assert read_digest("of", {"of": one}) == read_digest("of", {"of": other})
+
+
+class Careless:
+    @property
+    def order_id(self) -> str:
+        raise ZeroDivisionError
+
+
+def test_an_argument_whose_own_property_raises_is_no_missing_key() -> None:
+    with pytest.raises(ZeroDivisionError):
+        read_key("order_id", Careless())
+
+
+def test_a_payload_that_holds_itself_has_no_digest() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(NoKey, match="its payload has no digest: it has no text"):
+        read_digest("of", {"of": endless})
+
+
 def broken(event: Any) -> str:
     raise ValueError(event["id"])
 
@@ -58,6 +89,10 @@ def broken(event: Any) -> str:
         ("id", {}, "no usable key at 'id': a text, a whole number or a UUID"),
         ("id", {"id": None}, "no usable key at 'id'"),
         ("id", {"id": True}, "no usable key"),
+        ("id.0", {"id": 5}, "no usable key"),
+        ("id.0", {"id": SimpleNamespace()}, "no usable key"),
+        ("id.first", {"id": ["a"]}, "no usable key"),
+        (f"id.{'9' * 5_000}", {"id": ["a"]}, "no usable key"),
         ("id", {"id": 1.5}, "no usable key"),
         ("id", {"id": ["x"]}, "no usable key"),
         ("id", {"id": 10**5_000}, "no usable key"),

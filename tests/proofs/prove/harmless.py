@@ -216,6 +216,21 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "what is no RunFailed is raised a step later, as itself: its problem is raised like any other": (
         "worker.routing._named_by: except RunFailed → catches every Exception",
     ),
+    "nothing else is raised there": (
+        "once_function._Guarded.results: except TypeError → catches every Exception",
+        "once_function.OnceFunction._stored: except Unstorable → catches every Exception",
+        "once_keys.read_digest: except (Unstorable, TypeError, ValueError, RecursionError) → catches every Exception",
+        "once_keys._inside: except (ValueError, RecursionError) → catches every Exception",
+        "once_keys._as_text: except ValueError → catches every Exception",
+        "once_keys._checked: except UnicodeEncodeError → catches every Exception",
+    ),
+    "the record and its group are noted together": (
+        "once_function.OnceFunction._answered: failed.append(record['messageId']); then stuck.update({group} if group is not None else ()) → the other way round",
+    ),
+    "a list in a message has fewer records than a number of ten digits counts": (
+        "once_keys._inside: len(part) < 10 → becomes len(part) <= 10",
+    ),
+    "a text has no attribute that is a key": ("once_keys._inside: isinstance(value, str) → forced false (2)",),
     "nothing else is raised there: a send refuses by Reject, and json by the errors that are caught": (
         "worker.plan.dead_letter: except Reject → catches every Exception",
         "worker.unsent._said: except (ValueError, RecursionError) → catches every Exception",

@@ -56,7 +56,6 @@ MODULES: Final = (
     "flowguard.aws.ledger",
     "flowguard.once_function",
     "flowguard.once_keys",
-    "flowguard.results",
 )
 """Where decisions are made."""
 
