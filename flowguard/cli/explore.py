@@ -88,6 +88,8 @@ INTERRUPTED: Final = 130
 @click.option("--network", metavar="HOST", multiple=True, help="May be reached; nothing else is. Repeat it.")
 @click.option("--any-order", is_flag=True, help="The end of plain handlers may depend on the order of the records.")
 @click.option("--direct", is_flag=True, help="Plain handlers are invoked by the messages, and --queue is their name.")
+@click.option("--batch", metavar="N", type=click.IntRange(1), default=1, help="Records at once, for plain handlers.")
+@click.option("--partial/--not-partial", default=True, help="Whether ReportBatchItemFailures is on for plain handlers.")
 @click.option("--schedule", metavar="ID", help="Run exactly this schedule, and show its time line.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
 @click.option("--html", metavar="FILE", help="Write the report to this file too, as a page.")
@@ -116,6 +118,8 @@ def explore(  # noqa: PLR0913 - the options of a command
     direct: bool,
     visibility: int,
     timeout: int | None,
+    batch: int,
+    partial: bool,
     bound: int,
     walks: int,
     seed: int,
@@ -141,7 +145,9 @@ def explore(  # noqa: PLR0913 - the options of a command
     """
     flows, files = _explored(flows, files, messages)
     try:
-        found = load_explored(flows, queues, visibility=visibility, timeout=timeout, direct=direct)
+        found = load_explored(
+            flows, queues, visibility=visibility, timeout=timeout, direct=direct, batch=batch, partial=partial
+        )
         about: dict[str, Any] = {
             "tables": dict(map(table_in, tables)),
             "invariants": invariants_of(found),

@@ -116,6 +116,23 @@ class EventSource:
         self._queues.receive(delivery, now + function.visibility)
         return function
 
+    def with_it(self, first: Delivery, batch: int, now: int) -> list[Delivery]:
+        """Receive what the function gets with this record, which it has already: no more than ``batch`` in all.
+
+        Those are records of the same queue that are visible, none of them a copy of another.
+        """
+        found: list[Delivery] = []
+        for one in self._queues.free():
+            if len(found) + 1 >= batch:
+                break
+            ids = {known.message_id for known in (first, *found)}
+            is_fellow = (one.queue, one.from_dlq) == (first.queue, first.from_dlq) and one.visible_at <= now
+            if one is not first and is_fellow and one.message_id not in ids:
+                found.append(one)
+        for one in found:
+            self._queues.receive(one, now + self._function(first).visibility)
+        return found
+
     def end(self, delivery: Delivery, *, acked: bool, left: bool = False, last: bool = False) -> bool:
         """Do what follows from a function's answer and answer whether this was the record's last receive.
 

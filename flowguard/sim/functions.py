@@ -28,7 +28,7 @@ class ServedFunction:
 
     ``handler`` is called with an event. ``visibility`` is its queue's visibility timeout, ms: as long as the function
     may run, and so its lease. ``timeout`` is how long it may run where that is shorter, ms. A ``plain`` one knows
-    nothing of flowguard.
+    nothing of flowguard, and gets up to ``batch`` records at once.
     """
 
     name: str
@@ -36,6 +36,7 @@ class ServedFunction:
     visibility: int
     timeout: int | None = None
     plain: bool = False
+    batch: int = 1
 
 
 class Functions:

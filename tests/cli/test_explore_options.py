@@ -49,6 +49,8 @@ OF_FUNCTIONS: Final = {
     "visibility": "--visibility",
     "timeout": "--timeout",
     "direct": "--direct",
+    "batch": "--batch",
+    "partial": "--partial",
 }
 ITS_OWN: Final = {"--messages", "--schedule", "--json", "--html"}
 OF_A_SEARCH: Final = {"bound", "walks", "most", "seconds", "for_good", "progress"}
@@ -82,7 +84,7 @@ def test_each_argument_has_an_option_and_each_option_an_argument() -> None:
 
 
 def test_a_plain_function_is_described_by_options_too() -> None:
-    assert set(inspect.signature(PlainFunction).parameters) - {"partial", "topic"} == set(OF_FUNCTIONS)
+    assert set(inspect.signature(PlainFunction).parameters) - {"topic"} == set(OF_FUNCTIONS)
 
 
 def test_a_schedule_is_replayed_with_all_that_it_was_found_with() -> None:

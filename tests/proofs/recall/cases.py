@@ -85,6 +85,19 @@ BUGS: Final = (
         (batch(sqs_event("orders", ORDER), sqs_event("orders", OTHER)),),
     ),
     Case(
+        "forgets records after a failure", PlainFunction("orders", records.stops_at_the_first, batch=2), (ORDER, OTHER)
+    ),
+    Case(
+        "carries over from the record before",
+        PlainFunction("orders", records.carries_over, batch=2),
+        (ORDER, {"order_id": "o2", "gift": "yes"}),
+    ),
+    Case(
+        "adds for each of a batch",
+        PlainFunction("orders", writes.adds, batch=2, partial=False),
+        (ORDER, OTHER),
+    ),
+    Case(
         "adds for a notification",
         PlainFunction("orders", sources.of_a_topic, direct=True),
         (sns_event("orders", ORDER),),
@@ -134,6 +147,13 @@ SOUND: Final = (
         PlainFunction("orders", records.answers_what_failed),
         batch(sqs_event("orders", ORDER), sqs_event("orders", OTHER)),
     ),
+    _sound(
+        "lists all records from a failure on",
+        PlainFunction("orders", records.lists_all_from_the_first, batch=2),
+        ORDER,
+        OTHER,
+    ),
+    _sound("puts a batch", PlainFunction("orders", records.puts_each, batch=3, partial=False), ORDER, OTHER, CHANGED),
     _sound(
         "puts for an API",
         PlainFunction("orders", sources.of_an_api, direct=True),

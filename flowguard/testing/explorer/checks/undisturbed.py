@@ -72,10 +72,15 @@ def _is_plain(history: History, delivery: DeliveryRecord) -> bool:
 
 
 def _records(history: History) -> Iterator[UndisturbedEnd]:
-    last = {one.record: one for one in history.deliveries if _is_plain(history, one)}
-    for one in last.values():
-        name = f"{one.queue}, record {one.record}"
-        if one.acked:
+    last = {
+        record: (one, acked)
+        for one in history.deliveries
+        if _is_plain(history, one)
+        for record, acked in {one.record: one.acked, **one.batch}.items()
+    }
+    for record, (one, acked) in last.items():
+        name = f"{one.queue}, record {record}"
+        if acked:
             yield UndisturbedEnd(name, str(one.queue), Status.COMPLETED.value, None)
         else:
             yield UndisturbedEnd(name, str(one.queue), Status.FAILED.value, one.why or "not acknowledged")

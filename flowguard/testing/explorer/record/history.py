@@ -62,7 +62,8 @@ class DeliveryRecord:
     ``others`` is how many other records waited when this one was chosen, ``last`` that its worker died at the record's
     last receive. ``failures`` are the ids of records that it answered were not processed. ``why`` is the error that it
     ended with and ``raised_at`` the innermost line of user code that the error passed. ``settles`` says that the record
-    brings an answer or a deadline and no stage's message, ``address`` which run it says that it is for.
+    brings an answer or a deadline and no stage's message, ``address`` which run it says that it is for. ``batch`` are
+    the other records that came with it, each with whether it was processed.
     """
 
     worker: int
@@ -86,6 +87,7 @@ class DeliveryRecord:
     calls: list[int] = field(default_factory=list)
     settles: bool = False
     address: AnswerAddress | None = None
+    batch: dict[int, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,21 +65,8 @@ def diagnose(
     is_plain = is_of_plain_functions(history)
     if stale or guilty:
         return _of_stale(stale[0]) if stale else _of_call(history, *guilty[0], is_plain=is_plain)
-    if in_part := [made for made in history.calls if made.refused and made.site.is_users]:
-        made = in_part[0]
-        return Diagnosis(
-            made.site,
-            f"this boto3 {made.operation} at {made.site} was taken in part, and the {_work(is_plain)} went on: "
-            f"{_for_a_part(made, is_plain=is_plain)}",
-        )
-    if missing := [made for made in history.calls if _is_missing(made, history, most)]:
-        made = missing[0]
-        return Diagnosis(
-            made.site,
-            f"this boto3 {made.operation} at {made.site} failed, and the {_work(is_plain)} went on without it: let the "
-            f"error out, so that the {_work(is_plain)} is tried again"
-            + _or(is_plain, f"record it with step.{_RECORDED.get(made.operation, 'send')}"),
-        )
+    if (failed := _of_failed_call(history, most, is_plain=is_plain)) is not None:
+        return failed
     ours = problem.rule[:1] == "I" and problem.rule[1:].isdigit()
     if not ours and (left_out := (least or Counter()) - effects(history)):
         return _left_out(*next(iter(left_out)), is_plain=is_plain)
@@ -91,6 +78,33 @@ def diagnose(
         site = history.recorded.get(about) or _last_write(history, problem.where)
         return Diagnosis(site, _of_differing(problem, about, is_plain=is_plain))
     return Diagnosis(None, _in_general(problem.rule, ours=ours))
+
+
+def _of_failed_call(history: History, most: Effects, *, is_plain: bool) -> Diagnosis | None:
+    """Return the cure where user code went on after a call that failed. None where it did not."""
+    if in_part := [made for made in history.calls if made.refused and made.site.is_users]:
+        made = in_part[0]
+        return Diagnosis(
+            made.site,
+            f"this boto3 {made.operation} at {made.site} was taken in part, and the {_work(is_plain)} went on: "
+            f"{_for_a_part(made, is_plain=is_plain)}",
+        )
+    if forgotten := [made for made in history.calls if _is_forgotten(made, history)]:
+        made = forgotten[0]
+        return Diagnosis(
+            made.site,
+            f"this boto3 {made.operation} at {made.site} failed, and other records of the batch were answered as "
+            "processed: go on with the next one, or list in batchItemFailures each from the one that failed on",
+        )
+    if missing := [made for made in history.calls if _is_missing(made, history, most)]:
+        made = missing[0]
+        return Diagnosis(
+            made.site,
+            f"this boto3 {made.operation} at {made.site} failed, and the {_work(is_plain)} went on without it: let the "
+            f"error out, so that the {_work(is_plain)} is tried again"
+            + _or(is_plain, f"record it with step.{_RECORDED.get(made.operation, 'send')}"),
+        )
+    return None
 
 
 def _is_among(one: tuple[Site, str, str], differing: Collection[str], problem: Problem) -> bool:
@@ -276,6 +290,13 @@ def _left_out(site: Site, operation: str, target: str, *, is_plain: bool) -> Dia
         + _or(is_plain, f"record it with step.{_RECORDED.get(operation, 'send')}"),
         is_whole=True,
     )
+
+
+def _is_forgotten(made: CallRecord, history: History) -> bool:
+    """Answer whether a call failed for one record of a batch of which others were answered as processed."""
+    entry = history.deliveries[made.worker - 1]
+    answered = {entry.record: entry.acked, **entry.batch}.values()
+    return made.fault in RAISED and made.site.is_users and bool(entry.failures) and any(answered) and bool(entry.batch)
 
 
 def _is_missing(made: CallRecord, history: History, most: Effects) -> bool:

@@ -92,7 +92,8 @@ def _call(made: CallRecord) -> str:
 def _delivered(entry: DeliveryRecord) -> str:
     hop = f", hop {entry.hop}" if entry.hop is not None else ""
     what = _settled(entry) or (f"{entry.stage}{hop}" if entry.stage else f"record {entry.record}")
-    again = f", receive {entry.receive}" if entry.receive > 1 else ""
+    again = f", {len(entry.batch) + 1} records" if entry.batch else ""
+    again += f", receive {entry.receive}" if entry.receive > 1 else ""
     broken = [f"  ╳ breaks: {event.facts.get('why')}" for event in entry.events if event.type is EventType.BROKEN]
     return f"{what}{again}{' from the dead-letter queue of SQS' if entry.from_dlq else ''}{''.join(broken[:1])}"
 

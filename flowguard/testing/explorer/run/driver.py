@@ -228,7 +228,9 @@ class _Driver:
         entry.address = address_in(delivery.envelope.attributes)
         entry.settles = entry.address is not None or delivery.queue == PARTIES
         history.deliveries.append(entry)
-        worker = Worker(function, delivery, entry, self._sandbox.patience)
+        with_it = self._source.with_it(delivery, function.batch, self._sandbox.now())
+        entry.batch = dict.fromkeys((one.number for one in with_it), False)
+        worker = Worker(function, delivery, entry, self._sandbox.patience, with_it)
         self.turn_to(worker, lambda: worker.start(self._sandbox.threads, lambda: self._work(worker)))
         self._sandbox.time.move_to(self._sandbox.now() + STEP)
         self._held.after(worker)
@@ -254,13 +256,15 @@ class _Driver:
 
     def _work(self, worker: Worker) -> None:
         """Run the whole invocation in the worker's thread. The search for a call's site ends at this frame."""
-        entry, delivery = worker.entry, worker.delivery
+        entry, delivery, with_others = worker.entry, worker.delivery, bool(worker.others)
         self._seed(worker)
         try:
-            answer = worker.function.handler(delivery.event())
+            answer = worker.function.handler(worker.event())
             entry.died = worker.killed  # user code may have caught even that
             entry.failures = failures_of(answer)
-            entry.acked = not worker.killed and not entry.failures
+            if not worker.killed:
+                entry.acked = delivery.message_id not in entry.failures if with_others else not entry.failures
+                entry.batch = {one.number: one.message_id not in entry.failures for one in worker.others}
         except Killed:
             entry.died = True
         except NotProcessed as left:
@@ -287,7 +291,12 @@ class _Driver:
 
     def _finish(self, worker: Worker) -> None:
         delivery, entry = worker.delivery, worker.entry
-        if not self._source.is_waiting(delivery) or (worker.killed and not entry.died):
+        if worker.killed and not entry.died:
+            return
+        for one in worker.others:
+            if self._source.is_waiting(one):
+                self._source.end(one, acked=entry.batch[one.number], last=entry.last)
+        if not self._source.is_waiting(delivery):
             return
         left = not entry.died and bool(LEFT_THERE & {one.type.name for one in entry.events})
         if not self._source.end(delivery, acked=entry.acked, left=left, last=entry.last):

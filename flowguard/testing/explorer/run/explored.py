@@ -14,10 +14,10 @@ from flowguard.sim.loading import NoSuchFlow, load_flows
 from flowguard.testing.explorer.run.plain import Handler, PlainFunction
 
 
-def load_explored(
-    names: Sequence[str], queues: Sequence[str], *, visibility: int, timeout: int | None, direct: bool = False
-) -> list[AnyFlow | PlainFunction]:
+def load_explored(names: Sequence[str], queues: Sequence[str], **about: Any) -> list[AnyFlow | PlainFunction]:
     """Load flows and plain handlers. ``queues`` are those of the handlers in the order of their names.
+
+    ``about`` are the handlers' other fields, such as ``visibility``.
 
     Raises :class:`flowguard.sim.loading.NoSuchFlow` for what is neither flow nor handler and SettingsError where
     queues and handlers do not match in number.
@@ -29,7 +29,7 @@ def load_explored(
         if isinstance(one, type):
             found.append(one)
         elif left:
-            found.append(PlainFunction(left.pop(0), one, visibility=visibility, timeout=timeout, direct=direct))
+            found.append(PlainFunction(left.pop(0), one, **about))
         else:
             raise SettingsError("--queue", f"say which queue {name} reads; one for each handler, in their order")
     if left:

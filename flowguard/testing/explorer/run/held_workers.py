@@ -85,7 +85,7 @@ class HeldWorkers:
         """
         if held.until:
             return self._calls() >= held.until
-        return held is not ended and held.delivery is ended.delivery and ended.over
+        return held is not ended and held.has_one_of(ended) and ended.over
 
     def _hold(self, worker: Worker, choice: Choice) -> None:
         """Hold up a worker before a call so that the others go on. Runs in the worker's thread."""
@@ -94,7 +94,8 @@ class HeldWorkers:
         self._held.append(worker)
         early = choice.kind is FaultKind.SEEN_EARLY
         if early:
-            self._source.show_early(worker.delivery, self._sandbox.now())
+            for one in (worker.delivery, *worker.others):
+                self._source.show_early(one, self._sandbox.now())
         self._turns.note(worker, "held up" + (", and its record seen early" if early else ""))
         worker.keeps = self._sandbox.memory.take()
         worker.wait()

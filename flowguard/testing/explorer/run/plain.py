@@ -34,6 +34,7 @@ from flowguard.testing.explorer.run.module_state import KeptValues, Memory
 Handler: TypeAlias = Callable[[Any, Any], Any]
 
 _SECOND = 1000
+_MOST_RECORDS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ class PlainFunction:
     ``visibility`` is the queue's visibility timeout, ``timeout`` how long the function may run, in seconds: as long as
     the visibility timeout, where nothing else is said. A worker that is held up for longer is dead.
 
-    ``partial`` says that its event source mapping has ``ReportBatchItemFailures``. Without it only an exception is a
-    failure.
+    ``batch`` is how many records it gets at once at most. ``partial`` says that its event source mapping has
+    ``ReportBatchItemFailures``. Without it only an exception is a failure, and one of all records.
 
     One that is ``direct`` reads no queue. It is invoked with each message as its event: what SNS, EventBridge or API
     Gateway hand to a function, or any payload. Then ``queue`` is just its name. As of an asynchronous invocation, a
@@ -62,6 +63,7 @@ class PlainFunction:
     partial: bool = True
     topic: str | None = None
     direct: bool = False
+    batch: int = 1
 
     def __post_init__(self) -> None:
         if not callable(self.handler):
@@ -69,6 +71,11 @@ class PlainFunction:
         if inspect.iscoroutinefunction(self.handler):
             cure = "give what is deployed: def handler(event, context): return asyncio.run(…)"
             raise SettingsError(self.queue, f"{self.handler!r} is a coroutine, which Lambda does not await; {cure}")
+        batch: object = self.batch
+        if isinstance(batch, bool) or not isinstance(batch, int) or not 0 < batch <= _MOST_RECORDS:
+            raise SettingsError(self.queue, f"a batch of {batch!r}; Lambda hands out 1 to {_MOST_RECORDS} records")
+        if self.direct and self.batch > 1:
+            raise SettingsError(self.queue, "what is invoked directly gets no batch; leave out batch or direct")
         if not 0 < (self.visibility if self.timeout is None else self.timeout) <= self.visibility:
             given = f"a timeout of {self.timeout} s, a visibility timeout of {self.visibility} s"
             raise SettingsError(self.queue, f"{given}: Lambda wants the first from 1 s, and no longer than the second")
@@ -100,6 +107,7 @@ class PlainFunction:
             self.visibility * _SECOND,
             timeout,
             plain=True,
+            batch=self.batch,
         )
 
 

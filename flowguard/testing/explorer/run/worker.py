@@ -18,7 +18,7 @@ import _thread
 import ctypes
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flowguard.sim.functions import ServedFunction
@@ -30,16 +30,24 @@ from flowguard.testing.explorer.run.fault_effects import Killed
 
 
 class Worker:
-    """One invocation of a function. ``entry`` is its place in the history.
+    """One invocation of a function. ``entry`` is its place in the history, ``others`` what came with the delivery.
 
     ``held`` is why it is held up while it is. ``until`` is the number of calls after which it goes on. ``hung`` is the
     line in which it stayed when it was given up. ``reads`` counts how often it asked for the time since that moved,
     ``keeps`` is what its process has in memory while it is held up.
     """
 
-    def __init__(self, function: ServedFunction, delivery: Delivery, entry: DeliveryRecord, patience: float) -> None:
+    def __init__(
+        self,
+        function: ServedFunction,
+        delivery: Delivery,
+        entry: DeliveryRecord,
+        patience: float,
+        others: Sequence[Delivery] = (),
+    ) -> None:
         self.function = function
         self.delivery = delivery
+        self.others = tuple(others)
         self.entry = entry
         self.killed = False
         self.held: Choice | None = None
@@ -61,6 +69,19 @@ class Worker:
     def work(self) -> tuple[str | None, str]:
         """Return the work that is the same in each copy and attempt of a message."""
         return self.delivery.queue, self.delivery.envelope.message
+
+    def event(self) -> Any:
+        """Build the event of all its records."""
+        found = self.delivery.event()
+        if self.others:
+            found = {"Records": [record for one in (self.delivery, *self.others) for record in one.event()["Records"]]}
+        return found
+
+    def has_one_of(self, other: Worker) -> bool:
+        """Answer whether it has a record that the other worker has, too."""
+        return not {id(one) for one in (self.delivery, *self.others)}.isdisjoint(
+            id(one) for one in (other.delivery, *other.others)
+        )
 
     def start(self, threads: Threads, work: Callable[[], None]) -> None:
         """Begin and return when the worker is held up or has ended."""
