@@ -125,6 +125,7 @@ FLOORS = (
     {"delivery_trace", "in_process", "posted"},
     {"memory", "strict"},
     {"moto"},
+    {"memory_and_moto"},
     {"engines", "provision"},
     {"delivered", "event_source"},
     {"mail"},

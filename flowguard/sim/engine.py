@@ -54,5 +54,19 @@ class Snapshots(Protocol):
         ...
 
 
+@runtime_checkable
+class Forgets(Protocol):
+    """An engine of which some services have a state that is in no snapshot."""
+
+    @property
+    def elsewhere(self) -> frozenset[str]:
+        """Return the services that another engine answers."""
+        ...
+
+    def forget(self) -> None:
+        """Empty these services."""
+        ...
+
+
 EngineFor: TypeAlias = Callable[[Clock], Engine]
 """Makes an engine that tells the time by this clock."""

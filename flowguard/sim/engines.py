@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from importlib.util import find_spec
+
 from flowguard.clock import Clock
-from flowguard.sim.engine import Engine
+from flowguard.sim.engine import Engine, EngineFor
 from flowguard.sim.memory.aws import MemoryAWS
+from flowguard.sim.memory_and_moto import MemoryAndMoto
 from flowguard.sim.moto import EmbeddedAWS
 
 
@@ -16,3 +20,15 @@ def on_moto(clock: Clock) -> Engine:
 def in_memory(clock: Clock) -> Engine:
     """Build the fast engine."""
     return MemoryAWS(clock)
+
+
+def with_moto(services: Collection[str]) -> EngineFor | None:
+    """Return what builds the fast engine with moto for these services, or moto alone where they cannot be taken out.
+
+    None where moto is not installed.
+    """
+    if find_spec("moto") is None:
+        return None
+    if not all(map(MemoryAndMoto.can_have, services)):
+        return on_moto
+    return lambda clock: MemoryAndMoto(clock, services)

@@ -5,7 +5,7 @@ Calls are made one at a time. Functions are not run here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from weakref import WeakSet
@@ -36,9 +36,9 @@ class EmbeddedAWS(AWSInProcess):
         self._strict = Strict(self.refusing)
 
     def _open(self, opened: ExitStack) -> None:
-        opened.enter_context(_moto(self.seed))
+        opened.enter_context(moto_engines(self.seed))
         opened.enter_context(intercept(one_at_a_time(), innermost=True))
-        opened.enter_context(intercept(_adopting(), innermost=True))
+        opened.enter_context(intercept(adopting(), innermost=True))
         opened.enter_context(intercept(self._strict, innermost=True))
 
     def create_function(self, name: str) -> None:
@@ -47,7 +47,7 @@ class EmbeddedAWS(AWSInProcess):
 
 
 @contextmanager
-def _moto(seed: int) -> Iterator[None]:
+def moto_engines(seed: int) -> Iterator[None]:
     """Run moto's engines with its dummy credentials for the block.
 
     Its source of ids is seeded, and put back afterwards as it was.
@@ -68,7 +68,22 @@ def _moto(seed: int) -> Iterator[None]:
             mock_random.setstate(ids)
 
 
-def _adopting() -> Interceptor:
+def empty(services: Iterable[str], seed: int) -> None:
+    """Empty moto's engines of these services, and let their ids begin anew."""
+    # here, since it is heavy and comes with an extra
+    from moto.backends import get_backend
+    from moto.moto_api._internal import mock_random
+
+    for service in sorted(services):
+        try:
+            engine: Any = get_backend(service.replace("-", ""))  # type: ignore[call-overload]  # whatever moto has
+        except (ImportError, KeyError):
+            continue
+        engine.reset()
+    mock_random.seed(seed)
+
+
+def adopting() -> Interceptor:
     """Return an interceptor that brings each client under moto.
 
     A client that was made before moto was imported would go to the real AWS otherwise, and one that was made without

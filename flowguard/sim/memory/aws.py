@@ -162,10 +162,10 @@ class MemoryAWS(AWSInProcess):
 
     def _operation(self, call: ApiCall) -> Operation:
         if call.service not in self._services:
-            raise NotInMemory(call.service, self._services)
+            raise NotInMemory(call.service, self._services, call.service)
         operations = self._services[call.service].operations
         if call.operation not in operations:
-            raise NotInMemory(f"{call.service}'s {call.operation}", operations)
+            raise NotInMemory(f"{call.service}'s {call.operation}", operations, call.service)
         return operations[call.operation]
 
     def _prepared(self, call: ApiCall) -> Mapping[str, Any]:

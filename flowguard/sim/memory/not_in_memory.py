@@ -10,10 +10,11 @@ from flowguard.errors import FlowguardError
 class NotInMemory(FlowguardError):
     """A call needs something that the AWS in memory does not have. Nothing has been sent to anybody.
 
-    ``there`` is what it has instead: services, operations or parameters.
+    ``there`` is what it has instead: services, operations or parameters. ``service`` is whose call it is.
     """
 
-    def __init__(self, what: str, there: Iterable[str]) -> None:
+    def __init__(self, what: str, there: Iterable[str], service: str = "") -> None:
+        self.service = service
         self.what = what
         self.there = tuple(sorted(there))
         super().__init__(self.what, self.there)

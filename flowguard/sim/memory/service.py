@@ -28,7 +28,7 @@ class Operation:
 
     def __call__(self, service: str, name: str, params: Params) -> Response:
         if unknown := params.keys() - self.accepts:
-            raise NotInMemory(f"{service}'s {name} with {', '.join(sorted(unknown))}", self.accepts)
+            raise NotInMemory(f"{service}'s {name} with {', '.join(sorted(unknown))}", self.accepts, service)
         return self.run(params)
 
 

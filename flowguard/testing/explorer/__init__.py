@@ -9,9 +9,9 @@ The real handlers run, with real boto3 calls, on an AWS inside the process and a
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from flowguard.flow import AnyFlow
 from flowguard.sim.declared import DeclaredKey as DeclaredKey
@@ -20,6 +20,7 @@ from flowguard.sim.engine import Engine as Engine
 from flowguard.sim.engine import EngineFor as EngineFor
 from flowguard.sim.engines import in_memory as in_memory
 from flowguard.sim.engines import on_moto as on_moto
+from flowguard.sim.engines import with_moto
 from flowguard.testing.explorer.checks.equivalence import Free
 from flowguard.testing.explorer.checks.invariants import Invariant as Invariant
 from flowguard.testing.explorer.checks.invariants import invariant as invariant
@@ -42,9 +43,11 @@ from flowguard.testing.explorer.run.parties import GivenAnswers as GivenAnswers
 from flowguard.testing.explorer.run.plain import PlainFunction as PlainFunction
 from flowguard.testing.explorer.run.sandbox import PATIENCE, Needs, Sandbox
 from flowguard.testing.explorer.run.stubs import GivenStubs as GivenStubs
-from flowguard.testing.explorer.search.hunt import Progress, Search, SearchBudget, unheard
+from flowguard.testing.explorer.search.hunt import Lacking, Progress, Search, SearchBudget, unheard
 
 Explored: TypeAlias = AnyFlow | PlainFunction
+
+Found = TypeVar("Found")
 
 BOUND = 300
 WALKS = 200
@@ -107,13 +110,15 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     in a process.
     """
     needs = Needs(network, patience, buckets, stubs, answers)
-    sandbox = Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs)
+    budget = SearchBudget(bound, walks, seed, most, for_good, seconds)
     began = time.perf_counter()
-    with sandbox:
-        report = Search(sandbox, invariants, free or {}, failing, progress, same, any_order=any_order).all(
-            SearchBudget(bound, walks, seed, most, for_good, seconds)
-        )
-    return replace(report, seconds=time.perf_counter() - began)
+
+    def searched(engine: EngineFor, may_lack: bool) -> Report:
+        with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs) as sandbox:
+            how: Any = {"any_order": any_order, "may_lack": may_lack}
+            return Search(sandbox, invariants, free or {}, failing, progress, same, **how).all(budget)
+
+    return replace(_on_engines(engine, searched), seconds=time.perf_counter() - began)
 
 
 def replay(  # noqa: PLR0913 - everything but the first three has a default
@@ -146,11 +151,26 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     """
     wanted = Schedule.parse(schedule)
     needs = Needs(network, patience, buckets, stubs, answers)
-    with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs) as sandbox:
-        search = Search(sandbox, invariants, free or {}, failing, same=same, any_order=any_order)
-        history, found = search.again(wanted)
-        check_met(history)
-        return Trace(sandbox.names, wanted.id, timeline(history), lanes(history), found)
+
+    def traced(engine: EngineFor, may_lack: bool) -> Trace:
+        with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs) as sandbox:
+            how: Any = {"any_order": any_order, "may_lack": may_lack}
+            history, found = Search(sandbox, invariants, free or {}, failing, same=same, **how).again(wanted)
+            check_met(history)
+            return Trace(sandbox.names, wanted.id, timeline(history), lanes(history), found)
+
+    return _on_engines(engine, traced)
+
+
+def _on_engines(engine: EngineFor, search: Callable[[EngineFor, bool], Found]) -> Found:
+    """Search on an engine, and on one with moto for what turns out to be lacking in memory."""
+    lacking: frozenset[str] = frozenset()
+    while True:
+        more = engine if not lacking else with_moto(lacking)
+        try:
+            return search(more or engine, engine is not in_memory or with_moto(lacking) is None)
+        except Lacking as found:
+            lacking |= found.services
 
 
 def _several(flows: Explored | Sequence[Explored]) -> list[Explored]:

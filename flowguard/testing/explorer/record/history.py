@@ -92,12 +92,16 @@ class DeliveryRecord:
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """Something that a handler needs and the exploration does not have. ``cure`` says how to give it."""
+    """Something that a handler needs and the exploration does not have. ``cure`` says how to give it.
+
+    ``service`` is that of a call which the engine cannot answer.
+    """
 
     site: Site
     worker: int
     what: str
     cure: str
+    service: str = ""
 
 
 @dataclass(frozen=True, slots=True)

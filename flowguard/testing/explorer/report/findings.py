@@ -47,7 +47,8 @@ class Report:
     schedules of two faults were beyond the bound; ``ends`` counts the different states at the end.
     ``undisturbed_ends`` are what the run came to in which nothing went wrong, ``undisturbed`` is that run as a picture.
     ``is_complete`` is false where the search was interrupted. ``stopped_after`` are the seconds after which it was to
-    end and did, with schedules left.
+    end and did, with schedules left. ``uncounted`` are the calls whose effect no comparison of ends sees, ``elsewhere``
+    the services that moto answered for the engine in memory.
     """
 
     flows: tuple[str, ...]
@@ -61,6 +62,8 @@ class Report:
     undisturbed_ends: tuple[UndisturbedEnd, ...] = ()
     is_complete: bool = True
     stopped_after: float | None = None
+    uncounted: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
     seconds: float = field(compare=False, default=0.0)
 
     @property
@@ -96,7 +99,14 @@ class Report:
         if self.stopped_after is not None:
             stopped.append(f"stopped after {self.stopped_after:g} s: what follows is what was found until then")
         found = f"{_many(len(self.violations), 'violation')}, {self.rate:.0f} schedules a second"
-        return [*stopped, *_undisturbed(self.undisturbed_ends), self.tried, found]
+        return [*stopped, *_undisturbed(self.undisturbed_ends), *self._limits(), self.tried, found]
+
+    def _limits(self) -> list[str]:
+        """Return what the exploration did not see, as lines."""
+        lines = [f"answered by moto: {', '.join(self.elsewhere)}"] if self.elsewhere else []
+        if self.uncounted:
+            lines.append(f"not compared, what these leave: {', '.join(self.uncounted)}")
+        return lines
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as ``flowguard explore --json`` prints it."""
@@ -109,6 +119,8 @@ class Report:
             "coverage": dict(self.coverage),
             "violations": [violation_as_json(violation) for violation in self.violations],
             "undisturbed": [end._asdict() for end in self.undisturbed_ends],
+            "uncounted": list(self.uncounted),
+            "elsewhere": list(self.elsewhere),
             "complete": self.is_complete and self.stopped_after is None,
             "seconds": round(self.seconds, 3),
         }

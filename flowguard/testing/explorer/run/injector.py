@@ -130,6 +130,7 @@ class FaultInjector:
                 raise failure(choice.kind, call)
             case FaultKind.LOST:
                 self._carry_out(made, call, proceed)
+                _rewind(call)
                 if choice.more and "ClientRequestToken" in call.params:
                     cast("dict[str, Any]", call.params)["ClientRequestToken"] += "-2"
             case FaultKind.PARTIAL if entries := refused(choice.more, made.entries):
@@ -174,10 +175,15 @@ class FaultInjector:
             answer = self._postponed(call) or self._quietly(proceed)
         except NotInMemory as error:
             made.error = type(error).__name__
-            self._invocation.lack(made.site, f"calls {call.service} {call.operation}: {error}", _cure(call))
+            what = f"calls {call.service} {call.operation}: {error}"
+            more = "; or install moto, which has more: pip install 'flowguard[local]'"
+            self._invocation.lack(made.site, what, _cure(call) + more, error.service)
             raise
         except Exception as error:
             made.error = _code(error)
+            if call.service in self._sandbox.elsewhere and not self._schedule.choices:
+                what = f"calls {call.service} {call.operation}: moto, in which nothing is there, answers: {error}"
+                self._invocation.lack(made.site, what, _cure(call))
             raise
         made.applied += 1
         made.error = None
@@ -220,11 +226,15 @@ class FaultInjector:
             history.senders.update((one.number, made.number) for one in self.inbox.receive(message, now))
 
 
+def _rewind(call: ApiCall) -> None:
+    """Let a body that was read be read again, as botocore does before it repeats a request."""
+    seek = getattr(call.params.get("Body"), "seek", None)
+    if call.service == "s3" and seek is not None:
+        seek(0)
+
+
 def _cure(call: ApiCall) -> str:
-    return (
-        f'say what it answers: stubs={{"{call.service}.{call.operation}": …}}; '
-        "or explore on moto, which has more: engine=on_moto"
-    )
+    return f'say what it answers: stubs={{"{call.service}.{call.operation}": …}}'
 
 
 def _target(call: ApiCall) -> str:

@@ -30,7 +30,7 @@ from flowguard.settings import Settings
 from flowguard.sim.account import SIMULATED_KEYS, SIMULATED_ROLE, Variables, environment_here
 from flowguard.sim.calls import Interceptor, intercept
 from flowguard.sim.declared import DeclaredKey, GivenItems, declared_items, read_items
-from flowguard.sim.engine import Engine, EngineFor, Snapshots
+from flowguard.sim.engine import Engine, EngineFor, Forgets, Snapshots
 from flowguard.sim.final_state import plain
 from flowguard.sim.functions import Functions, topics
 from flowguard.sim.made_tokens import MadeTokens
@@ -125,7 +125,8 @@ class Sandbox:
         self.parties = Parties(_declared("ANSWERS", modules) if needs.answers is None else needs.answers, flows)
         self._engine = _made(engine, self)
         self.fast = self._engine if isinstance(self._engine, Snapshots) else None
-        self.calls_draw = self.fast is None or self._stubs.are_given  # from random; the engine in memory never does
+        self.elsewhere = self._engine.elsewhere if isinstance(self._engine, Forgets) else frozenset[str]()
+        self.calls_draw = self.fast is None or self._stubs.are_given or bool(self.elsewhere)
         self._exit = ExitStack()
         self._same = SameClients()
         self._snapshot: Any = None
@@ -160,8 +161,6 @@ class Sandbox:
         self.store = aws_store(self.settings, self._clients)
         self.dynamodb = self._engine.client("dynamodb")
         self.provisioner = AutoProvisioner(self._engine, self.keys, self.settings.table)
-        if self.settings.bucket is not None:
-            self._engine.client("s3").create_bucket(Bucket=self.settings.bucket)
         functions = self.functions_for(self._services(lambda _: None))
         self.provisioner.set_up(functions.by_queue, sorted(set(self.topics.values())))
         self._put_in()
@@ -169,8 +168,14 @@ class Sandbox:
             self._snapshot = self.fast.snapshot()
             self._provided = self.provisioner.provided()
 
+    def _make_buckets(self) -> None:
+        s3: Any = self._engine.client("s3")
+        self._buckets.put_in(s3)
+        if self.settings.bucket is not None:
+            s3.create_bucket(Bucket=self.settings.bucket)
+
     def _put_in(self) -> None:
-        self._buckets.put_in(self._engine.client("s3"))
+        self._make_buckets()
         for number, (table, item) in enumerate(self._given, 1):
             try:
                 self.dynamodb.put_item(TableName=table, Item=item)
@@ -209,6 +214,10 @@ class Sandbox:
     def _go_back(self, engine: Snapshots) -> None:
         """Restore the beginning, which from now on has what the last schedule was the first to use."""
         engine.restore(self._snapshot)
+        if isinstance(self._engine, Forgets):
+            self._engine.forget()
+            if "s3" in self.elsewhere:
+                self._make_buckets()
         if self.provisioner.go_back(self._provided):
             self._snapshot, self._provided = engine.snapshot(), self.provisioner.provided()
 

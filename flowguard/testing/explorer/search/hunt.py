@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from flowguard.testing.explorer.checks.compared import is_compared
 from flowguard.testing.explorer.checks.equivalence import End, Free, differences, end_of, nearest
 from flowguard.testing.explorer.checks.failures import failed_by_right
 from flowguard.testing.explorer.checks.free import check_answers, check_free, check_same
@@ -52,6 +53,14 @@ def unheard(schedules: int, violations: int) -> None:
     """Ignore the progress."""
 
 
+class Lacking(Exception):
+    """The engine cannot answer calls of these services, which the search needs."""
+
+    def __init__(self, services: frozenset[str]) -> None:
+        super().__init__(services)
+        self.services = services
+
+
 class Search:
     """A search that runs schedules and remembers of each no more than what it adds."""
 
@@ -65,6 +74,7 @@ class Search:
         same: Same | None = None,
         *,
         any_order: bool = False,
+        may_lack: bool = True,
     ) -> None:
         self._sandbox = sandbox
         self._invariants = tuple(invariants)
@@ -73,6 +83,8 @@ class Search:
         self._progress = progress
         self._same = same or {}
         self._any_order = any_order
+        self._may_lack = may_lack
+        self._uncounted: set[str] = set()
         self._ends: dict[tuple[Missing, ...], dict[str, list[Problem]]] = {}
         self._without: dict[Missing, dict[str, End]] = {}
         self._distinct: set[str] = set()
@@ -228,6 +240,9 @@ class Search:
     def _run(self, schedule: Schedule) -> History:
         self._schedules += 1
         history = run(self._sandbox, schedule)
+        lacking = frozenset(one.service for one in history.lacks if one.service)
+        if lacking and not self._may_lack:
+            raise Lacking(lacking)
         self._cover(history)
         return history
 
@@ -237,6 +252,8 @@ class Search:
         for made in history.calls:
             met = self._coverage.setdefault(f"{stages[made.worker] or '?'}: {called(made)}", set())
             met |= {*made.held, *([made.fault] if made.fault is not None else ())}
+            if made.site.is_users and made.applied and not is_compared(made):
+                self._uncounted.add(f"{made.service} {made.operation}")
 
     def _problems(self, history: History) -> list[Problem]:
         found = list(broken(history, self._sandbox.flows, self._invariants, self._same))
@@ -316,6 +333,8 @@ class Search:
             undisturbed=lanes(first),
             undisturbed_ends=undisturbed_ends(first),
             stopped_after=self._stopped,
+            uncounted=tuple(sorted(self._uncounted)),
+            elsewhere=tuple(sorted(self._sandbox.elsewhere)),
         )
 
     @staticmethod

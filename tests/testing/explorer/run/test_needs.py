@@ -47,7 +47,7 @@ def finding(handler: Any, **about: Any) -> Violation:
 @pytest.mark.parametrize("handler", [asks, asks_and_swallows])
 def test_what_the_engine_lacks_is_no_error_of_the_handlers(handler: Any) -> None:
     violation = finding(handler)
-    assert violation.problems[0].text.startswith("calls ssm GetParameter: ssm is not there in memory")
+    assert violation.problems[0].text.startswith("calls ssm GetParameter: moto, in which nothing is there, answers")
     assert 'stubs={"ssm.GetParameter": …}' in violation.cure
     assert violation.site is not None
     assert violation.site.function == "asks"

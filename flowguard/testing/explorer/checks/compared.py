@@ -1,0 +1,20 @@
+"""The calls whose effect is in the comparison of ends: tables, objects in S3, and messages."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flowguard.sim.sends import sending
+from flowguard.testing.explorer.record.history import CallRecord
+
+_WHOLE: Final = frozenset({"dynamodb", "s3"})
+"""Services of which all state is compared."""
+
+_TIMING: Final = frozenset({"ChangeMessageVisibility"})
+
+
+def is_compared(made: CallRecord) -> bool:
+    """Answer whether what a call changes counts, or it changes nothing."""
+    if made.is_read or made.service in _WHOLE or made.operation in _TIMING:
+        return True
+    return sending(made.service, made.operation) is not None
