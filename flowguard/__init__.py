@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from flowguard.callback import Callback as Callback
     from flowguard.callback_function import callback_handler as callback_handler
     from flowguard.client import FlowClient as FlowClient
+    from flowguard.client import KeptResult as KeptResult
     from flowguard.client import Started as Started
     from flowguard.destinations import Bus as Bus
     from flowguard.destinations import Function as Function
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from flowguard.outcome import Next as Next
     from flowguard.outcome import Outcome as Outcome
     from flowguard.protocol.verdicts import AnswerVerdict as AnswerVerdict
+    from flowguard.protocol.verdicts import ResetVerdict as ResetVerdict
     from flowguard.protocol.verdicts import Verdict as Verdict
     from flowguard.retry import Exponential as Exponential
     from flowguard.retry import Fixed as Fixed
@@ -94,6 +96,7 @@ _HOME = {
     "modify": "aws.modify",
     "FlowClient": "client",
     "Started": "client",
+    "KeptResult": "client",
     "LambdaHandler": "handler",
     "lambda_handler": "handler",
     "dlq_handler": "handler",
@@ -107,6 +110,7 @@ _HOME = {
     "EventType": "events",
     "Verdict": "protocol.verdicts",
     "AnswerVerdict": "protocol.verdicts",
+    "ResetVerdict": "protocol.verdicts",
     # what goes wrong
     "Retry": "errors",
     "Reject": "errors",

@@ -71,7 +71,7 @@ LAYERS = (
         "wire.bus_event",
         "worker.http_callbacks",
     },
-    {"protocol.failed_hop", "protocol.memo", "protocol.outbox", "wire.envelope"},
+    {"protocol.failed_hop", "protocol.memo", "protocol.outbox", "wire.envelope", "wire.reset_order"},
     {"protocol.run", "recorded.awaitables", "recorded.side_messages", "step"},
     {"protocol.answers", "protocol.claims", "stage"},
     {"flow"},
