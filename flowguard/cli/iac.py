@@ -68,6 +68,7 @@ def iac(modules: tuple[str, ...], *, form: str, options: Path | None, output: Pa
         complain(note)
     if output is not None:
         try:
+            output.parent.mkdir(parents=True, exist_ok=True)
             output.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
         except OSError as error:
             raise NoTemplate(f"{output} cannot be written: {error.strerror}") from None

@@ -13,11 +13,14 @@ from flowguard.deploy.options import SettingsOptions
 from flowguard.deploy.used import Uses
 from flowguard.deploy.uses import WRITES, uses_of
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic, destination
-from flowguard.flow import AnyFlow
+from flowguard.flow import ATTACH, AnyFlow
 from flowguard.sim.declared import declared_tables, modules_of_flows
 from flowguard.stage import AnyStage
 
 _RECEIVES: Final = ("sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
+_CALLERS: Final = ("dynamodb:BatchWriteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
+"""On the run table, for the requests that wait for the end of a run."""
+
 _LOGS: Final = ("logs:CreateLogStream", "logs:PutLogEvents")
 
 
@@ -56,6 +59,8 @@ def permissions_of(
         found.on(Target.QUEUE, queue.name, *_RECEIVES)
         if function.kind is not FunctionKind.ANSWERS:  # one that another worker has is hidden while that has it
             found.on(Target.QUEUE, queue.name, "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl")
+    if function.kind is not FunctionKind.ANSWERS and any(one.on_conflict is ATTACH for one in function.flows):
+        found.on(Target.TABLE, settings.table, *_CALLERS)
     if settings.bucket is not None:
         place = f"{settings.bucket}/{settings.prefix or 'flowguard/'}*"
         found.on(Target.OBJECTS, place, "s3:GetObject", "s3:PutObject")

@@ -12,10 +12,13 @@ import pytest
 from pydantic import BaseModel
 
 from flowguard import (
+    ATTACH,
+    SUPERSEDE,
     Bus,
     Callback,
     Done,
     Exponential,
+    Failure,
     Flow,
     Outcome,
     RetryPolicy,
@@ -212,6 +215,33 @@ def test_long_delays_need_the_scheduler(deploy: Deploy) -> None:
     assert {Target.SCHEDULES, Target.SCHEDULER_ROLE} < {one.on for one in needed.function("own").permissions}
     assert [queue.name for queue in needed.schedule_targets()] == ["own"]
     assert not deploy(shop=lambda_handler(Shop)).long_delays
+
+
+def test_requests_that_wait_for_a_run_are_kept_in_its_table(deploy: Deploy) -> None:
+    class Only(Stage[Order], name="only"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    for conflict, more in ((ATTACH, {"PutItem", "Query", "GetItem", "BatchWriteItem"}), (SUPERSEDE, set())):
+        needed = deploy(own=lambda_handler(made((Only,), on_conflict=conflict)))
+        [runs] = [one for one in needed.function("own").permissions if one.on is Target.TABLE]
+        assert set(runs.actions) == {f"dynamodb:{name}" for name in {"UpdateItem", *more}}
+
+
+def test_a_run_that_failed_goes_on_at_the_stage_that_undoes_it(deploy: Deploy) -> None:
+    class Undo(Stage[Failure], name="undo", inbox="to-undo"):
+        def handle(self, failure: Failure, step: AnyStep) -> Outcome:
+            return Done()
+
+    class Only(Stage[Order], name="only"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    flow = made((Only, Undo), on_failed=Undo)
+    needed = deploy(only=lambda_handler(flow, Only), undo=lambda_handler(flow, Undo), dead=dlq_handler(flow))
+    for name in ("own-only", "own-dead"):
+        sends = {one.name for one in needed.function(name).permissions if "sqs:SendMessage" in one.actions}
+        assert "to-undo" in sends
 
 
 def test_what_is_there_is_named_and_not_made(deploy: Deploy) -> None:

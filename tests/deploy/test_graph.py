@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from pydantic import BaseModel
 
-from flowguard import Bus, Done, Flow, Function, Outcome, RetryPolicy, Stage, Step, Topic
+from flowguard import Bus, Done, Failure, Flow, Function, Outcome, RetryPolicy, Stage, Step, Topic
 from flowguard.cli import main
 from flowguard.deploy.flow_graph import EdgeKind, FlowGraph, GraphEdge, Shape, graph_of, spoken
 from flowguard.deploy.graph_texts import FORMATS, ascii_text, dot, mermaid
@@ -88,6 +88,22 @@ def test_the_rest_of_a_flow_is_drawn() -> None:
     assert GRAPH.node("stage go").details == ("reads shop", "takes 90 s at most")
     names = {name for name, line, _ in edges(GRAPH, "late") if line is EdgeKind.SENDS}
     assert names == {"topic news", "function printer", 'bus default: a "b" <c>\\n&, d`e#'}
+
+
+class Undo(Stage[Failure], name="undo", then="late"):
+    def handle(self, failure: Failure, step: AnyStep) -> Outcome:
+        return Done()
+
+
+class Undoing(Flow, name="undoing", object_id="order_id", on_failed=Undo):
+    stages = (Go, Undo, Late)
+
+
+def test_a_failed_run_goes_on_where_it_is_undone_but_not_twice() -> None:
+    drawn = graph_of(Undoing)
+    assert ("undo", EdgeKind.FAILS, "then undone") in edges(drawn, "go")
+    for after in ("undo", "late"):
+        assert not any(name == "undo" for name, _, _ in edges(drawn, after))
 
 
 def test_each_language_names_every_node() -> None:
