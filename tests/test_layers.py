@@ -95,7 +95,7 @@ LAYERS = (
 )
 
 # The only places that know of AWS's own libraries.
-KNOW_AWS = {"aws", "sim", "cli"}
+KNOW_AWS = {"aws", "sim", "deploy", "cli"}
 AWS_LIBRARIES = {"boto3", "botocore", "moto"}
 
 # What a function may import when it runs, with a comment that says why: these, and whatever is not ours.

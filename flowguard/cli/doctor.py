@@ -1,0 +1,81 @@
+"""The command of ``flowguard doctor``, which compares what is live with what the flows need."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Final
+
+import boto3
+import click
+
+from flowguard.cli.console import console, line
+from flowguard.cli.iac import read_needs
+from flowguard.cli.printing import say_json
+from flowguard.clock import SystemClock
+from flowguard.deploy.examination import examine
+from flowguard.deploy.finding import LiveFinding, Severity
+from flowguard.deploy.live import LiveAccount, NotLive
+from flowguard.deploy.problems import CannotDeploy
+
+FOUND: Final = 1  # the exit code where something is wrong
+_STYLES: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
+
+
+class NotExamined(click.ClickException):
+    """Nothing could be looked at."""
+
+    exit_code = click.UsageError.exit_code
+
+
+@click.command()
+@click.argument("modules", metavar="MODULE[:FLOW]...", nargs=-1, required=True)
+@click.option("--options", type=click.Path(path_type=Path), help="The TOML file that 'flowguard iac' takes.")
+@click.option("--endpoint-url", metavar="URL", help="Where all services are, if not at AWS.")
+@click.option("--region", metavar="NAME", help="AWS's region; the environment's or the profile's by default.")
+@click.option("--runs", type=click.IntRange(min=0), default=1_000, help="How many items to look through for runs.")
+@click.option("--warnings-ok", is_flag=True, help="The exit code is 0 where there are warnings and no errors.")
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each finding.")
+def doctor(
+    modules: tuple[str, ...],
+    *,
+    options: Path | None,
+    endpoint_url: str | None,
+    region: str | None,
+    runs: int,
+    warnings_ok: bool,
+    as_json: bool,
+) -> None:
+    """Compare what is live with what the handlers of each MODULE need.
+
+    Nothing is changed. Each finding says what is wrong, why that matters, and how to cure it. What may not be read, or
+    is not served by an emulator, is a note.
+
+    The exit code is 0 where nothing is wrong, 1 where there is an error or a warning, 2 where nothing could be looked
+    at. Notes do not count.
+    """
+    needed, _ = read_needs(modules, options)
+    live = LiveAccount(boto3.session.Session(region_name=region), endpoint_url)
+    try:
+        findings = list(examine(needed, live, now=SystemClock().now(), most_runs=runs))
+    except (NotLive, CannotDeploy) as error:
+        raise NotExamined(str(error)) from None
+    if as_json:
+        for one in findings:
+            say_json(json.dumps(one.as_json(), ensure_ascii=False))
+    else:
+        _show(findings)
+    bad = {Severity.ERROR} if warnings_ok else {Severity.ERROR, Severity.WARNING}
+    sys.exit(FOUND if any(one.severity in bad for one in findings) else 0)
+
+
+def _show(findings: list[LiveFinding]) -> None:
+    out = console()
+    for one in findings:
+        head = f"{one.severity.value}: {one.resource}: {one.what} [{one.rule}]"
+        out.print(line(head, _STYLES[one.severity]), soft_wrap=True)
+        out.print(line(f"  why: {one.why}"), soft_wrap=True)
+        out.print(line(f"  cure: {one.cure}"), soft_wrap=True)
+    counts = ", ".join(f"{sum(one.severity is each for one in findings)} {each.value}s" for each in Severity)
+    out.print(line(counts), soft_wrap=True)

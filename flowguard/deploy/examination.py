@@ -1,0 +1,51 @@
+"""The examination of a live deployment, all checks in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flowguard.deploy.finding import LiveFinding, error, note, warning
+from flowguard.deploy.function_checks import check_functions
+from flowguard.deploy.live import LiveAccount
+from flowguard.deploy.needs import Deployment
+from flowguard.deploy.queue_checks import check_queues
+from flowguard.deploy.table_checks import check_runs, check_tables
+from flowguard.worker.routing import CLOCKS_DIFFER_BY
+
+MOST_OFF_BY = 60
+"""Seconds by which a clock may differ without a finding."""
+
+
+def examine(needed: Deployment, live: LiveAccount, *, now: int, most_runs: int) -> Iterator[LiveFinding]:
+    """Yield every difference between what is live and what is needed. ``now`` is ms since 1970, of this machine."""
+    yield from check_tables(needed, live)
+    yield from check_queues(needed, live)
+    yield from check_functions(needed, live)
+    yield from _clock(live, now)
+    if most_runs:
+        yield from check_runs(needed, live, now, most_runs)
+    for operation, code in sorted(live.unread.items()):
+        service, _, name = operation.partition(":")
+        yield note(
+            "not-read",
+            operation,
+            f"{name} of {service} is refused ({code})",
+            "what depends on it was not looked at",
+            "allow it to whoever runs this; an emulator may not serve it",
+        )
+
+
+def _clock(live: LiveAccount, now: int) -> Iterator[LiveFinding]:
+    theirs = live.clock()
+    if theirs is None:
+        return
+    off = abs(now / 1000 - theirs)
+    if off > MOST_OFF_BY:
+        make = error if off > CLOCKS_DIFFER_BY.total_seconds() else warning
+        yield make(
+            "clock-off",
+            "this machine",
+            f"its clock differs from AWS's by {off:.0f} s",
+            "a request that is sent from here is dated wrongly: it takes its object from newer ones, or is refused",
+            "set the clock by NTP",
+        )

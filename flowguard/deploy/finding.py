@@ -1,0 +1,46 @@
+"""A finding of ``flowguard doctor``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Severity(Enum):
+    """How bad a finding is."""
+
+    ERROR = "error"
+    """Something is lost, done twice or never done."""
+    WARNING = "warning"
+    """A guarantee has no margin, or somebody should look."""
+    NOTE = "note"
+    """Something could not be looked at."""
+
+
+@dataclass(frozen=True)
+class LiveFinding:
+    """A difference between what is live and what the flows need."""
+
+    rule: str
+    severity: Severity
+    resource: str
+    what: str
+    why: str
+    cure: str
+
+    def as_json(self) -> dict[str, str]:
+        """Return it for programs."""
+        facts = {name: getattr(self, name) for name in ("rule", "resource", "what", "why", "cure")}
+        return {**facts, "severity": self.severity.value}
+
+
+def error(rule: str, resource: str, what: str, why: str, cure: str) -> LiveFinding:
+    return LiveFinding(rule, Severity.ERROR, resource, what, why, cure)
+
+
+def warning(rule: str, resource: str, what: str, why: str, cure: str) -> LiveFinding:
+    return LiveFinding(rule, Severity.WARNING, resource, what, why, cure)
+
+
+def note(rule: str, resource: str, what: str, why: str, cure: str) -> LiveFinding:
+    return LiveFinding(rule, Severity.NOTE, resource, what, why, cure)

@@ -1,0 +1,167 @@
+"""Functions as they are live, against what the flows need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from flowguard.deploy.arns import statements_of
+from flowguard.deploy.finding import LiveFinding, error, warning
+from flowguard.deploy.live import LiveAccount
+from flowguard.deploy.needs import Deployment, FunctionNeed, Target
+from flowguard.settings import Settings
+from flowguard.wire.home import Home
+
+_OWN: Final = frozenset(f"FLOWGUARD_{name.upper()}" for name in Settings.model_fields)
+
+
+def check_functions(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:
+    """Yield what is wrong with the functions, their event sources and their roles."""
+    for function in needed.functions:
+        found = live.function(function.name)
+        if found is None:
+            if live.was_read("lambda", "get_function_configuration"):
+                yield error(
+                    "function-missing",
+                    function.name,
+                    "the function does not exist",
+                    f"nobody works on what {function.found.handler} is for",
+                    f'deploy it, or say its name: [functions."{function.found.handler}"] name = "…"',
+                )
+            continue
+        yield from _configuration(function, found)
+        yield from _environment(function, found)
+        yield from _sources(needed, function, live)
+        yield from _url(function, live)
+        yield from _permissions(needed, function, found, live)
+
+
+def _configuration(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator[LiveFinding]:
+    if found.get("Handler") != function.found.handler:
+        yield error(
+            "handler-other",
+            function.name,
+            f"its handler is {found.get('Handler')}",
+            "it does not serve the stages that it is named for",
+            f"set Handler to {function.found.handler}",
+        )
+    stages = [stage for _, stage in function.found.stages if stage.timeout is not None]
+    slowest = max(stages, key=lambda stage: stage.timeout or timedelta(0), default=None)
+    if slowest is not None and slowest.timeout is not None and timedelta(seconds=found["Timeout"]) < slowest.timeout:
+        yield error(
+            "timeout-short",
+            function.name,
+            f"it is stopped after {found['Timeout']} s, and its stage {slowest.name!r} may take {slowest.timeout}",
+            "a message that takes that long kills its function each time",
+            f"set Timeout to {function.timeout} s, or lower the stage's timeout=",
+        )
+
+
+def _environment(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator[LiveFinding]:
+    variables: Mapping[str, str] = found.get("Environment", {}).get("Variables", {})
+    table = dict(function.environment)["FLOWGUARD_TABLE"]
+    own = variables.get("FLOWGUARD_TABLE", Settings.model_fields["table"].default)
+    if own != table:
+        yield error(
+            "table-other",
+            function.name,
+            f"its FLOWGUARD_TABLE is {own!r}",
+            "functions of one flow that use two run tables do not see each other's runs",
+            f'set FLOWGUARD_TABLE to {table!r}, or say [settings] table = "{own}"',
+        )
+    wanted = {name for name, _ in function.environment if name == "FLOWGUARD_TOKEN_KEYS"}
+    if any(one.on is Target.SCHEDULES for one in function.permissions):
+        wanted.add("FLOWGUARD_SCHEDULER_ROLE")
+    if "FLOWGUARD_SIGNING_KEYS" in variables:
+        wanted.discard("FLOWGUARD_TOKEN_KEYS")  # which default to those
+    for name in sorted(wanted - variables.keys()):
+        yield error(
+            "setting-missing",
+            function.name,
+            f"it has no {name}",
+            "its stages make links, or delay for longer than SQS can, and fail without it",
+            f"set {name}",
+        )
+    for name in sorted(name for name in variables if name.startswith("FLOWGUARD_") and name not in _OWN):
+        yield warning(
+            "setting-unknown",
+            function.name,
+            f"its variable {name} is no setting of flowguard",
+            "it has no effect, whatever it was meant for",
+            f"take it out; there are {', '.join(sorted(_OWN))}",
+        )
+
+
+def _sources(needed: Deployment, function: FunctionNeed, live: LiveAccount) -> Iterator[LiveFinding]:
+    there = live.event_sources(function.name)
+    if there is None:
+        return
+    for name in function.reads:
+        own = [one for one in there if str(one.get("EventSourceArn", "")).rpartition(":")[2] == name]
+        if not own:
+            yield error(
+                "source-missing",
+                function.name,
+                f"no event source mapping brings it the queue {name}",
+                "messages for its stages lie in the queue until they expire",
+                f"map {name} to it, with ReportBatchItemFailures",
+            )
+        for source in own:
+            if source.get("State") in ("Disabled", "Disabling"):
+                why = "messages for its stages lie in the queue until they expire"
+                yield error("source-off", function.name, f"its mapping from {name} is off", why, "enable the mapping")
+            if "ReportBatchItemFailures" not in source.get("FunctionResponseTypes", ()):
+                yield error(
+                    "report-failures-missing",
+                    function.name,
+                    f"its mapping from {name} has no ReportBatchItemFailures",
+                    "Lambda deletes failed records as if they had succeeded: messages are lost",
+                    "set FunctionResponseTypes to ReportBatchItemFailures",
+                )
+    queues = {queue.name for queue in needed.queues}
+    for source in there:
+        name = str(source.get("EventSourceArn", "")).rpartition(":")[2]
+        if name in queues and name not in function.reads:
+            yield error(
+                "source-other",
+                function.name,
+                f"a mapping brings it the queue {name}, which is not for it",
+                "each message reaches one of the queue's functions, whichever it is for",
+                f"remove the mapping from {name}",
+            )
+
+
+def _url(function: FunctionNeed, live: LiveAccount) -> Iterator[LiveFinding]:
+    if function.has_url and live.function_url(function.name) is False:
+        yield warning(
+            "url-missing",
+            function.name,
+            "it has no function URL",
+            "links that stages make lead there, unless a gateway stands in front of it",
+            "make a function URL for it, or put a gateway in front",
+        )
+
+
+def _permissions(
+    needed: Deployment, function: FunctionNeed, found: Mapping[str, Any], live: LiveAccount
+) -> Iterator[LiveFinding]:
+    role, home = str(found.get("Role", "")), Home.of(found.get("FunctionArn"))
+    if not role or home is None:
+        return
+    for one in statements_of(needed, function):
+        for arn in one.arns:
+            resource = arn.filled(*home)
+            if not resource.startswith("arn:"):  # the scheduler's own role, whatever its name
+                continue
+            denied = live.denied(role, [*one.actions], resource)
+            if denied is None:
+                return  # nobody says
+            if denied:
+                yield error(
+                    "permission-missing",
+                    function.name,
+                    f"its role may not {', '.join(denied)} on {resource}",
+                    "what its stages do there is refused, and their runs fail or stop",
+                    f"allow {role} to {', '.join(denied)} on it",
+                )

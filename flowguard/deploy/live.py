@@ -1,0 +1,204 @@
+"""What is live at AWS, read and never changed. What is not there is None; what may not be read is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+from boto3.session import Session
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from flowguard.aws.faults import STRANGERS, error_code
+from flowguard.errors import FlowguardError
+
+_MISSING: Final = frozenset(
+    {
+        "AWS.SimpleQueueService.NonExistentQueue",
+        "NoSuchEntity",
+        "NotFound",
+        "NotFoundException",
+        "QueueDoesNotExist",
+        "ResourceNotFoundException",
+    }
+)
+_DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException", "AuthorizationError", "UnauthorizedOperation"})
+_CONFIG: Final = Config(retries={"mode": "standard", "max_attempts": 3}, connect_timeout=5, read_timeout=20)
+
+
+class NotLive(FlowguardError):
+    """AWS cannot be asked. There are no credentials, no region or no connection; nothing was changed."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return self.problem
+
+
+class LiveAccount:
+    """Reads the resources of one account and region.
+
+    ``unread`` are the operations that were denied, or that an emulator does not serve, with the error's code. Raises
+    :class:`NotLive` where nothing can be asked at all.
+    """
+
+    def __init__(self, session: Session, endpoint_url: str | None = None) -> None:
+        self._session = session
+        self._endpoint_url = endpoint_url
+        self._clients: dict[str, Any] = {}
+        self._urls: dict[str, str | None] = {}
+        self.unread: dict[str, str] = {}
+
+    def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            try:
+                make: Any = self._session.client
+                self._clients[service] = make(service, endpoint_url=self._endpoint_url, config=_CONFIG)
+            except BotoCoreError as error:
+                raise NotLive(f"{error}; give --region, or set AWS_DEFAULT_REGION") from None
+        return self._clients[service]
+
+    def _ask(self, service: str, operation: str, **params: Any) -> Any:
+        """Return an answer of AWS. None where there is no such thing, or it may not be read."""
+        try:
+            return getattr(self._client(service), operation)(**params)
+        except ClientError as error:
+            code = error_code(error)
+            if code in STRANGERS:
+                raise NotLive(f"the credentials are not accepted ({code}); sign in again") from None
+            if code not in _MISSING:
+                self.unread.setdefault(f"{service}:{operation}", code)
+            return None
+        except NotImplementedError:  # an emulator does not serve it
+            self.unread.setdefault(f"{service}:{operation}", "NotImplemented")
+            return None
+        except BotoCoreError as error:
+            raise NotLive(f"{str(error).rstrip('.')}; is --endpoint-url right, and are there credentials?") from None
+
+    def was_read(self, service: str, operation: str) -> bool:
+        """Answer whether the operation was allowed, as far as it was asked for."""
+        return f"{service}:{operation}" not in self.unread
+
+    # -- queues and topics
+
+    def queue_url(self, name: str, arn: str | None) -> str | None:
+        key = arn if arn is not None else name
+        if key not in self._urls:
+            params = {"QueueName": name}
+            if arn is not None:
+                params["QueueOwnerAWSAccountId"] = arn.split(":")[4]
+            found = self._ask("sqs", "get_queue_url", **params)
+            self._urls[key] = None if found is None else found["QueueUrl"]
+        return self._urls[key]
+
+    def queue(self, name: str, arn: str | None = None) -> Mapping[str, str] | None:
+        """Return the attributes of a queue."""
+        url = self.queue_url(name, arn)
+        found = None if url is None else self._ask("sqs", "get_queue_attributes", QueueUrl=url, AttributeNames=["All"])
+        attributes: Mapping[str, str] | None = None if found is None else found["Attributes"]
+        return attributes
+
+    def subscriptions(self, topic: str) -> list[Mapping[str, str]] | None:
+        """Return the attributes of each subscription of a topic."""
+        first = self._ask("sns", "list_subscriptions_by_topic", TopicArn=topic)
+        if first is None:
+            return None
+        arns = [one["SubscriptionArn"] for one in first["Subscriptions"]]
+        while first is not None and (token := first.get("NextToken")):
+            first = self._ask("sns", "list_subscriptions_by_topic", TopicArn=topic, NextToken=token)
+            arns += [one["SubscriptionArn"] for one in (first or {"Subscriptions": []})["Subscriptions"]]
+        told = (self._ask("sns", "get_subscription_attributes", SubscriptionArn=arn) for arn in arns)
+        return [one["Attributes"] for one in told if one is not None]
+
+    # -- tables
+
+    def table(self, name: str) -> Mapping[str, Any] | None:
+        """Return the description of a table."""
+        found = self._ask("dynamodb", "describe_table", TableName=name)
+        table: Mapping[str, Any] | None = None if found is None else found["Table"]
+        return table
+
+    def time_to_live(self, name: str) -> Mapping[str, Any] | None:
+        """Return how items of a table expire."""
+        found = self._ask("dynamodb", "describe_time_to_live", TableName=name)
+        ttl: Mapping[str, Any] | None = None if found is None else found["TimeToLiveDescription"]
+        return ttl
+
+    def restorable(self, name: str) -> bool | None:
+        """Answer whether a table can be restored to any moment of the last days."""
+        found = self._ask("dynamodb", "describe_continuous_backups", TableName=name)
+        if found is None:
+            return None
+        told = found["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
+        return bool(told.get("PointInTimeRecoveryStatus") == "ENABLED")
+
+    def runs(self, table: str, most: int) -> Iterator[Mapping[str, Any]]:
+        """Yield the run items of a table that are not over, of at most that many items that were looked at."""
+        params: dict[str, Any] = {
+            "TableName": table,
+            "FilterExpression": "#status IN (:running, :waiting)",
+            "ExpressionAttributeNames": {"#status": "status"},
+            "ExpressionAttributeValues": {":running": {"S": "RUNNING"}, ":waiting": {"S": "WAITING"}},
+        }
+        looked = 0
+        while looked < most:
+            page = self._ask("dynamodb", "scan", **params, Limit=min(1_000, most - looked))
+            if page is None:
+                return
+            yield from page["Items"]
+            looked += page["ScannedCount"]
+            if "LastEvaluatedKey" not in page:
+                return
+            params["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+    # -- functions
+
+    def function(self, name: str) -> Mapping[str, Any] | None:
+        """Return the configuration of a function."""
+        found: Mapping[str, Any] | None = self._ask("lambda", "get_function_configuration", FunctionName=name)
+        return found
+
+    def event_sources(self, function: str) -> list[Mapping[str, Any]] | None:
+        """Return what invokes a function with records."""
+        found = self._ask("lambda", "list_event_source_mappings", FunctionName=function)
+        sources: list[Mapping[str, Any]] | None = None if found is None else found["EventSourceMappings"]
+        return sources
+
+    def function_url(self, name: str) -> bool | None:
+        """Answer whether a function has a URL. None where that may not be read."""
+        found = self._ask("lambda", "get_function_url_config", FunctionName=name)
+        return found is not None if self.was_read("lambda", "get_function_url_config") else None
+
+    def denied(self, role: str, actions: list[str], resource: str) -> list[str] | None:
+        """Return which of the actions a role may not do on the resource. None where AWS does not say."""
+        found = self._ask(
+            "iam", "simulate_principal_policy", PolicySourceArn=role, ActionNames=actions, ResourceArns=[resource]
+        )
+        if found is None:
+            return None
+        return [one["EvalActionName"] for one in found["EvaluationResults"] if one["EvalDecision"] != "allowed"]
+
+    # -- clocks
+
+    def clock(self) -> float | None:
+        """Return AWS's time in seconds since 1970, as an answer of it says. None where it says none."""
+        answer = self._ask("sts", "get_caller_identity")
+        date = None if answer is None else answer["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
+        if date is not None:
+            with suppress(ValueError):
+                return parsedate_to_datetime(date).timestamp()
+        return None
+
+
+def redrive_of(attributes: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return a queue's redrive policy. It is empty where the queue has none."""
+    try:
+        found = json.loads(attributes.get("RedrivePolicy") or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

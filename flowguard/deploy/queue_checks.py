@@ -1,0 +1,162 @@
+"""Queues as they are live, against what the flows need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+
+from flowguard.deploy.finding import LiveFinding, error, warning
+from flowguard.deploy.live import LiveAccount, redrive_of
+from flowguard.deploy.needs import Deployment, QueueNeed, Role
+from flowguard.deploy.queue_plan import TIMES_THE_TIMEOUT
+from flowguard.flow import AnyFlow
+
+Attributes = Mapping[str, str]
+
+
+def check_queues(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:
+    """Yield what is wrong with the queues and their subscriptions."""
+    for queue in needed.queues:
+        if queue.role is Role.OUTSIDE and queue.arn is not None:
+            continue  # it may be in another account, where nobody here may look
+        found = live.queue(queue.name, queue.arn)
+        if found is None:
+            if live.was_read("sqs", "get_queue_url") and live.was_read("sqs", "get_queue_attributes"):
+                yield error(
+                    "queue-missing",
+                    queue.name,
+                    f"the queue does not exist ({queue.role.value})",
+                    "what is sent there is refused for good, and parked as a dead letter or lost with its queue",
+                    f"create the queue {queue.name}, or say where it is: inbox=, answers= or dead_letters=",
+                )
+            continue
+        yield from _letters(queue, found)
+        if queue.reader is not None:
+            yield from _visibility(needed, queue, found, live)
+            yield from _given_up(needed, queue, found, live)
+        yield from _subscribed(queue, found, live)
+
+
+def _letters(queue: QueueNeed, found: Attributes) -> Iterator[LiveFinding]:
+    count = int(found.get("ApproximateNumberOfMessages", "0"))
+    if queue.role is Role.DEAD_LETTERS and count:
+        yield warning(
+            "dead-letters",
+            queue.name,
+            f"about {count} dead letters wait there",
+            "each is a run that failed, or a message that could not be sent",
+            f"look at them: flowguard dlq list {queue.name}",
+        )
+
+
+def _visibility(needed: Deployment, queue: QueueNeed, found: Attributes, live: LiveAccount) -> Iterator[LiveFinding]:
+    function = needed.function(queue.reader or "")
+    there = live.function(function.name)
+    timeout = int(there["Timeout"]) if there is not None else function.timeout
+    visibility = int(found.get("VisibilityTimeout", "30"))
+    wanted = TIMES_THE_TIMEOUT * timeout + function.window
+    said = f"its visibility timeout is {visibility} s, and {function.name} may run for {timeout} s"
+    cure = f"set VisibilityTimeout to {wanted} s, or lower the function's time-out"
+    if visibility < timeout:
+        why = "SQS delivers a record again while its function is still at work"
+        yield error("visibility-short", queue.name, said, why, cure)
+    elif visibility < wanted:
+        why = f"AWS advises {TIMES_THE_TIMEOUT} times the time-out: throttled batches are received again and given up"
+        yield warning("visibility-short", queue.name, said, why, cure)
+
+
+def _given_up(needed: Deployment, queue: QueueNeed, found: Attributes, live: LiveAccount) -> Iterator[LiveFinding]:
+    if queue.give_up_to is None:
+        return
+    policy = redrive_of(found)
+    arn = str(policy.get("deadLetterTargetArn", ""))
+    if not arn:
+        yield error(
+            "redrive-missing",
+            queue.name,
+            "it has no redrive policy",
+            "a record that kills its function each time is delivered until it expires, and is lost then",
+            f"set RedrivePolicy to {queue.give_up_to}, with maxReceiveCount {queue.max_receive_count}",
+        )
+        return
+    receives = int(policy.get("maxReceiveCount", 0))
+    if receives < 3:
+        what = f"SQS gives a record up after {receives} receives"
+        why = (
+            "a record that was only busy, throttled or returned for lack of time is received again, and has not failed"
+        )
+        cure = f"set maxReceiveCount to {queue.max_receive_count}"
+        yield (error if receives <= 1 else warning)("receives-few", queue.name, what, why, cure)
+    yield from _target(needed, queue, found, arn, live)
+
+
+def _target(
+    needed: Deployment, queue: QueueNeed, found: Attributes, arn: str, live: LiveAccount
+) -> Iterator[LiveFinding]:
+    name = arn.rpartition(":")[2]
+    target = live.queue(name, arn)
+    if target is None:
+        if live.was_read("sqs", "get_queue_url") and name != queue.give_up_to:
+            why = "SQS cannot move a record there: it is delivered until it expires, and is lost then"
+            cure = f"create {name}, or set RedrivePolicy to {queue.give_up_to}"
+            yield error(
+                "redrive-target-missing", queue.name, f"its redrive policy names {arn}, which is not there", why, cure
+            )
+        return
+    own, theirs = int(found["MessageRetentionPeriod"]), int(target["MessageRetentionPeriod"])
+    if theirs <= own:
+        yield error(
+            "dead-letters-expire-first",
+            queue.name,
+            f"it keeps messages for {_days(own)}, and {name}, to which it gives them up, for {_days(theirs)}",
+            "SQS counts the age of a dead letter from its first sending, and may delete it as it arrives",
+            f"set MessageRetentionPeriod of {name} to more than {own} s",
+        )
+        return
+    shortest = min((flow.retention for flow in _flows(needed, queue)), default=None)
+    if shortest is not None and timedelta(seconds=own + theirs) > shortest:
+        yield warning(
+            "retention-long",
+            queue.name,
+            f"it and {name} keep a message for {_days(own)} and {_days(theirs)}, longer than its flow's retention of "
+            f"{_days(int(shortest.total_seconds()))}",
+            "a copy that arrives after its run item has expired is run as a new request",
+            "lower the MessageRetentionPeriod of either, or raise the flow's retention=",
+        )
+
+
+def _subscribed(queue: QueueNeed, found: Attributes, live: LiveAccount) -> Iterator[LiveFinding]:
+    for topic in queue.topics:
+        there = live.subscriptions(topic)
+        if there is None:
+            if live.was_read("sns", "list_subscriptions_by_topic"):
+                why = "requests and answers that are published there do not arrive"
+                yield error(
+                    "topic-missing", topic, "the topic does not exist", why, f"create it, and subscribe {queue.name}"
+                )
+            continue
+        own = [one for one in there if one.get("Endpoint") == found["QueueArn"]]
+        if not own:
+            yield error(
+                "subscription-missing",
+                queue.name,
+                f"it is not subscribed to {topic}",
+                "what is published there does not reach its function",
+                f"subscribe {found['QueueArn']} to it with the protocol sqs",
+            )
+        if len({one.get("RawMessageDelivery") for one in there if one.get("Protocol") == "sqs"}) > 1:
+            yield warning(
+                "raw-delivery-mixed",
+                topic,
+                "some of its queues get raw messages, and others do not",
+                "raw messages lose SNS's id and time, by which copies and older requests are recognised",
+                "set RawMessageDelivery of all its subscriptions alike, best to false",
+            )
+
+
+def _flows(needed: Deployment, queue: QueueNeed) -> Iterator[AnyFlow]:
+    yield from needed.function(queue.reader or "").found.flows
+
+
+def _days(seconds: int) -> str:
+    return f"{seconds / 86_400:g} d"

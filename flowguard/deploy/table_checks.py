@@ -1,0 +1,121 @@
+"""Tables and runs as they are live, against what the flows need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from flowguard.deploy.finding import LiveFinding, error, warning
+from flowguard.deploy.live import LiveAccount
+from flowguard.deploy.needs import Deployment, TableNeed
+
+_STUCK: Final = 12 * 3_600_000
+"""Milliseconds after a lease, by which SQS has shown the longest hidden record again."""
+
+_LATE: Final = 3_600_000
+"""Milliseconds after a deadline: its message is delayed by quarters of an hour, and may be retried."""
+
+
+def check_tables(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:
+    """Yield what is wrong with the tables."""
+    for table in needed.tables:
+        found = live.table(table.name)
+        if found is None:
+            if live.was_read("dynamodb", "describe_table"):
+                why = "every message that needs it stays in its queue, until SQS gives it up"
+                yield error("table-missing", table.name, "the table does not exist", why, f"create it: {_key(table)}")
+            continue
+        yield from _keys(table, found)
+        yield from _expiry(table, live)
+        if live.restorable(table.name) is False:
+            yield warning(
+                "not-restorable",
+                table.name,
+                "point-in-time recovery is off",
+                "items that are deleted by mistake cannot be brought back",
+                "turn point-in-time recovery on",
+            )
+
+
+def _keys(table: TableNeed, found: Mapping[str, Any]) -> Iterator[LiveFinding]:
+    if not table.key.names:
+        return
+    types = {one["AttributeName"]: one["AttributeType"] for one in found["AttributeDefinitions"]}
+    schema = sorted(found["KeySchema"], key=lambda one: str(one["KeyType"]))  # HASH before RANGE
+    live = [(one["AttributeName"], types[one["AttributeName"]]) for one in schema]
+    if live != list(zip(table.key.names, table.key.types, strict=True)):
+        yield error(
+            "keys-other",
+            table.name,
+            f"its key is {', '.join(f'{name} ({kind})' for name, kind in live)}",
+            "DynamoDB refuses every write of a stage there, and its runs fail",
+            f"make the table anew: {_key(table)}",
+        )
+
+
+def _expiry(table: TableNeed, live: LiveAccount) -> Iterator[LiveFinding]:
+    if table.ttl is None:
+        return
+    found = live.time_to_live(table.name)
+    if found is None:
+        return
+    if found.get("TimeToLiveStatus") not in ("ENABLED", "ENABLING"):
+        yield warning(
+            "ttl-off",
+            table.name,
+            "its items never expire",
+            "the table grows with every object, and is paid for",
+            f"turn TTL on, for the attribute {table.ttl!r}",
+        )
+    elif found.get("AttributeName") != table.ttl:
+        yield error(
+            "ttl-other",
+            table.name,
+            f"its TTL is on the attribute {found.get('AttributeName')!r}",
+            "run items never expire, or expire while their messages live: late copies are run again",
+            f"turn TTL off and on again, for the attribute {table.ttl!r}",
+        )
+
+
+def _key(table: TableNeed) -> str:
+    return (
+        ", ".join(f"{name} ({kind})" for name, kind in zip(table.key.names, table.key.types, strict=True)) or "its key"
+    )
+
+
+def check_runs(needed: Deployment, live: LiveAccount, now: int, most: int) -> Iterator[LiveFinding]:
+    """Yield the runs that nobody works on, of at most that many items. ``now`` is ms."""
+    flows = {flow.name for flow in needed.flows}
+    for item in live.runs(needed.run_table, most):
+        flow, _, object_id = _named(item)
+        if flow not in flows:
+            continue
+        status = item["status"]["S"]
+        lease = int(item.get("lease_until", {}).get("N", "0"))
+        deadline = int(item.get("wait", {}).get("M", {}).get("deadline", {}).get("N", "0"))
+        where = f"{flow} of {object_id}"
+        if status == "RUNNING" and lease + _STUCK < now:
+            yield warning(
+                "run-stuck",
+                where,
+                f"it is RUNNING at {item['stage']['S']}, and nobody has worked on it for {_hours(now - lease)}",
+                "its message was given up by SQS or deleted by hand: it never ends by itself",
+                "look for its record in the queue of records given up, and send it back; or send the request anew",
+            )
+        elif status == "WAITING" and deadline and deadline + _LATE < now:
+            yield warning(
+                "wait-late",
+                where,
+                f"it waits at {item['stage']['S']}, and its deadline is over for {_hours(now - deadline)}",
+                "the message of its deadline was lost or given up: it waits for ever",
+                "does a function read the flow's answers queue? Look for the record among those given up",
+            )
+
+
+def _named(item: Mapping[str, Any]) -> tuple[str, str, str]:
+    kind, _, rest = str(item["pk"]["S"]).partition("#")
+    return rest.partition("#") if kind == "run" else ("", "", "")
+
+
+def _hours(ms: int) -> str:
+    return f"{ms / 3_600_000:.0f} h"

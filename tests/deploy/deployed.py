@@ -1,0 +1,155 @@
+"""Makes the resources of a CloudFormation template on an engine: those that ``flowguard doctor`` looks at.
+
+What CloudFormation would do with the rest is not needed here, and what this does not know of is an error.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from boto3.session import Session
+
+REGION: Final = "eu-west-1"
+ACCOUNT: Final = "123456789012"
+PARAMETERS: Final = {"CodeBucket": "code", "CodeKey": "code.zip", "AlarmTopic": ""}
+NOT_LOOKED_AT: Final = {
+    "AWS::CloudWatch::Alarm",
+    "AWS::Events::Rule",
+    "AWS::Lambda::Permission",
+    "AWS::Logs::LogGroup",
+    "AWS::Logs::MetricFilter",
+    "AWS::SQS::QueuePolicy",
+    "AWS::Scheduler::ScheduleGroup",
+}
+_OPEN: Final = {"${AWS::Partition}": "aws", "${AWS::Region}": REGION, "${AWS::AccountId}": ACCOUNT}
+
+
+def code() -> bytes:
+    """A function that nobody calls."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        file.writestr("nothing.py", "")
+    return packed.getvalue()
+
+
+class Stack:
+    """The resources of a template, as they are made."""
+
+    def __init__(self, template: Mapping[str, Any], session: Session) -> None:
+        self.resources: Mapping[str, Any] = template["Resources"]
+        self._session = session
+        self._clients: dict[str, Any] = {}
+        self._arns: dict[str, str] = {}
+        self.sources: dict[str, str] = {}
+        """The ids of event source mappings, by the names of their queues."""
+
+    def client(self, service: str) -> Any:
+        if service not in self._clients:
+            make: Any = self._session.client
+            self._clients[service] = make(service)
+        return self._clients[service]
+
+    def make(self) -> None:
+        for name in self.resources:
+            self.arn(name)
+
+    def arn(self, name: str) -> str:
+        """The ARN, or the name, of a resource. It is made when it is first asked for."""
+        if name not in self._arns:
+            resource = self.resources[name]
+            if resource["Type"] in NOT_LOOKED_AT:
+                self._arns[name] = name
+            else:
+                self._arns[name] = self._makers()[resource["Type"]](self._filled(resource["Properties"]))
+        return self._arns[name]
+
+    def _makers(self) -> Mapping[str, Callable[[Any], str]]:
+        return {
+            "AWS::DynamoDB::Table": self._table,
+            "AWS::IAM::Role": self._role,
+            "AWS::Lambda::EventSourceMapping": self._source,
+            "AWS::Lambda::Function": self._function,
+            "AWS::Lambda::Url": self._url,
+            "AWS::SNS::Subscription": self._subscription,
+            "AWS::SNS::Topic": self._topic,
+            "AWS::SQS::Queue": self._queue,
+        }
+
+    def _filled(self, value: Any) -> Any:
+        match value:
+            case {"Fn::GetAtt": [name, _]}:
+                return self.arn(name)
+            case {"Fn::Sub": text}:
+                return re.sub(r"\$\{AWS::\w+\}", lambda found: _OPEN[found[0]], text)
+            case {"Ref": name}:
+                if name in PARAMETERS:
+                    return PARAMETERS[name]
+                made = self.arn(name)
+                return made.rpartition(":")[2] if self.resources[name]["Type"] == "AWS::Lambda::Function" else made
+            case dict():
+                return {key: self._filled(one) for key, one in value.items()}
+            case list():
+                return [self._filled(one) for one in value]
+            case _:
+                return value
+
+    def _table(self, own: Any) -> str:
+        dynamodb = self.client("dynamodb")
+        given = ("TableName", "BillingMode", "AttributeDefinitions", "KeySchema")
+        dynamodb.create_table(**{name: own[name] for name in given})
+        if "TimeToLiveSpecification" in own:
+            dynamodb.update_time_to_live(
+                TableName=own["TableName"], TimeToLiveSpecification=own["TimeToLiveSpecification"]
+            )
+        dynamodb.update_continuous_backups(
+            TableName=own["TableName"],
+            PointInTimeRecoverySpecification=own["PointInTimeRecoverySpecification"],
+        )
+        return str(own["TableName"])
+
+    def _queue(self, own: Any) -> str:
+        attributes = {
+            name: json.dumps(value) if isinstance(value, dict) else str(value).lower()
+            for name, value in own.items()
+            if name not in ("QueueName", "SqsManagedSseEnabled", "RedrivePolicy")
+        }
+        if "RedrivePolicy" in own:
+            attributes["RedrivePolicy"] = json.dumps(own["RedrivePolicy"])
+        self.client("sqs").create_queue(QueueName=own["QueueName"], Attributes=attributes)
+        return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{own['QueueName']}"
+
+    def _topic(self, own: Any) -> str:
+        attributes = {"FifoTopic": "true"} if own.get("FifoTopic") else {}
+        return str(self.client("sns").create_topic(Name=own["TopicName"], Attributes=attributes)["TopicArn"])
+
+    def _subscription(self, own: Any) -> str:
+        given = {"TopicArn": own["TopicArn"], "Protocol": own["Protocol"], "Endpoint": own["Endpoint"]}
+        return str(self.client("sns").subscribe(**given)["SubscriptionArn"])
+
+    def _role(self, own: Any) -> str:
+        iam, name = self.client("iam"), f"role-{len(self._arns)}"
+        made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(own["AssumeRolePolicyDocument"]))
+        for policy in own["Policies"]:
+            document = json.dumps(policy["PolicyDocument"])
+            iam.put_role_policy(RoleName=name, PolicyName=policy["PolicyName"], PolicyDocument=document)
+        return str(made["Role"]["Arn"])
+
+    def _function(self, own: Any) -> str:
+        given = ("FunctionName", "Handler", "Runtime", "MemorySize", "Timeout", "Role", "Environment")
+        settings = {name: own[name] for name in given}
+        return str(self.client("lambda").create_function(**settings, Code={"ZipFile": code()})["FunctionArn"])
+
+    def _source(self, own: Any) -> str:
+        given = ("EventSourceArn", "FunctionName", "BatchSize", "FunctionResponseTypes")
+        made = self.client("lambda").create_event_source_mapping(**{name: own[name] for name in given})
+        self.sources[own["EventSourceArn"].rpartition(":")[2]] = made["UUID"]
+        return str(made["UUID"])
+
+    def _url(self, own: Any) -> str:
+        given = {"FunctionName": own["TargetFunctionArn"], "AuthType": own["AuthType"]}
+        return str(self.client("lambda").create_function_url_config(**given)["FunctionUrl"])

@@ -1,0 +1,447 @@
+"""``flowguard doctor``: nothing is wrong with what the template makes, and each setting that is broken is found."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pytest
+from boto3.session import Session
+from click.testing import CliRunner, Result
+from moto import mock_aws
+
+from flowguard.cli import main
+from flowguard.deploy.examination import examine
+from flowguard.deploy.finding import LiveFinding, Severity
+from flowguard.deploy.live import LiveAccount, NotLive, redrive_of
+from flowguard.deploy.needs import Deployment
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from tests.deploy.deployed import REGION, Stack
+from tests.deploy.everything import PLACED
+from tests.deploy.exercised import needs
+from tests.deploy.templates import MODULES, options_of, template
+
+NEEDED: Final[Deployment] = needs(MODULES["everything"], options=options_of("everything"))
+PACK: Final = "everything-pack"
+KILLED: Final = "everything-killed"
+HOUR: Final = 3_600_000
+
+
+class OneOfEach:
+    """A session that makes one client for each service: making them takes longer than all that they do here."""
+
+    def __init__(self) -> None:
+        self._session = Session("moto", "moto", region_name=REGION)
+        self._clients: dict[str, Any] = {}
+
+    def client(self, service: str, **options: Any) -> Any:
+        if service not in self._clients:
+            make: Any = self._session.client
+            self._clients[service] = make(service)
+        return self._clients[service]
+
+
+SESSION: Final[Any] = OneOfEach()
+
+TRUST: Final = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+}
+
+NOT_SERVED: Final = {"iam:simulate_principal_policy"}
+"""What moto does not serve."""
+
+
+@pytest.fixture
+def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
+    """Everything, as the template makes it, beside what is said to be there."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "moto")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    with mock_aws():
+        made = Stack(template("everything"), SESSION)
+        made.client("iam").create_role(RoleName="shipping", AssumeRolePolicyDocument=json.dumps(TRUST))
+        made.client("sns").create_topic(Name="orders-placed")
+        made.client("sqs").create_queue(QueueName="parcels")
+        made.client("dynamodb").create_table(
+            TableName="orders-a",
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": "order_id", "AttributeType": "S"}],
+            KeySchema=[{"AttributeName": "order_id", "KeyType": "HASH"}],
+        )
+        turn(made, "orders-a", restorable=True)
+        made.make()
+        yield made
+
+
+def findings(stack: Stack, now: float | None = None) -> list[LiveFinding]:
+    """What is wrong but for what moto does not serve."""
+    live = LiveAccount(SESSION)
+    at = int((time.time() if now is None else now) * 1000)
+    found = examine(NEEDED, live, now=at, most_runs=100)
+    return [one for one in found if not (one.severity is Severity.NOTE and one.resource in NOT_SERVED)]
+
+
+def rules(stack: Stack) -> list[tuple[str, str, str]]:
+    return [(one.rule, one.severity.value, one.resource) for one in findings(stack)]
+
+
+# -- what is changed
+
+
+def url(stack: Stack, name: str) -> str:
+    return str(stack.client("sqs").get_queue_url(QueueName=name)["QueueUrl"])
+
+
+def attribute(stack: Stack, queue: str, **attributes: str) -> None:
+    stack.client("sqs").set_queue_attributes(QueueUrl=url(stack, queue), Attributes=attributes)
+
+
+def redrive(stack: Stack, queue: str, **changes: Any) -> None:
+    found = stack.client("sqs").get_queue_attributes(QueueUrl=url(stack, queue), AttributeNames=["RedrivePolicy"])
+    policy = {**json.loads(found["Attributes"]["RedrivePolicy"]), **changes}
+    attribute(stack, queue, RedrivePolicy=json.dumps(policy))
+
+
+def configure(stack: Stack, function: str, **changes: Any) -> None:
+    stack.client("lambda").update_function_configuration(FunctionName=function, **changes)
+
+
+def environment(stack: Stack, function: str, *without: str, **changes: str) -> None:
+    found = stack.client("lambda").get_function_configuration(FunctionName=function)["Environment"]["Variables"]
+    kept = {name: value for name, value in found.items() if name not in without}
+    configure(stack, function, Environment={"Variables": {**kept, **changes}})
+
+
+def turn(stack: Stack, table: str, *, restorable: bool) -> None:
+    stack.client("dynamodb").update_continuous_backups(
+        TableName=table, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": restorable}
+    )
+
+
+def expire(stack: Stack, *, enabled: bool, attribute: str = "ttl") -> None:
+    stack.client("dynamodb").update_time_to_live(
+        TableName="flowguard", TimeToLiveSpecification={"Enabled": enabled, "AttributeName": attribute}
+    )
+
+
+def remake(stack: Stack, **keys: str) -> None:
+    stack.client("dynamodb").delete_table(TableName="lines")
+    stack.client("dynamodb").create_table(
+        TableName="lines",
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": kind} for name, kind in keys.items()],
+        KeySchema=[{"AttributeName": name, "KeyType": "RANGE" if place else "HASH"} for place, name in enumerate(keys)],
+    )
+    turn(stack, "lines", restorable=True)
+
+
+def run_item(stack: Stack, status: str, **more: Any) -> None:
+    item = {"pk": {"S": "run#everything#o#1"}, "sk": {"S": "run"}, "status": {"S": status}, "stage": {"S": "pack"}}
+    stack.client("dynamodb").put_item(TableName="flowguard", Item={**item, **more})
+
+
+def ago(ms: int) -> dict[str, str]:
+    return {"N": str(int(time.time() * 1000) - ms)}
+
+
+def resubscribe(stack: Stack, *, raw: bool) -> None:
+    stack.client("sqs").create_queue(QueueName="another")
+    stack.client("sns").subscribe(
+        TopicArn=PLACED.arn,
+        Protocol="sqs",
+        Endpoint=f"arn:aws:sqs:{REGION}:123456789012:another",
+        Attributes={"RawMessageDelivery": str(raw).lower()},
+    )
+
+
+def unsubscribe(stack: Stack) -> None:
+    sns = stack.client("sns")
+    for one in sns.list_subscriptions_by_topic(TopicArn=PLACED.arn)["Subscriptions"]:
+        sns.unsubscribe(SubscriptionArn=one["SubscriptionArn"])
+
+
+def source(stack: Stack, queue: str) -> dict[str, str]:
+    return {"UUID": stack.sources[queue]}
+
+
+def misplace(stack: Stack) -> None:
+    queue = f"arn:aws:sqs:{REGION}:123456789012:everything-events"
+    stack.client("lambda").create_event_source_mapping(
+        EventSourceArn=queue, FunctionName=PACK, FunctionResponseTypes=["ReportBatchItemFailures"]
+    )
+
+
+Break = Callable[[Stack], None]
+Expected = tuple[str, str, str]
+
+BROKEN: Final[dict[str, tuple[Break, Expected]]] = {
+    "a visibility time-out below the function's": (
+        lambda at: attribute(at, "everything-pack", VisibilityTimeout="20"),
+        ("visibility-short", "error", "everything-pack"),
+    ),
+    "a visibility time-out without margin": (
+        lambda at: attribute(at, "everything-pack", VisibilityTimeout="60"),
+        ("visibility-short", "warning", "everything-pack"),
+    ),
+    "a longer function": (
+        lambda at: configure(at, PACK, Timeout=300),
+        ("visibility-short", "error", "everything-pack"),
+    ),
+    "no redrive policy": (
+        lambda at: attribute(at, "everything-pack", RedrivePolicy=""),
+        ("redrive-missing", "error", "everything-pack"),
+    ),
+    "one receive": (
+        lambda at: redrive(at, "everything-pack", maxReceiveCount=1),
+        ("receives-few", "error", "everything-pack"),
+    ),
+    "two receives": (
+        lambda at: redrive(at, "everything-pack", maxReceiveCount=2),
+        ("receives-few", "warning", "everything-pack"),
+    ),
+    "dead letters that expire first": (
+        lambda at: attribute(at, "to-ship.fifo", MessageRetentionPeriod="1209600"),
+        ("dead-letters-expire-first", "error", "to-ship.fifo"),
+    ),
+    "dead letters": (
+        lambda at: at.client("sqs").send_message(QueueUrl=url(at, "everything-dead-letters"), MessageBody="x"),
+        ("dead-letters", "warning", "everything-dead-letters"),
+    ),
+    "no queue": (
+        lambda at: at.client("sqs").delete_queue(QueueUrl=url(at, "replies")),
+        ("queue-missing", "error", "replies"),
+    ),
+    "no subscription": (unsubscribe, ("subscription-missing", "error", "everything-pack")),
+    "raw delivery to one of two": (
+        lambda at: resubscribe(at, raw=True),
+        ("raw-delivery-mixed", "warning", PLACED.arn),
+    ),
+    "no topic": (
+        lambda at: at.client("sns").delete_topic(TopicArn=PLACED.arn),
+        ("topic-missing", "error", PLACED.arn),
+    ),
+    "no table": (
+        lambda at: at.client("dynamodb").delete_table(TableName="lines"),
+        ("table-missing", "error", "lines"),
+    ),
+    "other keys": (lambda at: remake(at, order_id="S"), ("keys-other", "error", "lines")),
+    "other types of keys": (lambda at: remake(at, order_id="S", line="S"), ("keys-other", "error", "lines")),
+    "items that never expire": (lambda at: expire(at, enabled=False), ("ttl-off", "warning", "flowguard")),
+    "items that expire by another attribute": (
+        lambda at: expire(at, enabled=True, attribute="committed_at"),
+        ("ttl-other", "error", "flowguard"),
+    ),
+    "no restore": (
+        lambda at: turn(at, "flowguard", restorable=False),
+        ("not-restorable", "warning", "flowguard"),
+    ),
+    "no function": (
+        lambda at: at.client("lambda").delete_function(FunctionName=PACK),
+        ("function-missing", "error", PACK),
+    ),
+    "another handler": (lambda at: configure(at, PACK, Handler="x.y"), ("handler-other", "error", PACK)),
+    "another run table": (
+        lambda at: environment(at, PACK, FLOWGUARD_TABLE="runs"),
+        ("table-other", "error", PACK),
+    ),
+    "no keys": (
+        lambda at: environment(at, PACK, "FLOWGUARD_TOKEN_KEYS", "FLOWGUARD_SIGNING_KEYS"),
+        ("setting-missing", "error", PACK),
+    ),
+    "no role for the scheduler": (
+        lambda at: environment(at, PACK, "FLOWGUARD_SCHEDULER_ROLE"),
+        ("setting-missing", "error", PACK),
+    ),
+    "a setting that is none": (
+        lambda at: environment(at, PACK, FLOWGUARD_TABEL="flowguard"),
+        ("setting-unknown", "warning", PACK),
+    ),
+    "no event source": (
+        lambda at: at.client("lambda").delete_event_source_mapping(**source(at, "everything-pack")),
+        ("source-missing", "error", PACK),
+    ),
+    "an event source that is off": (
+        lambda at: at.client("lambda").update_event_source_mapping(**source(at, "everything-pack"), Enabled=False),
+        ("source-off", "error", PACK),
+    ),
+    "a queue of another function": (misplace, ("source-other", "error", PACK)),
+    "no URL": (
+        lambda at: at.client("lambda").delete_function_url_config(FunctionName="everything-answers"),
+        ("url-missing", "warning", "everything-answers"),
+    ),
+    "a run that is stuck": (
+        lambda at: run_item(at, "RUNNING", lease_until=ago(13 * HOUR)),
+        ("run-stuck", "warning", "everything of o#1"),
+    ),
+    "a wait whose deadline is over": (
+        lambda at: run_item(at, "WAITING", lease_until=ago(0), wait={"M": {"deadline": ago(2 * HOUR)}}),
+        ("wait-late", "warning", "everything of o#1"),
+    ),
+}
+
+
+@pytest.mark.slow("moto makes the whole deployment anew")
+def test_nothing_is_wrong_with_what_the_template_makes(stack: Stack) -> None:
+    assert rules(stack) == []
+
+
+@pytest.mark.proof("moto makes the whole deployment anew for each setting")
+@pytest.mark.parametrize("what", BROKEN)
+def test_each_setting_that_is_broken_is_found_and_nothing_else(what: str, stack: Stack) -> None:
+    broken, expected = BROKEN[what]
+    broken(stack)
+    found = findings(stack)
+    assert [(one.rule, one.severity.value, one.resource) for one in found] == [expected]
+    assert all(found[0].as_json().values())
+
+
+def test_messages_that_outlive_their_items_are_found_in_each_queue(stack: Stack) -> None:
+    attribute(stack, "everything-killed.fifo", MessageRetentionPeriod="1209600")
+    assert rules(stack) == [("retention-long", "warning", name) for name in ("everything-news.fifo", "to-ship.fifo")]
+
+
+def test_what_is_under_way_is_no_finding(stack: Stack) -> None:
+    run_item(stack, "RUNNING", lease_until=ago(HOUR))
+    stack.client("dynamodb").put_item(
+        TableName="flowguard",
+        Item={
+            "pk": {"S": "run#another#o"},
+            "sk": {"S": "run"},
+            "status": {"S": "RUNNING"},
+            "lease_until": ago(99 * HOUR),
+        },
+    )
+    assert rules(stack) == []
+
+
+# -- what moto does not do
+
+
+class Refusing:
+    """Refuses an operation, or answers it."""
+
+    def __init__(self, operation: str, code: str = "AccessDeniedException", answer: Any = None) -> None:
+        self.operation, self.code, self.answer = operation, code, answer
+
+    def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
+        if call.operation != self.operation:
+            return proceed()
+        if self.answer is not None:
+            return dict(self.answer(call.params))
+        raise call.client.exceptions.ClientError({"Error": {"Code": self.code, "Message": "no"}}, call.operation)
+
+
+def test_a_mapping_without_report_batch_item_failures_is_found(stack: Stack) -> None:
+    """Moto has no way to take it off."""
+    plain = {"EventSourceArn": f"arn:aws:sqs:{REGION}:123456789012:everything-pack", "State": "Enabled"}
+
+    def answer(params: Any) -> Any:
+        return {"EventSourceMappings": [plain] if params["FunctionName"] == PACK else []}
+
+    with intercept(Refusing("ListEventSourceMappings", answer=answer)):
+        found = [one for one in findings(stack) if one.resource == PACK]
+    assert [(one.rule, one.severity) for one in found] == [("report-failures-missing", Severity.ERROR)]
+
+
+def test_a_permission_that_is_missing_is_found(stack: Stack) -> None:
+    def answer(params: Any) -> Any:
+        [resource] = params["ResourceArns"]
+        denied = resource.endswith(":mails") or resource.endswith("table/lines")
+        return {
+            "EvaluationResults": [
+                {
+                    "EvalActionName": action,
+                    "EvalDecision": "implicitDeny" if denied and "PutItem" in action else "allowed",
+                }
+                for action in params["ActionNames"]
+            ]
+        }
+
+    with intercept(Refusing("SimulatePrincipalPolicy", answer=answer)):
+        found = findings(stack)
+    assert [(one.rule, one.resource) for one in found] == [("permission-missing", PACK)]
+    assert "may not dynamodb:PutItem on arn:aws:dynamodb:eu-west-1:123456789012:table/lines" in found[0].what
+
+
+@pytest.mark.parametrize(
+    ("operation", "asked"),
+    [
+        ("GetQueueUrl", "sqs:get_queue_url"),
+        ("GetQueueAttributes", "sqs:get_queue_attributes"),
+        ("ListSubscriptionsByTopic", "sns:list_subscriptions_by_topic"),
+        ("DescribeTable", "dynamodb:describe_table"),
+        ("DescribeTimeToLive", "dynamodb:describe_time_to_live"),
+        ("DescribeContinuousBackups", "dynamodb:describe_continuous_backups"),
+        ("GetFunctionConfiguration", "lambda:get_function_configuration"),
+        ("ListEventSourceMappings", "lambda:list_event_source_mappings"),
+        ("GetFunctionUrlConfig", "lambda:get_function_url_config"),
+        ("Scan", "dynamodb:scan"),
+    ],
+)
+def test_what_may_not_be_read_is_a_note_and_never_missing(operation: str, asked: str, stack: Stack) -> None:
+    with intercept(Refusing(operation)):
+        found = findings(stack)
+    assert [(one.rule, one.severity, one.resource) for one in found] == [("not-read", Severity.NOTE, asked)]
+
+
+@pytest.mark.parametrize(("off", "severity"), [(30, None), (120, "warning"), (-2_000, "error")])
+def test_a_clock_that_is_wrong_is_found(off: int, severity: str | None, stack: Stack) -> None:
+    moment = 1_800_000_000
+
+    def answer(params: Any) -> Any:
+        date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(moment))
+        return {"ResponseMetadata": {"HTTPHeaders": {"date": date}}}
+
+    with intercept(Refusing("GetCallerIdentity", answer=answer)):
+        found = [one for one in findings(stack, now=moment + off) if one.rule == "clock-off"]
+    assert [one.severity.value for one in found] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize("code", ["ExpiredToken", "UnrecognizedClientException"])
+def test_credentials_that_are_not_accepted_are_no_finding(code: str, stack: Stack) -> None:
+    with intercept(Refusing("DescribeTable", code)), pytest.raises(NotLive, match="sign in again"):
+        findings(stack)
+
+
+def test_a_redrive_policy_that_is_none_is_none() -> None:
+    assert [dict(redrive_of({"RedrivePolicy": text})) for text in ("", "[1]", "{")] == [{}, {}, {}]
+
+
+# -- the command
+
+
+def doctor(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["doctor", "flows.orders.handlers", "--region", REGION, *arguments])
+
+
+def test_the_exit_code_says_whether_anything_is_wrong(stack: Stack) -> None:
+    at = Stack(template("orders"), SESSION)
+    at.client("dynamodb").delete_table(TableName="flowguard")
+    at.make()
+    assert doctor().exit_code == 0
+    turn(at, "stock", restorable=False)
+    assert doctor().exit_code == 1
+    assert doctor("--warnings-ok").exit_code == 0
+    at.client("dynamodb").delete_table(TableName="orders")
+    shown = doctor("--warnings-ok")
+    assert shown.exit_code == 1
+    assert "error: orders: the table does not exist [table-missing]" in shown.stdout
+    assert "  cure: create it: order_id (S)" in shown.stdout
+    assert shown.stdout.splitlines()[-1] == "1 errors, 1 warnings, 1 notes"
+    told = [json.loads(line) for line in doctor("--json").stdout.splitlines()]
+    assert [(one["rule"], one["severity"]) for one in told] == [
+        ("table-missing", "error"),
+        ("not-restorable", "warning"),
+        ("not-read", "note"),
+    ]
+
+
+def test_without_an_account_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "nobody")
+    shown = doctor("--endpoint-url", "http://127.0.0.1:9")
+    assert (shown.exit_code, shown.stdout) == (2, "")
+    assert "is --endpoint-url right" in shown.stderr
