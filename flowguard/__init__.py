@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from flowguard.flow import IGNORE as IGNORE
     from flowguard.flow import PER_REQUEST as PER_REQUEST
     from flowguard.flow import SUPERSEDE as SUPERSEDE
+    from flowguard.flow import UNTIL_RESET as UNTIL_RESET
     from flowguard.flow import Flow as Flow
     from flowguard.handler import LambdaHandler as LambdaHandler
     from flowguard.handler import dlq_handler as dlq_handler
@@ -73,6 +74,7 @@ _HOME = {
     "SUPERSEDE": "flow",
     "IGNORE": "flow",
     "ATTACH": "flow",
+    "UNTIL_RESET": "flow",
     "PER_REQUEST": "flow",
     "Stage": "stage",
     "Step": "step",

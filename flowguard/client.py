@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.sender import AWSSender
@@ -12,13 +15,13 @@ from flowguard.aws.services import aws_store
 from flowguard.aws.signing_keys import aws_signer, aws_tokens
 from flowguard.clock import Clock, SystemClock
 from flowguard.destinations import Destination, destination, form_problem
-from flowguard.errors import RunFailed, SendFailed, SettingsError, shown
+from flowguard.errors import RunFailed, SendFailed, SettingsError, shown, span_problem
 from flowguard.events import Observer, log
 from flowguard.flow import AnyFlow
-from flowguard.ids import Ids, ObjectId, RandomIds, RequestId
+from flowguard.ids import Ids, ObjectId, RandomIds, RequestId, id_problem
 from flowguard.payloads import Payload, encode_json
 from flowguard.protocol.outbox import Kind, Send
-from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.protocol.verdicts import AnswerVerdict, ResetVerdict
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.settings import Settings
 from flowguard.wire.attributes import Attribute, attributes_of
@@ -27,6 +30,7 @@ from flowguard.wire.tokens import NO_TOKENS, Tokens, awaited_id_problem, is_toke
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.outside import FoundAnswer
 from flowguard.worker.ports import Sender, Services, Store
+from flowguard.worker.resets import Resetter
 from flowguard.worker.settler import failure
 
 
@@ -37,6 +41,14 @@ class Started:
     request_id: RequestId
     requested_at: int
     object_id: ObjectId
+
+
+class KeptResult(NamedTuple):
+    """The result of a run that has ended. ``request_id`` is of the request that was carried out. UTC."""
+
+    value: Any
+    completed_at: datetime
+    request_id: RequestId
 
 
 class FlowClient:
@@ -156,15 +168,45 @@ class FlowClient:
         """
         return self._settle(flow, awaited, failure(kind, why))
 
-    def _settle(self, flow: AnyFlow, awaited: str, answer: GivenAnswer) -> AnswerVerdict:
+    def reset(self, flow: AnyFlow, object_id: str) -> ResetVerdict:
+        """Reset the flow's run of an object, and return what that has changed.
+
+        A run at work is fenced, and its work begins anew with the same payload; all who wait for it get the new end. A
+        kept result is good for no newer request any more. Raises :class:`flowguard.errors.RunFailed` for a flow that
+        takes no callers, and :class:`SendFailed` where the message was not taken with which the work begins anew. Then
+        the run is fenced, and its own next message begins the work anew; the reset may be repeated.
+        """
+        done = Resetter(self._services("a reset")).reset(flow, _object(object_id), self._new_id(), self._clock.now())
+        if done.restart is not None and (refusals := self._sender.send([done.restart.send])):
+            raise SendFailed({str(done.restart.send.to): refusal.why for refusal in refusals.values()})
+        return done.verdict
+
+    def result(
+        self, flow: AnyFlow, object_id: str, *, max_age: timedelta | None = None, otherwise: Payload | None = None
+    ) -> KeptResult | None:
+        """Read the result of the flow's last run of an object. None where there is none that is good.
+
+        It is good as long as the flow keeps it, and no longer than ``max_age``. ``otherwise`` is the payload of a
+        request that is sent where there is none. Raises as :meth:`start` does, and
+        :class:`flowguard.errors.TextGone` for a result whose text is gone.
+        """
+        end, now = self._services("a result").store.callers.stored_end(flow.name, _object(object_id)), self._clock.now()
+        oldest = flow.fresh_since(now) if flow.keep_result is not None else 0
+        if max_age is not None:
+            if problem := span_problem(max_age):
+                raise RunFailed(f"max_age {problem}")
+            oldest = max(oldest, now - max_age // timedelta(milliseconds=1))
+        if end is not None and end.error is None and end.committed_at >= oldest:
+            completed_at = datetime.fromtimestamp(end.committed_at / 1000, UTC)
+            return KeptResult(json.loads(end.result or "null"), completed_at, end.request_id)
+        if otherwise is not None:
+            self.start(flow, otherwise, object_id=object_id)
+        return None
+
+    def _services(self, what: str) -> Services:
         if self._store is None:
-            raise SettingsError("FlowClient", "an answer needs the run table; use FlowClient.from_environment()")
-        if is_token(awaited):
-            claim = self._tokens.read(awaited, [flow.name], self._clock.now())
-            awaited = token_awaited_id(claim.row_id)
-        elif problem := awaited_id_problem(awaited):
-            raise RunFailed(f"nothing can be answered by the id {shown(awaited)}: it {problem}")
-        services = Services(
+            raise SettingsError("FlowClient", f"{what} needs the run table; use FlowClient.from_environment()")
+        return Services(
             store=self._store(),
             sender=self._sender,
             clock=self._clock,
@@ -172,7 +214,21 @@ class FlowClient:
             tokens=self._tokens,
             observer=self._observer,
         )
+
+    def _settle(self, flow: AnyFlow, awaited: str, answer: GivenAnswer) -> AnswerVerdict:
+        services = self._services("an answer")
+        if is_token(awaited):
+            claim = self._tokens.read(awaited, [flow.name], self._clock.now())
+            awaited = token_awaited_id(claim.row_id)
+        elif problem := awaited_id_problem(awaited):
+            raise RunFailed(f"nothing can be answered by the id {shown(awaited)}: it {problem}")
         return Callbacks((flow,), services).answer(FoundAnswer(flow, awaited, answer))
 
     def _new_id(self) -> RequestId:
         return RequestId(self._ids.new())
+
+
+def _object(object_id: str) -> ObjectId:
+    if problem := "is empty" if not object_id else id_problem(object_id):
+        raise RunFailed(f"object_id={shown(object_id)} {problem}")
+    return ObjectId(object_id)

@@ -22,6 +22,17 @@ from flowguard.stage import AnyStage, Stage, StageOrName, is_good_name, name_of
 from flowguard.wire.message import HIGHEST_VERSION, MOST_CARRIED, MOST_HOPS, OWN_ATTRIBUTES, Message
 
 
+class _UntilReset(Enum):
+    UNTIL_RESET = "until-reset"
+
+
+UNTIL_RESET: Final = _UntilReset.UNTIL_RESET
+"""For ``keep_result``: a result is good until ``FlowClient.reset`` or ``step.reset`` drops it."""
+
+_FOR_EVER = 253_402_300_799_000
+"""The end of the year 9999, in ms."""
+
+
 class _PerRequest(Enum):
     PER_REQUEST = "per-request"
 
@@ -48,6 +59,8 @@ class Flow:
     ``on_conflict``   SUPERSEDE (default), IGNORE or ATTACH
     ``on_failed``     the stage, or its name, at which a run goes on that has failed for good: it may undo what the run
                       has done, and takes a :class:`flowguard.Failure`. The run ends FAILED in any case
+    ``keep_result``   how long a result is good for newer requests, which are answered with it at once: a timedelta, or
+                      UNTIL_RESET. The flow's ``on_conflict`` is ATTACH
     ``entries``       names of further stages where requests may enter; a first hop at any other is refused
     ``version``       of the flow's messages; ``accepts`` are older ones that its stages can still read
     ``inbox``         the queue of every stage that names none; the flow's name by default
@@ -74,6 +87,7 @@ class Flow:
     object_id: ClassVar[str | Literal[_PerRequest.PER_REQUEST]]
     request_id: ClassVar[RequestIdRule | None]
     on_conflict: ClassVar[OnConflict]
+    keep_result: ClassVar[timedelta | Literal[_UntilReset.UNTIL_RESET] | None]
     on_failed: ClassVar[str | None]
     entries: ClassVar[tuple[str, ...]]
     version: ClassVar[int]
@@ -96,7 +110,8 @@ class Flow:
         name: str = "",
         object_id: str | Literal[_PerRequest.PER_REQUEST] = "",
         request_id: RequestIdRule | None = None,
-        on_conflict: OnConflict = OnConflict.SUPERSEDE,
+        on_conflict: OnConflict | None = None,
+        keep_result: timedelta | Literal[_UntilReset.UNTIL_RESET] | None = None,
         on_failed: StageOrName | None = None,
         entries: tuple[str, ...] = (),
         version: int = 1,
@@ -114,7 +129,9 @@ class Flow:
         long_delays: bool = False,
     ) -> None:
         super().__init_subclass__()
-        cls.name, cls.object_id, cls.request_id, cls.on_conflict = name, object_id, request_id, on_conflict
+        cls.name, cls.object_id, cls.request_id, cls.keep_result = name, object_id, request_id, keep_result
+        by_default = OnConflict.SUPERSEDE if keep_result is None else OnConflict.ATTACH
+        cls.on_conflict = by_default if on_conflict is None else on_conflict
         cls.on_failed = name_of(on_failed)
         cls.version, cls.accepts = version, frozenset({version, *accepts})
         cls.inbox = Queue(name) if inbox is None else destination(inbox)
@@ -136,6 +153,22 @@ class Flow:
             raise DefinitionError(f"flow {cls.__qualname__}", tuple(dict.fromkeys(problems)))
         cls.entries = tuple(dict.fromkeys((cls.stages[0].name, *entries)))
         cls.reply_to = None if reply_to is None else tuple(map(destination, reply_to))
+
+    @classmethod
+    def fresh_since(cls, requested_at: int) -> int:
+        """Return the time of the oldest result that is good for a request of this time. Both are ms since 1970."""
+        if cls.keep_result is None:
+            return requested_at
+        return 0 if cls.keep_result is UNTIL_RESET else requested_at - cls.keep_result // timedelta(milliseconds=1)
+
+    @classmethod
+    def good_until(cls, committed_at: int) -> int | None:
+        """Return how long a result of this time is good for newer requests, in ms since 1970. None for not at all."""
+        if cls.keep_result is None:
+            return None
+        return (
+            _FOR_EVER if cls.keep_result is UNTIL_RESET else committed_at + cls.keep_result // timedelta(milliseconds=1)
+        )
 
     @classmethod
     def entry(cls) -> AnyStage:
@@ -272,7 +305,7 @@ def _option_problems(flow: AnyFlow) -> list[str]:
         found.append(f"versions {sorted(flow.accepts)} must be whole numbers from 1 to {HIGHEST_VERSION:,}")
     if not 1 <= flow.max_hops <= MOST_HOPS:
         found.append(f"max_hops is {flow.max_hops}; a run has at least one hop, and at most {MOST_HOPS:,}")
-    return [*found, *_span_problems(flow), *_carry_problems(flow.carry)]
+    return [*found, *_span_problems(flow), *_keep_problems(flow), *_carry_problems(flow.carry)]
 
 
 def _callback_problems(flow: AnyFlow) -> list[str]:
@@ -301,6 +334,24 @@ def _span_problems(flow: AnyFlow) -> list[str]:
     if min(spans.values()) <= timedelta(0):
         return ["retention and abandoned_after must be positive"]
     return []
+
+
+def _keep_problems(flow: AnyFlow) -> list[str]:
+    """Say what is wrong with a kept result: of how long, and of who else may take the object from its run."""
+    kept: Any = flow.keep_result
+    if kept is None:
+        return []
+    found = []
+    if kept is not UNTIL_RESET and (problem := span_problem(kept)):
+        found.append(f"keep_result {problem}; or say UNTIL_RESET")
+    elif kept is not UNTIL_RESET and kept <= timedelta(0):
+        found.append("keep_result must be positive")
+    if flow.on_conflict is not OnConflict.ATTACH:
+        cure = "leave on_conflict out, it is ATTACH then"
+        found.append(f"it keeps results, and on_conflict={flow.on_conflict.name} would not answer with them; {cure}")
+    if flow.object_id is PER_REQUEST:
+        found.append("it keeps results, and with PER_REQUEST no request has the object of another")
+    return found
 
 
 def _are_names(value: object) -> bool:

@@ -16,10 +16,11 @@ from botocore.exceptions import ClientError
 
 from flowguard.aws import expressions
 from flowguard.aws.faults import error_code, patiently
-from flowguard.aws.items import ASKER, LARGEST_ITEM, number, run_key
+from flowguard.aws.items import ASKER, LARGEST_ITEM, number, read_item, run_key
 from flowguard.errors import FlowguardError, TooLarge
 from flowguard.ids import ObjectId
-from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD, Caller, Callers
+from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD, Caller, Callers, StoredEnd
+from flowguard.protocol.run import ENDED, RunItem, Status
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -37,11 +38,19 @@ LARGEST_ROW = LARGEST_ITEM - 4_096
 """Bytes of a caller's text in a row, beside its keys."""
 
 
+Whole = Callable[[RunItem, Any], RunItem]
+
+
 class DynamoDBCallers(NamedTuple):
-    """Implements :class:`flowguard.worker.ports.CallerLists` on the run table."""
+    """Implements :class:`flowguard.worker.ports.CallerLists` on the run table.
+
+    ``whole`` reads what a run that is reset begins anew with, ``ended`` the result or error of one that has ended.
+    """
 
     client: DynamoDBClient
     table: str
+    whole: Whole
+    ended: Whole
     pause: Callable[[float], None] = time.sleep
 
     def attach(self, flow: str, object_id: ObjectId, callers: Callers, caller: Caller, expires_at: int) -> bool:
@@ -143,6 +152,50 @@ class DynamoDBCallers(NamedTuple):
                 self.pause(0.05 * 2**attempt)
             else:
                 raise RowsLeft(sum(map(len, left.values())))
+
+    # -- resets
+
+    def reset(self, flow: str, object_id: ObjectId, by: str, at: int, now: int) -> RunItem | None:
+        """Fence the run at work, or drop the stored end, with one UpdateItem. None where there is nothing to reset."""
+        call: Any = {
+            "TableName": self.table,
+            "Key": run_key(flow, object_id),
+            "UpdateExpression": expressions.RESET,
+            "ConditionExpression": expressions.CAN_RESET,
+            "ExpressionAttributeNames": {"#status": "status", "#owner": "owner"},
+            "ExpressionAttributeValues": {
+                ":failed": {"S": Status.FAILED.value},
+                ":at": number(at),
+                ":by": {"S": by},
+                ":one": number(1),
+                ":now": number(now),
+            },
+            "ReturnValues": "ALL_NEW",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        try:
+            found: Any = patiently(lambda: self.client.update_item(**call), self.pause)["Attributes"]
+        except ClientError as error:
+            if error_code(error) != "ConditionalCheckFailedException":
+                raise
+            found = error.response.get("Item")
+            item = read_item(found) if found else None
+            was_this = item is not None and item.reset_by == by and item.reset_at is not None
+            return self.whole(item, found) if item is not None and was_this else None
+        return self.whole(read_item(found), found)
+
+    def stored_end(self, flow: str, object_id: ObjectId) -> StoredEnd | None:
+        """Read the end of the object's run, consistently. None where there is none, or it was reset."""
+        key = run_key(flow, object_id)
+        found: Any = patiently(
+            lambda: self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True), self.pause
+        ).get("Item")
+        if not found or (item := read_item(found)).status not in ENDED or item.reset_at is not None:
+            return None
+        item = self.ended(item, found)
+        if item.lost is not None:
+            raise item.lost
+        return StoredEnd(item.request_id, item.committed_at, item.status.value, item.result, item.error)
 
     # -- requests that a newer one has taken the object from
 

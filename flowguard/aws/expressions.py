@@ -39,13 +39,15 @@ _ABANDONED: Final = (
 )
 _FREE: Final = f"({_ENDED} OR {_ABANDONED})"
 
-# of a flow that takes callers: the stored end is not good for the request. Its own time decides, not when it comes
+# of a flow that takes callers: the run was reset, or its stored end is not good for the request. The request's own time
+# decides, not when it comes
 _PAST: Final = (
-    "((#status = :completed AND committed_at < :fresh_since) OR (#status = :failed AND committed_at < :requested_at))"
+    "(attribute_exists(reset_at) OR (#status = :completed AND committed_at < :fresh_since) OR "
+    "(#status = :failed AND committed_at < :requested_at))"
 )
 # the request is no copy of one that was answered
 _UNANSWERED: Final = (
-    "attribute_not_exists(answered.held.#caller) AND (attribute_not_exists(answered_by) OR answered_by <> :request_id)"
+    "attribute_not_exists(answered.held.#caller) AND (attribute_not_exists(answered_key) OR answered_key <> :caller)"
 )
 
 # the same attempt once more: its worker's lease is over, or this very call is repeated after a lost answer
@@ -87,6 +89,9 @@ FIRST_HOP: Final = {
     OnConflict.ATTACH: (f"{_ABSENT} OR ({_NEWER} AND {_UNANSWERED} AND ({_PAST} OR {_ABANDONED})) OR {_SAME_REQUEST}"),
 }
 LATER_HOP: Final = f"{_NEXT_HOP} OR ({_SAME_TIME} AND {_SAME_HOP})"
+LATER_HOP_OF_CALLERS: Final = f"attribute_not_exists(reset_at) AND ({LATER_HOP})"
+"""A run that was reset does not go on: its work begins anew."""
+
 
 _CLAIM: Final = (
     "request_id = :request_id, requested_at = :requested_at, version = :version, #status = :running, stage = :stage, "
@@ -96,7 +101,7 @@ _CLAIM: Final = (
 CLAIM_FIRST_HOP: Final = f"SET {_CLAIM}, stages = :stages REMOVE #result, #error, waiting, #wait, late"
 """Leaves the outbox, the state and the failure of a run that is taken over, for this run's first stage."""
 
-CLAIM_FIRST_HOP_OF_CALLERS: Final = f"SET {_CLAIM}, stages = :stages REMOVE waiting, #wait, late"
+CLAIM_FIRST_HOP_OF_CALLERS: Final = f"SET {_CLAIM}, stages = :stages REMOVE waiting, #wait, late, reset_at"
 """Leaves the result or error of an end as well: its callers may not have been answered yet."""
 
 BEGIN_LIST: Final = "callers = if_not_exists(callers, :nobody)"
@@ -121,7 +126,14 @@ SET_CALLER: Final = "SET callers.held.#caller = :caller, #ttl = :ttl"
 NOTE_ROWS: Final = _OPEN
 SET_ROWS: Final = "SET callers.#rows = :yes, #ttl = :ttl"
 
-CLOSE_CALLERS: Final = "answered = if_not_exists(callers, :nobody), answered_by = :request_id"
+# a reset that comes twice is one; a run that was asked for after it is as good as reset. Its epoch is the fence
+CAN_RESET: Final = (
+    "attribute_exists(pk) AND #status <> :failed AND requested_at <= :at AND "
+    "(attribute_not_exists(reset_by) OR reset_by <> :by)"
+)
+RESET: Final = "SET reset_at = :at, reset_by = :by, epoch = epoch + :one, #owner = :by, lease_until = :now"
+
+CLOSE_CALLERS: Final = "answered = if_not_exists(callers, :nobody), answered_by = :request_id, answered_key = :caller"
 """Of the commit that ends a run: who comes later finds an ended run."""
 
 REMEMBER: Final = (

@@ -122,8 +122,11 @@ def read_item(item: Item) -> RunItem:
         late=_late(item["late"]["M"]) if "late" in item else None,
         failed=_failed(item["failed"]["M"]) if "failed" in item else None,
         callers=read_callers(item["callers"]) if "callers" in item else None,
+        reset_at=int(item["reset_at"]["N"]) if "reset_at" in item else None,
+        reset_by=item["reset_by"]["S"] if "reset_by" in item else None,
         answered=read_callers(item["answered"]) if "answered" in item else None,
         answered_by=RequestId(item["answered_by"]["S"]) if "answered_by" in item else None,
+        answered_key=item["answered_key"]["S"] if "answered_key" in item else None,
         askers={name[len(ASKER) :]: item[name]["S"] for name in sorted(item) if name.startswith(ASKER)},
     )
 

@@ -40,7 +40,7 @@ from flowguard.aws.waits import DynamoDBWaits
 from flowguard.aws.writes import write_action
 from flowguard.errors import RunFailed, SettingsError, TextGone, TooLarge, shown
 from flowguard.ids import RequestId
-from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD, Callers, LeftEnd, StoredEnd, caller_key
+from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD, Callers, LeftEnd, StoredEnd, asker_key, caller_key
 from flowguard.protocol.claims import (
     answered_askers,
     begins_anew,
@@ -77,6 +77,9 @@ if TYPE_CHECKING:
 
 PLAN = "plan"
 """The part of a wait that no answer changes, a long text."""
+
+FIRST_MESSAGE = "first_message"
+"""What a run that is reset begins anew with, a long text."""
 
 SMALLEST_ANSWER = 256
 """Bytes that a commit leaves for the answer to each name: a failure's text, or a pointer to S3."""
@@ -174,10 +177,12 @@ class DynamoDBStore:
                 values[":waiting"] = _WAITING
             if request.on_conflict is OnConflict.ATTACH:
                 update = expressions.CLAIM_FIRST_HOP_OF_CALLERS
-                names["#caller"], values[":fresh_since"] = caller_key(m.request_id), number(request.fresh_since)
+                names["#caller"] = caller_key(m.request_id, m.requested_at)
+                values[":caller"], values[":fresh_since"] = {"S": names["#caller"]}, number(request.fresh_since)
                 del names["#result"], names["#error"]
         else:
-            condition = expressions.LATER_HOP
+            takes_callers = request.on_conflict is OnConflict.ATTACH
+            condition = expressions.LATER_HOP_OF_CALLERS if takes_callers else expressions.LATER_HOP
             update = expressions.CLAIM_RESUMED_HOP if m.resumed else expressions.CLAIM_LATER_HOP
             values[":hop_before"], values[":yes"], values[":waiting"] = number(m.hop - 1), _YES, _WAITING
             names = {**expressions.CLAIM_NAMES, "#stage": m.stage}
@@ -187,7 +192,7 @@ class DynamoDBStore:
             values[":nobody"] = callers_item(Callers(request.owner))
         if (asker := noted_asker(m)) is not None:
             noted.append(expressions.NOTE_ASKER)
-            names["#asker"], values[":asker"] = f"{ASKER}{asker.key}", {"S": asker.to_text()}
+            names["#asker"], values[":asker"] = f"{ASKER}{asker_key(asker.request_id)}", {"S": asker.to_text()}
         return {
             "TableName": self._table,
             "Key": run_key(m.flow, m.object_id),
@@ -216,6 +221,8 @@ class DynamoDBStore:
         if item is not None and verdict in (Verdict.DONE, Verdict.KEPT):
             item = self._with_text(self._with_outbox(item, found), found, "result")
             item = self._with_text(self.with_wait(item, found), found, "error")
+        if item is not None and verdict is Verdict.RESET:
+            item = self.with_first_message(item, found)
         return Refused(verdict, item)
 
     # -- release
@@ -300,9 +307,10 @@ class DynamoDBStore:
         names = dict(expressions.END_NAMES if commit.leaves_state else expressions.COMMIT_NAMES)
         _say_failed(item, commit, changes, removed, values)
         askers = _askers(claim, commit)
+        names |= {f"#{name}": name for name in packed if name == FIRST_MESSAGE}
         names, removed = {**names, **askers}, [*removed, *askers, *(["callers"] if commit.closes_list else [])]
         values |= (closing := _closing(item, commit))
-        changes += [expressions.CLOSE_CALLERS for _ in closing]
+        changes += [expressions.CLOSE_CALLERS] if closing else []
         if (late := _late(item, commit)) is not None:
             changes.append("late = :late")
             values[":late"] = late_item(late)
@@ -434,7 +442,13 @@ class DynamoDBStore:
         """Return what keeps those who are answered with the end of a run, in the same table."""
         from flowguard.aws.caller_lists import DynamoDBCallers  # a function without callers starts quicker
 
-        return DynamoDBCallers(self._client, self._table, self._pause)
+        return DynamoDBCallers(self._client, self._table, self.with_first_message, self._with_end, self._pause)
+
+    def with_first_message(self, item: RunItem, found: Item) -> RunItem:
+        """Return the item with what its work begins anew with."""
+        if FIRST_MESSAGE not in found:
+            return item
+        return item._replace(first_message=self._packing.unpack(found[FIRST_MESSAGE]))
 
     def _left(self, found: Item) -> LeftState | None:
         """Return the state that the run before has left. Nothing is read before it is asked for."""
@@ -502,6 +516,9 @@ class DynamoDBStore:
         item = self._with_text(item, found, "state")
         if item.status not in ENDED and not item.done:  # what is there is of the run before
             return self._with_left_end(item, found) if item.hop == 1 else item
+        return self._with_end(item, found)
+
+    def _with_end(self, item: RunItem, found: Item) -> RunItem:
         return self._with_text(self._with_text(item, found, "result"), found, "error")
 
 
@@ -514,6 +531,8 @@ def _long_texts(commit: Commit) -> dict[str, str | None]:
     }
     if commit.wait is not None:
         texts[PLAN] = commit.wait.plan.to_text()
+    if commit.first_message is not None or commit.closes_list:
+        texts[FIRST_MESSAGE] = commit.first_message
     return texts if commit.leaves_state else {**texts, "state": commit.state}
 
 
@@ -555,8 +574,11 @@ def _keeps_failed(item: RunItem, commit: Commit) -> bool:
 
 
 def _closing(item: RunItem, commit: Commit) -> Item:
-    """Return the value by which a commit closes the list of callers. Nothing where it leaves that open."""
-    return {":nobody": callers_item(Callers(item.owner))} if commit.closes_list else {}
+    """Return the values by which a commit closes the list of callers. Nothing where it leaves that open."""
+    if not commit.closes_list:
+        return {}
+    own = caller_key(item.request_id, item.requested_at)
+    return {":nobody": callers_item(Callers(item.owner)), ":caller": {"S": own}}
 
 
 def _askers(claim: Claim, commit: Commit) -> dict[str, str]:

@@ -63,7 +63,7 @@ class Caller(NamedTuple):
     @property
     def key(self) -> str:
         """Return what names the caller in a list."""
-        return caller_key(self.request_id)
+        return caller_key(self.request_id, self.requested_at)
 
     def reply_id(self, flow: str, object_id: ObjectId) -> str:
         """Return the id of the answer. It is the same whichever run answers, however often; a redrive has another."""
@@ -93,8 +93,13 @@ class Caller(NamedTuple):
         return cls(request_id, requested_at, reply_to, answer_to, redrive, read)
 
 
-def caller_key(request_id: RequestId) -> str:
-    """Return what names a request in the lists of its object."""
+def caller_key(request_id: RequestId, requested_at: int) -> str:
+    """Return what names a request in the lists of its object. The same id with another time is another request."""
+    return asker_key(RequestId(f"{requested_at} {request_id}"))
+
+
+def asker_key(request_id: RequestId) -> str:
+    """Return what names the request of a run: while it has the object, its latest time counts."""
     return sha256(request_id.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY]
 
 

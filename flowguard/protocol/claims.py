@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flowguard.protocol.callers import Caller, Callers, caller_key
+from flowguard.protocol.callers import Caller, Callers, asker_key, caller_key
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import ENDED, Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
@@ -22,6 +22,8 @@ def decide(item: RunItem | None, request: ClaimRequest) -> Verdict:
         return Verdict.CLAIMED if m.hop == 1 else Verdict.GONE
     if m.request_id != item.request_id or _is_of_another_time(item, request):
         return _another_run(item, request)
+    if item.reset_at is not None and m.hop > 1 and request.on_conflict is OnConflict.ATTACH:
+        return Verdict.DONE if item.status in ENDED else Verdict.RESET
     if m.hop == item.hop:
         return _same_hop(item, request)
     failed = item.given_up
@@ -69,8 +71,8 @@ def _calling(item: RunItem, request: ClaimRequest) -> Verdict:
     One that was answered, or is about to be, is not answered by a later run: it is a copy.
     """
     m = request.message
-    was_answered = item.answered is not None and caller_key(m.request_id) in item.answered.held
-    if was_answered or item.answered_by == m.request_id:
+    key = caller_key(m.request_id, m.requested_at)
+    if key == item.answered_key or (item.answered is not None and key in item.answered.held):
         return Verdict.KEPT if item.status in ENDED else Verdict.DUPLICATE
     newer = (m.requested_at, m.request_id) > (item.requested_at, item.request_id)
     if newer and (is_abandoned(item, request) or _is_past(item, request)):
@@ -79,10 +81,12 @@ def _calling(item: RunItem, request: ClaimRequest) -> Verdict:
 
 
 def _is_past(item: RunItem, request: ClaimRequest) -> bool:
-    """Answer whether the run has ended, and its end is not good for the request.
+    """Answer whether the run was reset, or has ended and its end is not good for the request.
 
     Only the request's own time is compared: the answer is the same whenever its message is delivered.
     """
+    if item.reset_at is not None:
+        return True
     if item.status is Status.COMPLETED:
         return item.committed_at < request.fresh_since
     return item.status is Status.FAILED and item.committed_at < request.message.requested_at
@@ -162,9 +166,22 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
         callers=_callers(item, request),
         answered=item.answered if item is not None else None,
         answered_by=item.answered_by if item is not None else None,
+        answered_key=item.answered_key if item is not None else None,
         askers=_askers(item, request),
+        reset_at=None if item is None or begins_work(request) else item.reset_at,
+        reset_by=item.reset_by if item is not None else None,
         left_end=item.left_end if item is not None and first else None,
     )
+
+
+def begins_work(request: ClaimRequest) -> bool:
+    """Answer whether the claim begins the work anew that a reset has asked for."""
+    return request.message.hop == 1 and request.on_conflict is OnConflict.ATTACH
+
+
+def can_be_reset(item: RunItem | None, by: str, at: int) -> bool:
+    """Answer whether a reset changes the item. One run that was asked for after the reset is as good as reset."""
+    return item is not None and item.status is not Status.FAILED and item.requested_at <= at and item.reset_by != by
 
 
 def _callers(item: RunItem | None, request: ClaimRequest) -> Callers | None:
@@ -182,7 +199,7 @@ def _askers(item: RunItem | None, request: ClaimRequest) -> Mapping[str, str]:
     """Return who has to be answered after the claim: those before it, and its own request."""
     found = item.askers if item is not None else {}
     caller = noted_asker(request.message)
-    return found if caller is None else {**found, caller.key: caller.to_text()}
+    return found if caller is None else {**found, asker_key(caller.request_id): caller.to_text()}
 
 
 def noted_asker(message: Message) -> Caller | None:
@@ -196,7 +213,7 @@ def answered_askers(claim: Claim, commit: Commit) -> list[str]:
     The runs that were taken over were answered, or became callers, before the hop was handled. The commit of an end
     has the answer to its own request in its outbox.
     """
-    own = caller_key(claim.message.request_id)
+    own = asker_key(claim.message.request_id)
     return [key for key in claim.item.askers if key != own or commit.status in ENDED]
 
 

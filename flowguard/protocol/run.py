@@ -77,8 +77,16 @@ class RunItem(NamedTuple):
     """Those who got the last end, or get it now. It stays until the next one."""
     answered_by: RequestId | None = None
     """The request of the run that ended last."""
+    answered_key: str | None = None
+    """What names it among callers, by its time too."""
     askers: Mapping[str, str] = {}
     """The requests with a ``reply_to`` that have claimed the object and not been answered, by their keys."""
+    reset_at: int | None = None
+    """When the run was reset, ms, until the next one begins."""
+    reset_by: str | None = None
+    """The reset that came last."""
+    first_message: str | None = None
+    """What the work begins anew with. Only who has to send it reads it."""
     left_end: LeftEnd | None = None
     """The end of the run before. Only a claim of a first hop has it."""
     lost: TextGone | None = None
@@ -218,6 +226,8 @@ class Commit(NamedTuple):
     wait: NewWait | None = None
     takes_callers: bool = False
     """Whether the flow takes callers: the commit of an end closes their list."""
+    first_message: str | None = None
+    """What a run that is reset begins anew with, of a first hop that is not the last."""
     failed: FailedHop | None = None
     undone: bool = False
 

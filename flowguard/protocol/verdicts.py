@@ -29,6 +29,9 @@ class Verdict(StrEnum):
     IGNORED = "IGNORED"
     """A newer request, and the flow's ``on_conflict`` lets the first keep the object: ack."""
 
+    RESET = "RESET"
+    """A later hop of a run that was reset: the work begins anew, with another message than this. Ack."""
+
     GIVEN_UP = "GIVEN_UP"
     """A redriven message of a hop that failed for good, after which the run went on at its flow's ``on_failed`` stage:
     back to the dead letters, with that reason."""
@@ -43,6 +46,19 @@ class Verdict(StrEnum):
 
     EARLY = "EARLY"
     """A hop whose predecessor is not committed, or still waits for answers. Nothing sends one so early: not acked."""
+
+
+class ResetVerdict(StrEnum):
+    """What a reset has changed."""
+
+    RESTARTED = "RESTARTED"
+    """A run was at work. It is fenced, and the work begins anew for all who wait for it."""
+
+    DROPPED = "DROPPED"
+    """A stored end is good for no newer request any more. The next one is carried out."""
+
+    NOTHING = "NOTHING"
+    """There was nothing to reset: no run, one that failed, one that was asked for later, or this reset came before."""
 
 
 class AnswerVerdict(StrEnum):

@@ -9,17 +9,28 @@ from typing import Protocol
 
 from flowguard.destinations import Destination, Queue, destination, form_problem
 from flowguard.errors import RunFailed, shown
-from flowguard.ids import RequestId
+from flowguard.ids import ObjectId, RequestId
 from flowguard.payloads import Payload, encode
+from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.wire.attributes import Attribute, attributes_of
 from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, Message
+from flowguard.wire.reset_order import reset_attributes
 from flowguard.wire.signing import Signer, signed_attributes
 
 
 class Startable(Protocol):
     """A flow that a stage can start, as seen from below it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def answers(self) -> Destination: ...
+
+    @property
+    def on_conflict(self) -> OnConflict: ...
 
     def request(
         self,
@@ -83,6 +94,17 @@ class SideMessages:
         )
         attributes = {**self._message.carried, **signed_attributes(message, self._signer)}
         self._add(Send(Kind.SIDE, inbox, message.body, self._next_id(), attributes, group=message.object_id))
+
+    def reset(self, flow: Startable, object_id: str) -> None:
+        """Record the order to reset another flow's run."""
+        if flow.on_conflict is not OnConflict.ATTACH:
+            raise RunFailed(f"{flow.name} keeps no result that could be reset; say keep_result=… or on_conflict=ATTACH")
+        own, to = self._next_id(), flow.answers
+        attributes = {
+            **self._message.carried,
+            **reset_attributes(flow.name, ObjectId(object_id), own, self._committed_at, self._signer),
+        }
+        self._add(Send(Kind.SIDE, to, "{}", own, attributes))
 
     def _add(self, send: Send) -> None:
         self.recorded.append(send.checked())

@@ -13,6 +13,7 @@ from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Budget, Services
+from flowguard.worker.resets import Resetter, find_reset
 from flowguard.worker.routing import Arrival, Routes, Unroutable
 from flowguard.worker.runtime import Runtime
 from flowguard.worker.settler import Settler, find_arrived
@@ -51,6 +52,7 @@ class Batch:
         self._trust = Trust(services.signer, function_arn)
         self._emitter = Emitter(services.observer)
         self._settler = Settler(services)
+        self._resetter = Resetter(services)
         self._runtime = Runtime(services, self._emitter)
         self._now_at: Arrival | None = None
 
@@ -80,6 +82,8 @@ class Batch:
         """Take one envelope through its stage. Whatever goes wrong outside a stage leaves the record in its queue."""
         arrival: Arrival | None = None
         try:
+            if (order := find_reset(envelope)) is not None:
+                return self._resetter.ending(envelope, self._routes.flow(order.flow), order)
             if (arrived := find_arrived(envelope)) is not None:
                 return self._settler.ending(envelope, self._routes.flow(arrived.address.flow), arrived)
             arrival = self._now_at = self._arrival(envelope)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from flowguard.protocol.outbox import Send
-from flowguard.protocol.verdicts import AnswerVerdict, Verdict
+from flowguard.protocol.verdicts import AnswerVerdict, ResetVerdict, Verdict
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.routing import Arrival
 
@@ -18,7 +18,7 @@ class Ending(NamedTuple):
 
     envelope: Envelope
     ack: bool
-    verdict: Verdict | AnswerVerdict | None = None
+    verdict: Verdict | AnswerVerdict | ResetVerdict | None = None
     arrival: Arrival | None = None
     sends: tuple[Send, ...] = ()
     result: str | None = None

@@ -20,7 +20,7 @@ from flowguard.printable import bounded
 from flowguard.protocol.callers import Caller, StoredEnd
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.outbox import Kind, Outbox, Send, attributes_problem
-from flowguard.protocol.run import Commit, Status
+from flowguard.protocol.run import ENDED, Commit, Status
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage
 from flowguard.step import AnyStep, NoState
@@ -29,6 +29,7 @@ from flowguard.wire.envelope import Envelope, resend, resend_alone
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, SEEMS, ErrorNote, Message
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
 from flowguard.worker.replies import answer_place, end_body, takes_callers
+from flowguard.worker.restart import first_message_text
 from flowguard.worker.wait_planner import WaitPlanner
 
 _LONGEST_WHY = 100
@@ -149,13 +150,25 @@ class Planner(NamedTuple):
         return Commit(
             status=status,
             committed_at=self.moment,
-            expires_at=self.expires_at,
+            expires_at=self._kept_until(status),
             outbox=self._outbox(sends),
             state=None if isinstance(step.state, NoState) else encode_json(step.state),
             result=result,
             writes=tuple(step.writes),
             takes_callers=takes_callers(self.flow),
+            first_message=self._first_message(status),
         )
+
+    def _kept_until(self, status: Status) -> int:
+        """Return when the item may expire. A result that the flow keeps is there as long as it is good."""
+        if status is not Status.COMPLETED:
+            return self.expires_at
+        return max(self.expires_at, self.flow.good_until(self.moment) or 0)
+
+    def _first_message(self, status: Status) -> str | None:
+        """Return what the work begins anew with where it is reset, of a first hop that is not the last."""
+        is_first = takes_callers(self.flow) and self.message.hop == 1 and status not in ENDED
+        return first_message_text(self.message) if is_first else None
 
     def _check_state(self, step: AnyStep) -> None:
         """Raise :class:`RunFailed` where the handler left a state of another type. The next stage would lose it."""

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from flowguard.clock import Clock, SystemClock
 from flowguard.events import Observer, log
 from flowguard.ids import Ids, ObjectId, RandomIds
-from flowguard.protocol.callers import Caller, Callers
+from flowguard.protocol.callers import Caller, Callers, StoredEnd
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import (
     AwaitingRow,
@@ -24,6 +24,7 @@ from flowguard.protocol.run import (
     Fenced,
     Looked,
     Refused,
+    RunItem,
     Settled,
     TimedOut,
 )
@@ -107,6 +108,21 @@ class CallerLists(Protocol):
 
     def forget(self, flow: str, object_id: ObjectId, term: str, callers: Sequence[Caller]) -> None:
         """Remove callers that :meth:`rows` yielded and that were answered."""
+        ...
+
+    def reset(self, flow: str, object_id: ObjectId, by: str, at: int, now: int) -> RunItem | None:
+        """Fence the run at work, or drop the stored end. Times are in ms.
+
+        ``by`` names the reset: one that comes twice changes nothing more. Returns the item afterwards, with what the
+        work begins anew with; None where there was nothing to reset.
+        """
+        ...
+
+    def stored_end(self, flow: str, object_id: ObjectId) -> StoredEnd | None:
+        """Read the end of the object's run, consistently. None where there is none, or it was reset.
+
+        Raises :class:`flowguard.errors.TextGone`.
+        """
         ...
 
     def forget_askers(self, flow: str, object_id: ObjectId, keys: Sequence[str]) -> None:

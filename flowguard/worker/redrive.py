@@ -55,7 +55,7 @@ def judge(letter: Letter, item: RunItem | None, *, now: int, unsent: bool = Fals
             return Judgement(Fate.REDRIVEN, _elsewhere(verdict, item))
         case Verdict.STALE | Verdict.SUPERSEDED | Verdict.IGNORED:
             return Judgement(Fate.SUPERSEDED, f"request {item.request_id} holds the object")
-        case Verdict.GIVEN_UP | Verdict.DUPLICATE | Verdict.EARLY | Verdict.GONE:
+        case Verdict.GIVEN_UP | Verdict.RESET | Verdict.DUPLICATE | Verdict.EARLY | Verdict.GONE:
             given_up = verdict is Verdict.GIVEN_UP
             return _given_up(item) if given_up else Judgement(Fate.SUPERSEDED, _went_on(item))
         case Verdict.DONE:
@@ -74,7 +74,7 @@ def _request(message: Message, now: int, flow: AnyFlow | None) -> ClaimRequest:
         on_conflict=flow.on_conflict if flow is not None else OnConflict.SUPERSEDE,
         abandoned_before=now - int(abandoned_after),
         expires_at=now,
-        fresh_since=message.requested_at,
+        fresh_since=message.requested_at if flow is None else flow.fresh_since(message.requested_at),
     )
 
 

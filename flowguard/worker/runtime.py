@@ -32,6 +32,7 @@ from flowguard.worker.failure_note import failure_of
 from flowguard.worker.hop_memory import HopMemory
 from flowguard.worker.plan import Planner, dead_letter, expires_at, retried
 from flowguard.worker.ports import Budget, Services
+from flowguard.worker.restart import restart_of
 from flowguard.worker.resumed import resumed_payload
 from flowguard.worker.routing import Arrival
 from flowguard.worker.settler import Settler
@@ -129,7 +130,7 @@ class Runtime:
             on_conflict=flow.on_conflict,
             abandoned_before=now - _ms(flow.abandoned_after),
             expires_at=expires_at(flow, now),
-            fresh_since=arrival.message.requested_at,
+            fresh_since=flow.fresh_since(arrival.message.requested_at),
         )
 
     @contextmanager
@@ -258,6 +259,8 @@ class Runtime:
                 seconds = max(1, -((self.services.clock.now() - item.lease_until) // 1000))
                 self.services.sender.postpone(arrival.envelope, seconds)
                 return kept(arrival, verdict, f"another worker has it for {seconds} s more")
+            case Verdict.RESET if item is not None:
+                return self._begun_anew(arrival, item)
             case Verdict.ATTACHED | Verdict.KEPT if item is not None:
                 return self._answered_by_another(arrival, verdict, item)
             case Verdict.GONE:
@@ -266,10 +269,29 @@ class Runtime:
                 return self._dead(arrival, _given_up(arrival.flow, item), verdict)
             case Verdict.DUPLICATE | Verdict.STALE | Verdict.SUPERSEDED | Verdict.IGNORED:
                 return acked(arrival, verdict)
-            case Verdict.EARLY | Verdict.DONE | Verdict.BUSY | Verdict.CLAIMED | Verdict.ATTACHED | Verdict.KEPT:
+            case (
+                Verdict.EARLY
+                | Verdict.DONE
+                | Verdict.BUSY
+                | Verdict.CLAIMED
+                | Verdict.ATTACHED
+                | Verdict.KEPT
+                | Verdict.RESET
+            ):
                 return kept(arrival, verdict, "the hop before it is not committed")
             case _:
                 assert_never(verdict)
+
+    def _begun_anew(self, arrival: Arrival, item: RunItem) -> Ending:
+        """Acknowledge a message of a run that was reset.
+
+        Its work begins anew with another message, which whoever has reset it may not have sent.
+        """
+        restart = restart_of(arrival.flow, arrival.message.object_id, item, self.services.signer)
+        if restart is None:
+            why = "the run was reset, and its first message is not stored: it began before its flow took callers"
+            return self._dead(arrival, RunFailed(why), Verdict.RESET)
+        return acked(arrival._replace(message=restart.message), Verdict.RESET, (restart.send,))
 
     def _answered_by_another(self, arrival: Arrival, verdict: Verdict, item: RunItem) -> Ending:
         """Acknowledge a request that another one's run answers, or has answered. One that can never work fails."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from flowguard.errors import Reject, SendFailed, TextGone
 from flowguard.events import EventType
 from flowguard.ids import RequestId
-from flowguard.protocol.callers import Caller, Callers, StoredEnd
+from flowguard.protocol.callers import Caller, Callers, StoredEnd, asker_key
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import ENDED, Claim, RunItem, Status
 from flowguard.worker.dispatch import Due, send_or_park
@@ -110,8 +110,8 @@ class Teller:
         All of it stays in the item until the commit.
         """
         self._answer_left(arrival, claim.item)
-        own = Caller.of(arrival.message)
-        others = {key: text for key, text in claim.item.askers.items() if own is None or key != own.key}
+        own = asker_key(arrival.message.request_id)
+        others = {key: text for key, text in claim.item.askers.items() if key != own}
         if not others:
             return
         waiting = [Caller.from_text(text) for text in others.values()]

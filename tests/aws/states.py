@@ -9,7 +9,7 @@ from typing import Any
 
 from flowguard.aws.items import ASKER, callers_item, failed_item, late_item, number, run_key
 from flowguard.ids import ObjectId, Owner, RequestId
-from flowguard.protocol.callers import Caller, Callers
+from flowguard.protocol.callers import Caller, Callers, asker_key, caller_key
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import ClaimRequest
@@ -142,35 +142,49 @@ def _failures() -> Iterator[Meeting]:
 def _calls() -> Iterator[Meeting]:
     """What only a flow that takes callers tells apart: how fresh its end is, and who was answered with it."""
     for (which, other), state, lease, (says, lists), fresh_since in product(
-        OTHERS.items(), STATES, LEASES, LISTS.items(), (0, 500, 501)
+        OTHERS.items(), STATES, ("over", "abandoned"), LISTS.items(), (0, 501)
     ):
         asked = request(other, policy=OnConflict.ATTACH)._replace(fresh_since=fresh_since)
         stored = {**item(1, state, (0, 0), lease, "other"), **lists}
         yield Meeting(f"{which} caller, item {state} lease {lease}, {says}, fresh since {fresh_since}", stored, asked)
-    for state, (says, lists), redrive, asks in product(STATES, LISTS.items(), (0, 1), (False, True)):
-        asked = request(STORED, hop=2, attempt=(redrive, 0), policy=OnConflict.ATTACH)
+    for state, (says, lists), redrive, asks, hop in product(STATES, LISTS.items(), (0, 1), (False, True), (1, 2, 3)):
+        asked = request(STORED, hop=hop, attempt=(redrive, 0), policy=OnConflict.ATTACH)
         asked = asked._replace(message=asked.message._replace(reply_to="sqs:replies" if asks else None))
         stored = {**item(2, state, (0, 0), "over", "other"), **lists}
-        yield Meeting(f"its own hop 2, redrive {redrive}, asks {asks}, item {state}, {says}", stored, asked)
+        yield Meeting(f"its own hop {hop}, redrive {redrive}, asks {asks}, item {state}, {says}", stored, asked)
+    for state, (says, lists), lease in product(STATES, LISTS.items(), ("alive", "over")):
+        asked = request(STORED, policy=OnConflict.ATTACH)
+        stored = {**item(1, state, (0, 0), lease, "other"), **lists}
+        yield Meeting(f"its own first hop, item at it, {state} lease {lease}, {says}", stored, asked)
     for (which, other), policy, asker in product(OTHERS.items(), OnConflict, (STORED, OTHERS["newer"], (1, "gone"))):
         asked = request(other, policy=policy)
         asked = asked._replace(message=asked.message._replace(reply_to="sqs:replies"))
         noted = Caller(RequestId(asker[1]), asker[0], "sqs:replies")
-        stored = {**item(1, "running", (0, 0), "abandoned", "other"), f"{ASKER}{noted.key}": {"S": noted.to_text()}}
+        stored = {
+            **item(1, "running", (0, 0), "abandoned", "other"),
+            f"{ASKER}{asker_key(noted.request_id)}": {"S": noted.to_text()},
+        }
         yield Meeting(f"{which} request that asks, {policy}, {asker[1]} asked before", stored, asked)
 
 
-def _held(*requests: str, rows: bool = False) -> dict[str, Any]:
-    callers = [Caller(RequestId(one), 1, "sqs:replies") for one in requests]
+def _held(*requests: tuple[int, str], rows: bool = False) -> dict[str, Any]:
+    callers = [Caller(RequestId(one), time, "sqs:replies") for time, one in requests]
     return callers_item(Callers("term", {one.key: one.to_text() for one in callers}, rows))
 
 
 LISTS: dict[str, dict[str, Any]] = {
     "no list": {},
-    "an open list": {"callers": _held("request-a", rows=True)},
-    "answered others": {"answered": _held("request-x"), "answered_by": {"S": STORED[1]}},
-    "answered it": {"answered": _held("request-a", "request-z"), "answered_by": {"S": STORED[1]}},
-    "it was carried out before": {"answered": _held(), "answered_by": {"S": "request-a"}, "callers": _held()},
+    "an open list": {"callers": _held((501, "request-a"), rows=True)},
+    "answered others": {"answered": _held((1, "request-x"), (1, "request-a")), "answered_by": {"S": STORED[1]}},
+    "answered it": {"answered": _held(*OTHERS.values()), "answered_by": {"S": STORED[1]}},
+    "it was carried out before": {
+        "answered": _held(),
+        "answered_by": {"S": "request-a"},
+        "answered_key": {"S": caller_key(RequestId("request-a"), 501)},
+        "callers": _held(),
+    },
+    "reset": {"callers": _held(), "reset_at": number(600), "reset_by": {"S": "reset"}},
+    "reset after it answered it": {"answered": _held(*OTHERS.values()), "reset_at": number(600)},
 }
 """Who is answered with the end of the run, or was with that of the run before."""
 

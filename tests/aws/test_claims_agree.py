@@ -148,7 +148,9 @@ MUTANTS = {
     "a failure is kept for ever": ("#status = :failed AND committed_at < :requested_at", NEVER),
     "a failure answers nobody": ("#status = :failed AND committed_at < :requested_at", "#status = :failed"),
     "a caller that was answered begins a run": ("attribute_not_exists(answered.held.#caller)", ALWAYS),
-    "a request begins a run again that it began before": ("answered_by <> :request_id", ALWAYS),
+    "a request begins a run again that it began before": ("answered_key <> :caller", ALWAYS),
+    "a result that was dropped is good": ("attribute_exists(reset_at)", NEVER),
+    "a run that was reset goes on": ("attribute_not_exists(reset_at)", ALWAYS),
     "an absent item is not free": (expressions._ABSENT, NEVER),
 }
 
@@ -166,8 +168,11 @@ def test_without_one_part_of_the_condition_some_state_is_answered_wrongly(
     part, instead = MUTANTS[mutant]
     first = {policy: text.replace(part, instead) for policy, text in expressions.FIRST_HOP.items()}
     later = expressions.LATER_HOP.replace(part, instead)
-    assert first != expressions.FIRST_HOP or later != expressions.LATER_HOP, "the mutant changes the expression"
+    of_callers = expressions.LATER_HOP_OF_CALLERS.replace(part, instead)
+    same = (first, of_callers) == (expressions.FIRST_HOP, expressions.LATER_HOP_OF_CALLERS)
+    assert not same, "the mutant changes the expression"
     monkeypatch.setattr(expressions, "FIRST_HOP", first)
+    monkeypatch.setattr(expressions, "LATER_HOP_OF_CALLERS", of_callers)
     monkeypatch.setattr(expressions, "LATER_HOP", later)
     store = aws_store(Settings(), memory)
     assert any(_claimed(store, memory, each) is not (decided(each) is Verdict.CLAIMED) for each in MEETINGS)

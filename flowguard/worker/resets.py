@@ -1,0 +1,79 @@
+"""Resets: a run at work is fenced and begins anew, or a kept result is good for no newer request any more."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from flowguard.errors import EnvelopeError, RunFailed, Untrusted
+from flowguard.events import Event, EventType
+from flowguard.flow import AnyFlow
+from flowguard.ids import ObjectId, RequestId
+from flowguard.protocol.run import ENDED
+from flowguard.protocol.verdicts import ResetVerdict
+from flowguard.wire.answer_address import AnswerAddress
+from flowguard.wire.envelope import Envelope
+from flowguard.wire.message import PLACE, Message
+from flowguard.wire.reset_order import read_reset
+from flowguard.worker.ending import Ending
+from flowguard.worker.ports import Services
+from flowguard.worker.replies import takes_callers
+from flowguard.worker.restart import Restart, needs_restart, restart_of
+from flowguard.worker.routing import Arrival
+
+
+class ResetDone(NamedTuple):
+    """What a reset has changed, and the message that is to be sent for it."""
+
+    verdict: ResetVerdict
+    restart: Restart | None = None
+
+
+def find_reset(envelope: Envelope) -> AnswerAddress | None:
+    """Return the order to reset that the record is. None for any other message.
+
+    Raises :class:`EnvelopeError` for one that cannot be read.
+    """
+    found = envelope.attributes.get(PLACE)
+    try:
+        return None if found is None else read_reset(found.value)
+    except ValueError as error:
+        raise EnvelopeError(envelope.message_id, f"attributes.{PLACE}", str(error)) from None
+
+
+class Resetter:
+    """Resets runs of one function's flows, or of a client's. Holds nothing of them afterwards."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def ending(self, envelope: Envelope, flow: AnyFlow, order: AnswerAddress) -> Ending:
+        """Carry out the order that a record brings. One that comes twice sends the same restart.
+
+        Raises :class:`Untrusted` where it has to be signed, and is not.
+        """
+        signer = self._services.signer
+        if signer.is_required and (problem := signer.problem(order.statement, order.signature)):
+            raise Untrusted(envelope.message_id, f"attributes.{PLACE}.sig", f"an order to reset: {problem}")
+        done = self.reset(flow, order.object_id, order.request_id, order.requested_at)
+        if done.restart is None:
+            return Ending(envelope, ack=True, verdict=done.verdict)
+        arrival = Arrival(envelope, flow, None, done.restart.message)
+        return Ending(envelope, ack=True, verdict=done.verdict, arrival=arrival, sends=(done.restart.send,))
+
+    def reset(self, flow: AnyFlow, object_id: ObjectId, by: RequestId, at: int) -> ResetDone:
+        """Reset the object's run under the id ``by``, as of ``at`` (ms).
+
+        Raises :class:`RunFailed` for a flow that takes no callers.
+        """
+        if not takes_callers(flow):
+            cure = "say on_conflict=ATTACH or keep_result=…; under SUPERSEDE a newer request begins the work anew"
+            raise RunFailed(f"{flow.name} keeps no result that could be reset; {cure}")
+        item = self._services.store.callers.reset(flow.name, object_id, by, at, self._services.clock.now())
+        if item is None:
+            return ResetDone(ResetVerdict.NOTHING)
+        verdict = ResetVerdict.DROPPED if item.status in ENDED else ResetVerdict.RESTARTED
+        restart = restart_of(flow, object_id, item, self._services.signer) if needs_restart(item) else None
+        about = Message(flow.name, item.stage, item.version, object_id, item.request_id, item.requested_at, "")
+        facts = {"verdict": verdict.value, "by": by}
+        self._services.observer(Event(EventType.WAS_RESET, about._replace(hop=item.hop), facts))
+        return ResetDone(verdict, restart)

@@ -1,0 +1,64 @@
+"""The message with which the work of a run that was reset begins anew. It is made of the run item, the same each time.
+
+::
+
+    hop 1 commits      first_message: stage, version, payload, carried attributes
+    reset              the run is fenced; its callers stay
+    restart            a request of its own, newer than the run: its claim takes the object, and its end answers all
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import NamedTuple
+
+from flowguard.flow import AnyFlow
+from flowguard.ids import ObjectId, RequestId
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.run import ENDED, RunItem
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import Message
+from flowguard.wire.signing import Signer, signed_attributes
+
+_LENGTH = 32
+"""Characters of a digest that name a restart."""
+
+
+class Restart(NamedTuple):
+    """A restart to be sent, with its message."""
+
+    message: Message
+    send: Send
+
+
+def first_message_text(message: Message) -> str:
+    """Return what is stored of a run's first message."""
+    carried = {name: [a.type, a.value] for name, a in message.carried.items()}
+    return json.dumps([message.stage, message.version, message.body, carried], separators=(",", ":"))
+
+
+def needs_restart(item: RunItem) -> bool:
+    """Answer whether a message has to be sent for the work to begin anew. A first hop's own message is still there."""
+    return item.reset_at is not None and item.status not in ENDED and (item.hop > 1 or item.done)
+
+
+def restart_of(flow: AnyFlow, object_id: ObjectId, item: RunItem, signer: Signer) -> Restart | None:
+    """Build the request that begins the work anew. None where the item does not say what it was."""
+    if item.reset_at is None or item.first_message is None:
+        return None
+    stage_name, version, body, carried = json.loads(item.first_message)
+    run = [flow.name, object_id, item.request_id, item.requested_at, item.epoch]
+    message = Message(
+        flow=flow.name,
+        stage=stage_name,
+        version=version,
+        object_id=object_id,
+        request_id=RequestId(f"reset-{sha256(json.dumps(run).encode()).hexdigest()[:_LENGTH]}"),
+        requested_at=max(item.reset_at, item.requested_at + 1),
+        body=body,
+        carried={name: Attribute(*pair) for name, pair in carried.items()},
+    )
+    inbox = flow.inbox_of(flow.stage(stage_name))
+    attributes = {**signed_attributes(message, signer), **message.carried}
+    return Restart(message, Send(Kind.NEXT, inbox, body, message.hop_id, attributes, group=object_id).checked())
