@@ -201,7 +201,8 @@ def test_a_stale_workers_business_writes_are_refused_together_with_its_state(car
     assert stale.count(EventType.FENCED) == 1
     assert (cart(stale)["status"], cart(stale)["request_id"]) == ("PRICED", "cart-2001-request-2")
     assert confirmed(stale) is None
-    assert [one.to for one in stale.messages] == ["carts-to-check"], "neither an e-mail nor a reply"
+    assert [one.to for one in stale.messages] == ["shop-replies", "carts-to-check"], "no e-mail, and no reply but one"
+    assert stale.messages[0].body["error"].startswith("Superseded")
     run = stale.run("cart-2001")
     assert run.status == "RUNNING"
     assert CartState.model_validate(run.state).total == Decimal("36.60")

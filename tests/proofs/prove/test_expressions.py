@@ -61,8 +61,11 @@ def test_a_loss_means_what_it_says(a: bool, b: bool, c: bool) -> None:
     assert found == wanted
 
 
+NAMES = {**expressions.CLAIM_NAMES, **expressions.WAIT_NAMES, "#caller": "caller"}
+
+
 def test_every_loss_of_flowguards_own_conditions_can_be_read() -> None:
-    names = tuple(expressions.CLAIM_NAMES.items())
+    names = tuple(NAMES.items())
     for text in (*expressions.FIRST_HOP.values(), expressions.LATER_HOP, expressions.COMMIT):
         found = losses(text)
         assert len(found) >= 4
@@ -91,7 +94,7 @@ SMALL = "a = :a AND (b < :b OR NOT c >= :c)"
 @pytest.mark.parametrize("text", [*OWN, SMALL], ids=range(len(OWN) + 1))
 def test_whose_answer_differs_follows_from_the_comparisons(text: str) -> None:
     """What is noted of an item whose comparisons were met before is what asking every mutant gives."""
-    draw, names = random.Random(text), tuple({**expressions.CLAIM_NAMES, **expressions.WAIT_NAMES}.items())
+    draw, names = random.Random(text), tuple(NAMES.items())
     others = [(place, condition(KIND, one[2], names).holds) for place, one in enumerate(losses(text))]
     single = [condition(KIND, one, names).holds for one in comparisons(text)]
     real = condition(KIND, text, names)
