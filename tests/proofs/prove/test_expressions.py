@@ -61,17 +61,13 @@ def test_a_loss_means_what_it_says(a: bool, b: bool, c: bool) -> None:
     assert found == wanted
 
 
-NAMES = {**expressions.CLAIM_NAMES, **expressions.WAIT_NAMES, "#caller": "caller"}
-
-
 def test_every_loss_of_flowguards_own_conditions_can_be_read() -> None:
-    names = tuple(NAMES.items())
     for text in (*expressions.FIRST_HOP.values(), expressions.LATER_HOP, expressions.COMMIT):
         found = losses(text)
         assert len(found) >= 4
         assert len({after for _, _, after in found}) == len(found)
         for _, _, after in found:
-            condition("ConditionExpression", after, names)
+            condition("ConditionExpression", after, NAMES)
 
 
 def test_the_comparisons_of_a_condition_are_found_as_they_are_and_flipped() -> None:
@@ -88,16 +84,17 @@ def test_the_comparisons_of_a_condition_are_found_as_they_are_and_flipped() -> N
 
 
 OWN = (*expressions.FIRST_HOP.values(), expressions.LATER_HOP, expressions.COMMIT, expressions.ANSWER)
+NAMES = tuple({**expressions.CLAIM_NAMES, **expressions.WAIT_NAMES, "#caller": "one"}.items())
 SMALL = "a = :a AND (b < :b OR NOT c >= :c)"
 
 
 @pytest.mark.parametrize("text", [*OWN, SMALL], ids=range(len(OWN) + 1))
 def test_whose_answer_differs_follows_from_the_comparisons(text: str) -> None:
     """What is noted of an item whose comparisons were met before is what asking every mutant gives."""
-    draw, names = random.Random(text), tuple(NAMES.items())
-    others = [(place, condition(KIND, one[2], names).holds) for place, one in enumerate(losses(text))]
-    single = [condition(KIND, one, names).holds for one in comparisons(text)]
-    real = condition(KIND, text, names)
+    draw = random.Random(text)
+    others = [(place, condition(KIND, one[2], NAMES).holds) for place, one in enumerate(losses(text))]
+    single = [condition(KIND, one, NAMES).holds for one in comparisons(text)]
+    real = condition(KIND, text, NAMES)
     holds = asking(real.holds, others, single)
     words = {*re.findall(r"\b[a-z_]+\b", text), *expressions.CLAIM_NAMES.values()}
     for _ in range(500):
