@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import pickle
@@ -10,8 +11,10 @@ import signal
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from typing import Final, Never, TypeVar
+from typing import Any, Final, Never, TypeVar
 
+from flowguard.sim.reused_clients import SameClients
+from flowguard.testing.explorer.run import sandbox
 from tests.garbage import spare_what_is_there
 
 CPU_SECONDS: Final = 15
@@ -25,6 +28,13 @@ def pool(jobs: int) -> ProcessPoolExecutor:
     """Processes that have everything which this one has now, and whose garbage collectors pass over it."""
     spare_what_is_there()
     return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork"))
+
+
+@functools.cache
+def share_clients() -> None:
+    """Let all explored handlers of this process, and of those forked from it, have the same clients of AWS."""
+    made_anew: Any = sandbox
+    made_anew.SameClients = functools.cache(SameClients)
 
 
 def forked(trial: Callable[[], T]) -> tuple[T] | None:

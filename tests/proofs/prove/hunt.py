@@ -12,8 +12,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
-from tests.proofs.prove.fork import forked, pool
-from tests.proofs.prove.judge import Case, Effort, Truth, Verdict, judge, judge_its_own, spread, watch
+from tests.garbage import spare_what_is_there
+from tests.proofs.prove.fork import forked, pool, share_clients
+from tests.proofs.prove.judge import Case, Effort, Truth, Verdict, judge, judge_its_own, spread, undisturbed, watch
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
 from tests.proofs.prove.protocol import allow_unused
@@ -21,7 +22,8 @@ from tests.proofs.prove.protocol import allow_unused
 FIRST: Final = 10
 """Schedules of a case in its first round."""
 
-CHUNK: Final = 30
+CHUNK: Final = 10
+"""Mutants that one process tries on a case: few, so that at the end of a round no core waits for long."""
 
 
 _Step: TypeAlias = tuple[int, Sequence[str] | None]
@@ -57,9 +59,9 @@ class Hunt:
     tried: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
     def watch(self) -> None:
-        """The whole flowguard, case by case."""
+        """The whole flowguard, case by case. The last cases take longest, so they come first."""
         with self._pool() as pool:
-            self.truths = list(pool.map(_watch, range(len(self.cases))))
+            self.truths = [*pool.map(_watch, reversed(range(len(self.cases))))][::-1]
 
     def run(self, chosen: Sequence[Mutant], limits: Mapping[int, int]) -> None:
         """``limits`` are of mutants of which little is expected: about so many schedules, instead of the effort's."""
@@ -106,13 +108,14 @@ class Hunt:
                 by_case[case].append((number, schedules))
         return [
             Work(case, several[first : first + CHUNK])
-            for case, several in sorted(by_case.items())
+            for case, several in sorted(by_case.items(), key=lambda one: -len(one[1]))
             for first in range(0, len(several), CHUNK)
         ]
 
     def _pool(self) -> ProcessPoolExecutor:
         global _hunting  # noqa: PLW0603 - what the forked processes have from the start: it cannot be sent to them
         _hunting = self
+        share_clients()
         return pool(self.jobs)
 
 
@@ -129,6 +132,8 @@ def _cut(steps: Sequence[_Step], limit: int) -> list[_Step]:
 
 _hunting: Hunt
 _probed = False
+_warm: Final[set[int]] = set()
+"""Cases that ran in this process: what they import and make once, its children have from the start."""
 _Result: TypeAlias = tuple[int, int, tuple[str, Verdict] | None]
 """A mutant's number, the schedules tried, and what killed it."""
 
@@ -148,6 +153,10 @@ def _hunt(work: Work) -> list[_Result]:
     allow_unused()
     logging.disable()
     found: list[_Result] = []
+    if work.case not in _warm:
+        _warm.add(work.case)
+        undisturbed(case, truth)
+        spare_what_is_there()
     with case.sandbox() as sandbox:
         for number, schedules in work.jobs:
 

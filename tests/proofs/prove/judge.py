@@ -205,6 +205,12 @@ def watch(case: Case, effort: Effort) -> Truth:
         return _Watching(sandbox, case).truth(effort)
 
 
+def undisturbed(case: Case, truth: Truth) -> None:
+    """Run the case once, without a mutant and in a sandbox of its own, whose threads have ended afterwards."""
+    with case.sandbox() as sandbox:
+        _Judging(sandbox, case, truth).references()
+
+
 def judge(sandbox: Sandbox, case: Case, truth: Truth, schedules: Iterable[str]) -> tuple[int, str, Verdict] | None:
     """The first of these schedules after which something is wrong: how many that took, its id, and what is wrong."""
     judging = _Judging(sandbox, case, truth)

@@ -23,6 +23,7 @@ _OPTIONS: Final = (
     "-q",
     "--capture=no",
     "--assert=plain",
+    "--tb=no",
     "--hypothesis-seed=0",
     *(f"-pno:{name}" for name in _OFF),
     f"--rootdir={ROOT}",

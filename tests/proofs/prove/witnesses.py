@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tests.garbage import spare_what_is_there
 from tests.proofs.prove.elsewhere import Elsewhere, tested
 from tests.proofs.prove.fork import forked, pool
 from tests.proofs.prove.mutant import Mutant
@@ -38,12 +39,13 @@ class Witnesses:
             collected({test for where in left.values() for test in where.tests}, lambda found: self._ask(found, left))
 
     def _ask(self, found: Collected, left: Mapping[int, Elsewhere]) -> None:
-        global _tests, _mutants
+        global _tests, _mutants, _warming  # noqa: PLW0603 - what the forked processes have from the start
         _tests, _mutants = found, self.mutants
         with pool(self.jobs) as watching:
             seen = [one for each in watching.map(_watch, found.files()) for one in each]
         self.failing = [one.test for one in seen if one.fails]
         self.met = Counter(number for one in seen for number in one.met)
+        _warming = _one_of_each_file(seen)
         with pool(self.jobs) as asking:
             answers = asking.map(_first_failing, left, [_able(number, where, seen) for number, where in left.items()])
             self.noticed = dict(zip(left, answers, strict=True))
@@ -56,11 +58,19 @@ def _able(number: int, where: Elsewhere, seen: Sequence[Seen]) -> list[str]:
     return [one.test for one in sorted(meeting or named, key=lambda one: one.seconds)]
 
 
+def _one_of_each_file(seen: Sequence[Seen]) -> list[str]:
+    """The quickest test of each that passes."""
+    slowest_first = sorted((one for one in seen if not one.fails), key=lambda one: -one.seconds)
+    return list({one.test.partition("::")[0]: one.test for one in slowest_first}.values())
+
+
 # -- in the forked processes -------------------------------------------------------------------------------------------
 
 _tests: Collected
 _mutants: Mutants
+_warming: Sequence[str]
 _probed = False
+_is_warm = False
 
 
 def _watch(file: str) -> list[Seen]:
@@ -72,6 +82,11 @@ def _watch(file: str) -> list[Seen]:
 
 
 def _first_failing(number: int, tests: Sequence[str]) -> str | None:
+    global _is_warm  # noqa: PLW0603 - what tests import and make once, the children of a process have from the start
+    if not _is_warm:
+        _tests.watch(_warming)
+        _is_warm = True
+        spare_what_is_there()
     allow_unused()
     with _mutants.by_number(number).at_work():
         answer = forked(lambda: _tests.first_failing(tests))
