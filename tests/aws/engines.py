@@ -6,7 +6,7 @@ import functools
 import uuid
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import boto3
 
@@ -16,6 +16,9 @@ from flowguard.sim.keyed import create_run_table, create_table
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.reused_clients import SameClients
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
 
 IN_PROCESS = ("moto", "memory")
 ENGINES = (*IN_PROCESS, "dynamodb-local")
@@ -62,13 +65,27 @@ def _set_up(clients: Clients) -> Clients:
 
 
 def on_dynamodb_local(url: str) -> Clients:
-    """The same on DynamoDB Local, in the one database of this process, whose tables are made anew."""
+    """The same on DynamoDB Local, in the one database of this process, whose two tables are emptied."""
     clients = _local_clients(url)
-    for table in clients.dynamodb.list_tables()["TableNames"]:
-        clients.dynamodb.delete_table(TableName=table)
-    create_run_table(clients.dynamodb, "flowguard")
-    create_table(clients.dynamodb, "carts", "id")
+    there = clients.dynamodb.list_tables()["TableNames"]
+    for table in there:
+        _clear(clients.dynamodb, table)
+    if "flowguard" not in there:
+        create_run_table(clients.dynamodb, "flowguard")
+    if "carts" not in there:
+        create_table(clients.dynamodb, "carts", "id")
     return clients
+
+
+def _clear(dynamodb: DynamoDBClient, table: str) -> None:
+    """Remove the items of one of the two tables, which takes a fraction of making it anew; or another table."""
+    names = {"flowguard": ("pk", "sk"), "carts": ("id",)}.get(table)
+    if names is None:
+        dynamodb.delete_table(TableName=table)
+        return
+    for page in dynamodb.get_paginator("scan").paginate(TableName=table):
+        for item in page["Items"]:
+            dynamodb.delete_item(TableName=table, Key={name: item[name] for name in names})
 
 
 @functools.cache

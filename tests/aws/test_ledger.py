@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 import zlib
@@ -66,6 +67,7 @@ def done(text: str = '"paid"', now: int = NOW + 1, keep: int = DAY) -> Completio
     return Completion(text, None, now, now + keep)
 
 
+@functools.cache
 def noise(length: int) -> str:
     return '"' + "".join(random.Random(1).choices("0123456789abcdefghijklmnopqrstuvwxyz", k=length)) + '"'
 

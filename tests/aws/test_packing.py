@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import zlib
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ def clients() -> Iterator[Clients]:
 BESIDE = {"request_id": {"S": "r-1"}}
 
 
+@functools.cache
 def noise(length: int) -> str:
     """A text that no compression makes much smaller."""
     return "".join(chr(one) for one in random.Random(1).choices(range(0x4E00, 0x9FFF), k=length))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -52,6 +53,7 @@ def stored(clients: Clients) -> RunItem:
     return found
 
 
+@functools.cache
 def noise(length: int, seed: int = 1) -> str:
     return '"' + "".join(random.Random(seed).choices("0123456789abcdefghijklmnopqrstuvwxyz", k=length)) + '"'
 

@@ -175,7 +175,7 @@ def test_a_run_whose_state_fills_the_item_can_still_end_failed(dynamodb_local_ur
     clients = on_dynamodb_local(dynamodb_local_url)
     store = DynamoDBStore(clients.dynamodb, "flowguard", _packing(clients, "inside"))
     draw = random.Random(1)
-    state = "".join(chr(draw.randrange(0x4E00, 0x9FFF)) for _ in range(200_000))
+    state = "".join(map(chr, draw.choices(range(0x4E00, 0x9FFF), k=200_000)))
     claim = claimed(store)
     low, high = 100_000, 200_000
     while high - low > 1:
@@ -184,7 +184,7 @@ def test_a_run_whose_state_fills_the_item_can_still_end_failed(dynamodb_local_ur
     assert store.commit(claim, commit(outbox=None, state=state[:low])) == Committed()
     onward = store.claim(asked(hop=2, stage="s" * 64))
     assert isinstance(onward, Claim)
-    note = ErrorNote.storable("é" * 100, "".join(chr(0x1F000 + draw.randrange(4_000)) for _ in range(500)), NOW)
+    note = ErrorNote.storable("é" * 100, "".join(map(chr, draw.choices(range(0x1F000, 0x1FFA0), k=500))), NOW)
     ended = commit(status=Status.FAILED, outbox=None, state=None, error=note)
     assert store.commit(onward, ended) == Committed()
     assert (stored(store).error, stored(store).state) == (str(note), state[:low])

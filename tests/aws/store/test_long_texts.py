@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import zlib
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ from tests.aws.states import NOW, STORED, request
 from tests.aws.store.run import RID, claimed, commit, fenced, refused, stored
 
 
+@functools.cache
 def random_text(length: int) -> str:
     return "".join(random.Random(1).choices("0123456789abcdefghijklmnopqrstuvwxyz", k=length))
 
