@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import pytest
 from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer, IdempotencyConfig, idempotent_function
+from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyAlreadyInProgressError
 
-from flowguard import once
+from flowguard import InProgress, once
 from flowguard.aws.clients import Clients
 from flowguard.aws.ledger import ledger_of
-from flowguard.clock import SystemClock
+from flowguard.clock import Clock, SystemClock
 from flowguard.events import Tally
 from flowguard.ids import RandomIds
 from flowguard.key_table import KeyTable
@@ -23,10 +24,11 @@ from flowguard.once_function import OnceServices
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.keyed import create_table
-from flowguard.testing import sqs_event
+from flowguard.testing import FlowClock, sqs_event
 from flowguard.testing.context import FakeContext
 from tests.aws.engines import on_dynamodb_local
 
+EXPECTED = (ValueError, InProgress, IdempotencyAlreadyInProgressError)
 FAILING, WORKING = {"order_id": "o-2", "fails": True}, {"order_id": "o-1"}
 
 
@@ -58,7 +60,13 @@ class Sides(NamedTuple):
     powertools: Callable[[dict[str, Any]], Any]
 
 
+MEANWHILE: list[Callable[[], object]] = []
+"""What happens while the function is at work, once."""
+
+
 def charge(order: dict[str, Any]) -> dict[str, Any]:
+    if MEANWHILE:
+        MEANWHILE.pop()()
     if order.get("fails"):
         raise ValueError
     return {"charged": order["order_id"]}
@@ -69,13 +77,20 @@ def charge_record(record: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def sides(dynamodb_local_url: str) -> Sides:
-    clients: Clients = on_dynamodb_local(dynamodb_local_url)
-    create_table(clients.dynamodb, "idempotency", "id")
-    services = OnceServices(
-        ledger_of(Settings(), clients, KeyTable("idempotency")), SystemClock(), RandomIds(), Tally()
-    )
-    context = FakeContext(clock=SystemClock(), timeout=timedelta(seconds=30))
+def clients(dynamodb_local_url: str) -> Clients:
+    found = on_dynamodb_local(dynamodb_local_url)
+    create_table(found.dynamodb, "idempotency", "id")
+    return found
+
+
+@pytest.fixture(scope="module")
+def sides(clients: Clients) -> Sides:
+    return guarded(clients, SystemClock())
+
+
+def guarded(clients: Clients, clock: Clock) -> Sides:
+    services = OnceServices(ledger_of(Settings(), clients, KeyTable("idempotency")), clock, RandomIds(), Tally())
+    context = FakeContext(clock=clock, timeout=timedelta(seconds=30))
     config = IdempotencyConfig(event_key_jmespath="order_id")
     config.register_lambda_context(context)  # type: ignore[arg-type]  # it reads no more than this
     store = DynamoDBPersistenceLayer("idempotency", boto3_client=clients.dynamodb)
@@ -90,7 +105,7 @@ def sides(dynamodb_local_url: str) -> Sides:
 
 
 def cost(call: Callable[[dict[str, Any]], Any], order: dict[str, Any]) -> tuple[list[str], float]:
-    with intercept(Meter()) as meter, suppress(ValueError), warnings.catch_warnings(action="ignore"):
+    with intercept(Meter()) as meter, suppress(*EXPECTED), warnings.catch_warnings(action="ignore"):
         call(order)
     return meter.calls, meter.units
 
@@ -113,4 +128,41 @@ def test_each_costs_what_the_page_says(sides: Sides) -> None:
         "once": (["UpdateItem", "UpdateItem"], 2),
         "of_a_batch": (["UpdateItem"], 1),
         "powertools": (["PutItem", "DeleteItem"], 2),
+    }
+
+
+def test_a_call_that_comes_while_another_is_at_work_costs_one_write(sides: Sides) -> None:
+    found: dict[str, tuple[list[str], float]] = {}
+    for name, side in sides._asdict().items():
+        order = {"order_id": f"at-work-{name}"}
+
+        def another(name: str = name, side: Any = side, order: Any = order) -> None:
+            found[name] = cost(side, order)
+
+        MEANWHILE.append(another)
+        side(order)
+    assert found == {
+        "once": (["UpdateItem"], 1),
+        "of_a_batch": (["UpdateItem"], 1),
+        "powertools": (["PutItem"], 1),
+    }
+
+
+def test_a_call_whose_lease_was_over_costs_as_much_as_one_that_was_in_time(clients: Clients) -> None:
+    """Both calls together: the slow one, and the faster one that takes its key over and finishes."""
+    found = {}
+    with FlowClock() as clock:
+        for name in Sides._fields:
+            order = {"order_id": f"late-{name}"}
+
+            def faster(name: str = name, order: Any = order) -> None:
+                clock.advance(seconds=31)
+                getattr(guarded(clients, clock), name)(order)
+
+            MEANWHILE.append(faster)
+            found[name] = cost(getattr(guarded(clients, clock), name), order)
+    assert found == {
+        "once": (["UpdateItem"] * 4, 4),
+        "of_a_batch": (["UpdateItem"] * 4, 4),
+        "powertools": (["PutItem", "PutItem", "UpdateItem", "UpdateItem"], 4),
     }

@@ -1,1 +1,1 @@
-"""One business, written five ways, each under the same explorer: ``python -m tests.proofs.compare``."""
+"""One business, written six ways, each under the same explorer: ``python -m tests.proofs.compare``."""

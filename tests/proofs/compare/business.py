@@ -1,4 +1,4 @@
-"""What is compared: two pieces of business, and each of the five ways in which they are written."""
+"""What is compared: two pieces of business, and each of the six ways in which they are written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flowguard.sim.declared import declared_tables
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer import Explored, Invariant, PlainFunction, View
 from flowguard.testing.explorer.run.explored import modules_of
-from tests.proofs.compare import check_then_act, mark_first, one_write, powertools, with_flowguard
+from tests.proofs.compare import check_then_act, mark_first, one_write, powertools, with_flowguard, with_once
 
 VISIBILITY: Final = 180
 TIMEOUT: Final = 30
@@ -24,6 +24,7 @@ HAND_WRITTEN: Final = {
     "mark first": mark_first,
     "one write": one_write,
     "Powertools": powertools,
+    "@once": with_once,
 }
 ORDER: Final = {"order_id": "o1", "day": "monday", "amount": 5}
 CHANGES: Final = (

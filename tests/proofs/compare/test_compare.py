@@ -13,7 +13,7 @@ from tests.proofs.compare.business import Way, changes, charges
 from tests.proofs.compare.faults import broken_by
 from tests.proofs.compare.table import row, undisturbed
 
-pytestmark = pytest.mark.proof("the same business in five forms under every fault")
+pytestmark = pytest.mark.proof("the same business in six forms under every fault")
 
 TWICE, LOST, OLDER = "applied twice", "lost", "older over newer"
 CHARGES = {way.name: way for way in charges()}
@@ -36,11 +36,13 @@ def violations(way: Way, schedule: str) -> tuple[Violation, ...]:
         (CHARGES["mark first"], {TWICE, LOST}),
         (CHARGES["one write"], set()),
         (CHARGES["Powertools"], {TWICE}),
+        (CHARGES["@once"], {TWICE}),
         (CHARGES["flowguard"], set()),
         (CHANGES["check then act"], {OLDER}),
         (CHANGES["mark first"], {OLDER}),
         (CHANGES["one write"], set()),
         (CHANGES["Powertools"], {OLDER}),
+        (CHANGES["@once"], {OLDER}),
         (CHANGES["flowguard"], set()),
     ],
     ids=lambda one: one.name if isinstance(one, Way) else "",
@@ -56,9 +58,9 @@ def test_every_way_protects_from_duplicates(schedule: str) -> None:
 
 
 @pytest.mark.parametrize("schedule", ["a1", "l1", "u1", "e1", "v2", "v3", "v4", "a4", "l4"])
-def test_powertools_own_calls_survive_these(schedule: str) -> None:
-    """Its lock, whoever dies after it, a second worker meanwhile, and its own lost answers."""
-    assert after(CHARGES["Powertools"], schedule) == set()
+def test_the_guards_own_calls_survive_these(schedule: str) -> None:
+    """The claim, whoever dies after it, a second worker meanwhile, and their own lost answers."""
+    assert after(CHARGES["Powertools"], schedule) == after(CHARGES["@once"], schedule) == set()
 
 
 @pytest.mark.parametrize(
@@ -77,6 +79,11 @@ def test_what_the_page_tells_of_is_so(way: Way, schedule: str, rule: str, module
     assert found.site is not None
     assert found.site.file == getattr(module, "__file__", None)
     assert found.site.text == "dynamodb.update_item(", "the write itself, and not what the library does for it"
+
+
+@pytest.mark.parametrize("schedule", ["a2", "e3", "e4"])
+def test_a_function_under_once_is_called_again_where_it_died_or_failed_after_its_effect(schedule: str) -> None:
+    assert "nothing_is_applied_twice" in after(CHARGES["@once"], schedule)
 
 
 def test_a_check_before_a_write_is_told_to_go_into_its_condition() -> None:
@@ -98,6 +105,7 @@ def test_the_calls_of_an_undisturbed_run_are_counted() -> None:
         "mark first": (4, 1),
         "one write": (2, 1),
         "Powertools": (6, 1),
+        "@once": (6, 1),
         "flowguard": (4, 1),
     }
 
@@ -122,7 +130,7 @@ def test_the_command_shows_one_schedule() -> None:
     [
         (
             ["--way", "nope"],
-            "'nope' is not one of 'check then act', 'mark first', 'one write', 'Powertools', 'flowguard'",
+            "'nope' is not one of 'check then act', 'mark first', 'one write', 'Powertools', '@once', 'flowguard'",
         ),
         (["--business", "nope"], "'nope' is not one of 'charges', 'changes'"),
         (["--schedule", "zz"], "'zz' is no schedule"),
