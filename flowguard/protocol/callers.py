@@ -147,4 +147,4 @@ class LeftEnd:
     request_id: RequestId
     committed_at: int
     callers: Callers
-    read: Callable[[], StoredEnd] = field(compare=False)
+    read: Callable[[], StoredEnd] = field(compare=False, repr=False)

@@ -19,22 +19,27 @@ from flowguard.protocol.waiting import GivenAnswer, Look
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import Message
 from flowguard.worker.ports import Refusal
-from tests.proofs.model import checks, waits
+from tests.proofs.model import calling, checks, waits
 from tests.proofs.model.function import (
     EARLY,
     FIFO_INBOX,
     INBOX,
     NOW,
+    Attaching,
+    Calling,
     Claiming,
     Committing,
     Direct,
     Early,
     Ended,
     Finding,
+    ForgettingRows,
     Function,
     Handling,
     Keeping,
     Looking,
+    NotingRows,
+    ReadingRows,
     Releasing,
     Saving,
     Sending,
@@ -64,6 +69,10 @@ class Environment:
     fence: frozenset[str] = frozenset({"request_id", "epoch", "owner", "done"})
     acks_before_sending: bool = False
     given_up_asks: bool = True
+    closes_list: bool = True
+    looks_at_list: bool = True
+    """A caller is added only to a list that is open."""
+    reset_fences: bool = True
     ends_twice: bool = False
     """A deadline ends a wait that is over."""
 
@@ -183,6 +192,9 @@ class Actions:
         used = {owner_name(worker.owner) for worker in world.workers}
         if world.item is not None:
             used.add(self.shelf[world.item].owner)
+            used |= calling.terms(self.shelf[world.item])
+        answers = [self.shelf[number] for worker in world.workers for number in worker.answers]
+        used |= {term for one in answers if isinstance(one, Refused) for term in calling.terms(one.item)}
         return next(owner for owner in range(1, 9) if owner_name(owner) not in used)
 
     # -- claims
@@ -217,6 +229,7 @@ class Actions:
         call = self.function.call_of(worker)
         assert isinstance(call, Claiming), call
         item: RunItem | None = None if number is None else self.shelf[number]
+        item = calling.as_found(item, call.request.message)
         verdict = claims.decide(item, call.request)
         if worker.record.from_dlq and not self._environment.given_up_asks:
             verdict = Verdict.CLAIMED
@@ -257,6 +270,8 @@ class Actions:
                 yield from self._release(world, worker, claim)
             case Claiming():
                 yield from self._claim(world, worker, self._label("claim once more", worker))
+            case Attaching() | NotingRows() | ReadingRows() | ForgettingRows():
+                yield from self._called(world, worker, call)
             case Settling() | TimingOut() | Early() | Saving() | Finding() | Keeping() | Looking():
                 yield from self._answer(world, worker)
 
@@ -288,7 +303,9 @@ class Actions:
             yield from self._went_on(world, worker, self.shelf.put(answer), f"{label}: {told}")
             return
         after = self._written(world, worker, claim, commit)
-        yield from self._went_on(after, worker, self.shelf.put(Committed()), label)
+        assert after.item is not None
+        callers = self.shelf[after.item].answered if commit.closes_list else None
+        yield from self._went_on(after, worker, self.shelf.put(Committed(callers)), label)
         if world.budget.lost:
             yield from self._commit_lost(after.spend("lost"), worker, claim, commit, label)
 
@@ -298,7 +315,9 @@ class Actions:
         yield from self._went_on(after, worker, never, f"{label}, never answered")
         assert after.item is not None
         answer = claims.refused_commit(claim, commit, self.shelf[after.item])
-        seen = after if answer == Committed() else after.blamed("a worker does not recognise its own commit")
+        if commit.closes_list and isinstance(answer, Committed):
+            answer = Committed(self.shelf[after.item].answered)
+        seen = after if isinstance(answer, Committed) else after.blamed("a worker does not recognise its own commit")
         yield from self._went_on(seen, worker, self.shelf.put(answer), f"{label}, repeated")
 
     def _passes(self, claim: Claim, found: RunItem | None) -> bool:
@@ -327,7 +346,55 @@ class Actions:
             wait=waits.after_commit(found or claim.item, commit),
             failed=_failed(found or claim.item, commit),
         )
+        after = calling.committed(after, claim, commit, closes=self._environment.closes_list)
+        fault = fault or checks.reset_fault(found)
         return world._replace(item=self.shelf.put(after)).noted(fact, *owed, *ended).blamed(fault)
+
+    # -- callers
+
+    def _called(self, world: World, worker: Worker, call: Calling) -> Iterator[Step]:
+        """A list of callers is written or read. A write may be applied and never answered."""
+        label, item = self._label("callers", worker), None if world.item is None else self.shelf[world.item]
+        match call:
+            case Attaching(term, caller, in_row=True):
+                rows = world.callers | {(term, self.shelf.put(caller))}
+                yield from self._went_on(world._replace(callers=rows), worker, self.shelf.put(True), f"{label}: row")
+            case Attaching(term, caller):
+                yield from self._listed(
+                    world,
+                    worker,
+                    calling.attached(item, term, caller, looks=self._environment.looks_at_list),
+                    f"{label}: attach",
+                )
+            case NotingRows(term):
+                yield from self._listed(world, worker, calling.with_rows(item, term), f"{label}: note rows")
+            case ReadingRows(term):
+                found = [self.shelf[number] for name, number in sorted(world.callers) if name == term]
+                yield from self._went_on(world, worker, self.shelf.put(found), f"{label}: read rows")
+            case ForgettingRows(term, callers):
+                gone = {(term, self.shelf.put(one)) for one in callers}
+                after = world._replace(callers=world.callers - gone)
+                yield from self._went_on(after, worker, self.shelf.put("gone"), f"{label}: forget rows")
+
+    def _listed(self, world: World, worker: Worker, item: RunItem | None, label: str) -> Iterator[Step]:
+        if item is None:
+            yield from self._went_on(world, worker, self.shelf.put(False), f"{label}, too late")
+            return
+        after = world._replace(item=self.shelf.put(item))
+        yield from self._went_on(after, worker, self.shelf.put(True), label)
+        if world.budget.lost:
+            never = self.shelf.put(ConnectionError("no answer"))
+            yield from self._went_on(after.spend("lost"), worker, never, f"{label}, never answered")
+
+    def _resets(self, world: World, item: RunItem) -> Iterator[Step]:
+        """Somebody resets the run at work, or its end, and sends the message for it, or dies before."""
+        if not world.budget.resets or item.status is Status.FAILED:
+            return
+        after = calling.reset(item, NOW, fences=self._environment.reset_fences)
+        gone = world.spend("resets", item=self.shelf.put(after))
+        yield "the run is reset, and nothing is sent", gone
+        if (restart := self.function.restarted(after)) is not None:
+            yield "the run is reset", gone.with_message(restart)
 
     # -- waits
 
@@ -467,6 +534,7 @@ class Actions:
         if world.item is not None:
             item: RunItem = self.shelf[world.item]
             yield from self._lapses(world, item)
+            yield from self._resets(world, item)
             if world.budget.expiries:
                 yield "the item expires", self._expired(world)
 
@@ -513,6 +581,8 @@ class Actions:
 
 def _claim_facts(world: World, shelf: Shelf, granted: _Granted, message: Message) -> list[Fact]:
     """Who lost the object, to whom."""
+    if granted.verdict in (Verdict.ATTACHED, Verdict.KEPT):
+        return [("called", message.request_id)]
     if granted.verdict is Verdict.IGNORED:
         return [("ignored", message.request_id)]
     if granted.verdict in (Verdict.STALE, Verdict.SUPERSEDED):
@@ -537,6 +607,12 @@ def _essence(item: RunItem | None) -> RunItem | None:
         lease_until=0,
         retry=0,
         wait=None,
+        callers=None,
+        answered=None,
+        askers={},
+        left_end=None,
+        first_message=None,
+        error=None,
     )
 
 

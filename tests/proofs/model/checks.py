@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+from flowguard.protocol.callers import Caller
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Commit, RunItem, Status
@@ -125,10 +126,14 @@ def conflict_fault(scenario: Scenario, verdict: Verdict, before: RunItem | None,
     is_abandoned = before.status is Status.RUNNING and before.lease_until == LONG_OVER
     if before.status is Status.WAITING and before.wait is not None:
         is_abandoned = before.wait.deadline == LONG_OVER
-    is_free = ended_before or is_abandoned
+    is_free = ended_before or is_abandoned or before.reset_at is not None
+    if (verdict is Verdict.KEPT) != (before.status in ENDED) and verdict in (Verdict.KEPT, Verdict.ATTACHED):
+        return "a request is answered with an end that there is not, or waits for one that has been"
+    if verdict in (Verdict.KEPT, Verdict.ATTACHED) and scenario.on_conflict is not OnConflict.ATTACH:
+        return "a request is answered with the end of another, and its flow does not say so"
     if verdict is Verdict.IGNORED and (is_free or scenario.on_conflict is not OnConflict.IGNORE):
         return "a request is turned away although the object is free"
-    if verdict is Verdict.CLAIMED and not is_free and scenario.on_conflict is OnConflict.IGNORE:
+    if verdict is Verdict.CLAIMED and not is_free and scenario.on_conflict is not OnConflict.SUPERSEDE:
         return "the object is taken from a run that keeps it"
     return ""
 
@@ -162,6 +167,11 @@ def write_fault(world: World, found: RunItem | None, worker_name: str, fact: Fac
     return ""
 
 
+def reset_fault(found: RunItem | None) -> str:
+    """A run that was reset begins anew before anything of it is committed."""
+    return "" if found is None or found.reset_at is None else "a run that was reset is committed"
+
+
 def told_fault(commit: Commit) -> str:
     """A run that is still to be undone has not ended for those who wait for it."""
     sends = commit.outbox.sends if commit.outbox is not None else ()
@@ -174,7 +184,7 @@ def sends_fault(world: World, own: str, sends: Iterable[Send], facts: Iterable[F
     what it sends for it). And two messages never have one id."""
     sent = {fact[1]: fact for fact in world.log if fact[0] == "sent"}
     for fact in facts:
-        if sent.get(fact[1], fact) != fact:
+        if sent.get(fact[1], fact) != fact and not _is_answer_of_another_run(world, fact):
             return f"two different messages are sent under the id {fact[1]}"
     carriers = {send.id for send in sends if send.kind in CARRIERS and send.id.startswith(f"{own}-")}
     here = {send.id for send in sends}
@@ -182,6 +192,13 @@ def sends_fault(world: World, own: str, sends: Iterable[Send], facts: Iterable[F
         if fact[0] in ("owed", "before") and fact[2] in carriers and fact[1] not in sent and fact[1] not in here:
             return f"{fact[2]} is sent before {fact[1]}"
     return ""
+
+
+def _is_answer_of_another_run(world: World, fact: Fact) -> bool:
+    """A request that was answered and whose message comes once more, when another run has ended since, is answered with
+    that end: the item remembers who was answered with the last one. Its receiver drops the copy by its id."""
+    ended = {old[1] for old in world.log if old[0] == "ended"}
+    return fact[1].endswith(".end") and len(ended) > 1
 
 
 def failure_fault(scenario: Scenario, message: Message, ending: str, call: Call) -> str:
@@ -198,7 +215,8 @@ def end_fault(scenario: Scenario, function: Function, shelf: Shelf, world: World
     """I6 and I7, once nothing is left to be done."""
     item: RunItem | None = None if world.item is None else shelf[world.item]
     for run in {*scenario.requests, *scenario.again}:
-        if fault := _run_fault(scenario, function, world, item, run):
+        asks = scenario.on_conflict is OnConflict.ATTACH
+        if fault := (asks and _answer_fault(function, world, run)) or _run_fault(scenario, function, world, item, run):
             return fault
     if ("expired",) in world.log:
         return ""
@@ -210,7 +228,7 @@ def end_fault(scenario: Scenario, function: Function, shelf: Shelf, world: World
 def _run_fault(scenario: Scenario, function: Function, world: World, item: RunItem | None, run: int) -> str:
     name = run_name(run)
     came = ("came", name) in world.log or run in scenario.requests
-    if not came or ("ignored", name) in world.log or ("superseded", name) in world.log:
+    if not came or ("called", name) in world.log or ("ignored", name) in world.log or ("superseded", name) in world.log:
         return ""
     letters = [function.message_of(one) for one in world.parked if function.message_of(one).request_id == name]
     if item is None or item.request_id != name:
@@ -238,6 +256,17 @@ def _letters_fault(item: RunItem, letters: list[Message]) -> str:
         return ""
     due = [letter for letter in letters if (letter.hop, letter.redrive) == (item.hop, item.redrive + 1)]
     return "" if len(due) == 1 else f"{name} is FAILED with {len(due)} dead letters to move back"
+
+
+def _answer_fault(function: Function, world: World, run: int) -> str:
+    """I16: whoever asked is told one end, under one id."""
+    message = function.message_of(function.request(run))
+    caller = Caller.of(message)
+    assert caller is not None
+    own = caller.reply_id(message.flow, message.object_id)
+    told = [fact for fact in world.log if fact[0] == "sent" and fact[1].startswith(f"{own.removesuffix('.1.end')}.")]
+    ends = {fact[1] for fact in told if fact[1].endswith(".end")}
+    return "" if ends == {own} else f"{run_name(run)} is told {len(ends)} ends"
 
 
 def _left_waiting(scenario: Scenario, item: RunItem) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,6 +23,8 @@ from flowguard.failed import Failure
 from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
+from flowguard.protocol.callers import Caller, Callers, StoredEnd
+from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import (
     AwaitingRow,
@@ -33,6 +35,7 @@ from flowguard.protocol.run import (
     Fenced,
     Looked,
     Refused,
+    RunItem,
     Settled,
     TimedOut,
 )
@@ -45,11 +48,13 @@ from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import Envelope, normalize, normalize_record
 from flowguard.wire.message import FLOW_STAGE, REQUEST_ID, Message
+from flowguard.wire.signing import UNSIGNED
 from flowguard.worker.batch import Batch
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.ending import Ending
 from flowguard.worker.outside import FoundAnswer
 from flowguard.worker.ports import CallerLists, Memos, Refusal, Services, Unlimited
+from flowguard.worker.restart import needs_restart, restart_of
 from flowguard.worker.routing import Arrival, Routes
 from flowguard.worker.settler import ArrivedDeadline, find_arrived
 from tests.proofs.model.peers import EVENT_QUEUE, PARTIES, PARTY_QUEUE, answer_of, awaited_of
@@ -124,14 +129,38 @@ class Looking(NamedTuple):
     awaited_id: str
 
 
+class Attaching(NamedTuple):
+    """A caller is added to a list. One ``in_row`` is written there, and the item has still to say so."""
+
+    term: str
+    caller: Caller
+    in_row: bool = False
+
+
+class NotingRows(NamedTuple):
+    """The item is told that a list has rows, if it is open."""
+
+    term: str
+
+
+class ReadingRows(NamedTuple):
+    term: str
+
+
+class ForgettingRows(NamedTuple):
+    term: str
+    callers: tuple[Caller, ...]
+
+
 class Ended(NamedTuple):
     """All that is left is to tell the queue."""
 
     ack: bool
 
 
+Calling = Attaching | NotingRows | ReadingRows | ForgettingRows
 Waiting = Settling | TimingOut | Early | Saving | Finding | Keeping | Looking
-Call = Claiming | Handling | Releasing | Committing | Sending | Waiting | Ended
+Call = Claiming | Handling | Releasing | Committing | Sending | Waiting | Calling | Ended
 
 
 class Direct(NamedTuple):
@@ -167,7 +196,7 @@ class _Outside:
 
     @property
     def callers(self) -> CallerLists:
-        raise AssertionError("no flow of the worlds takes callers")
+        return _Lists(self)
 
     def ask(self, call: Call) -> Any:
         answer = next(self._answers, self)
@@ -226,6 +255,41 @@ class _Outside:
 
     def new(self) -> str:
         return owner_name(self._owner)
+
+
+class _Lists:
+    """The lists of callers of one worker, in the order of calls that the real store has."""
+
+    row_first: ClassVar[bool] = True
+    in_rows: ClassVar[bool] = False
+
+    def __init__(self, outside: _Outside) -> None:
+        self._ask = outside.ask
+
+    def attach(self, flow: str, object_id: ObjectId, callers: Callers, caller: Caller, expires_at: int) -> bool:
+        if not self.in_rows:
+            return callers.held.get(caller.key) == caller.to_text() or bool(self._ask(Attaching(callers.term, caller)))
+        first: Calling = Attaching(callers.term, caller, in_row=True)
+        second: Calling = NotingRows(callers.term)
+        if not self.row_first:
+            first, second = second, first
+        return bool(self._ask(first)) and bool(self._ask(second))
+
+    def rows(self, flow: str, object_id: ObjectId, term: str) -> Iterator[Sequence[Caller]]:
+        if page := self._ask(ReadingRows(term)):
+            yield page
+
+    def forget(self, flow: str, object_id: ObjectId, term: str, callers: Sequence[Caller]) -> None:
+        self._ask(ForgettingRows(term, tuple(callers)))
+
+    def forget_askers(self, flow: str, object_id: ObjectId, keys: Sequence[str]) -> None:
+        raise AssertionError("the worlds have no more requests than a commit removes")
+
+    def reset(self, flow: str, object_id: ObjectId, by: str, at: int, now: int) -> RunItem | None:
+        raise AssertionError("no worker of the worlds resets anything")
+
+    def stored_end(self, flow: str, object_id: ObjectId) -> StoredEnd | None:
+        raise AssertionError("no worker of the worlds reads an end")
 
 
 def run_name(run: int) -> RequestId:
@@ -365,6 +429,7 @@ class Function:
     def __init__(self, scenario: Scenario, shelf: Shelf) -> None:
         self._shelf = shelf
         self._apart = scenario.apart
+        self._in_rows = scenario.in_rows
         self._by_payload = scenario.by_payload
         self.flow = make_waiting_flow(scenario) if scenario.waits else make_flow(scenario)
         self._failing = scenario.failing
@@ -383,6 +448,7 @@ class Function:
         return call
 
     def _run(self, worker: Worker) -> Call:
+        _Lists.in_rows = self._in_rows
         outside = _Outside.asked = _Outside(worker.owner, [self._shelf[answer] for answer in worker.answers])
         services = Services(
             store=outside,
@@ -482,12 +548,18 @@ class Function:
             request_id=run_name(run),
             requested_at=NOW - 1_000 + run + (run - 1) * self._apart + later,
             body='{"cart":"c"}',
+            reply_to="sqs:told" if self.flow.on_conflict is OnConflict.ATTACH else None,
         )
         if not self._by_payload:
             return self._envelope(message.body, message.attributes())
         body = json.dumps({"cart": "c", "order": run_name(run)})
         said = {name: one for name, one in message.attributes().items() if name != REQUEST_ID}
         return self._envelope(body, said, message_id=f"m{later}")
+
+    def restarted(self, item: RunItem) -> int | None:
+        """The envelope with which a run that was reset begins anew; None where its own is still there."""
+        restart = restart_of(self.flow, ObjectId("c"), item, UNSIGNED) if needs_restart(item) else None
+        return None if restart is None else self.received(restart.send)
 
     def received(self, send: Send, message_id: str = "m") -> int:
         """The envelope in which a queue delivers what was sent to it."""

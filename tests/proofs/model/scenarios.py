@@ -48,6 +48,8 @@ class Scenario(NamedTuple):
     is_direct: bool = False
     has_deadline: bool = False
     undoes: bool = False
+    in_rows: bool = False
+    """The item holds no callers: all of them are rows."""
 
     @property
     def waits(self) -> bool:
@@ -61,6 +63,7 @@ class Scenario(NamedTuple):
 
 
 _IGNORE = OnConflict.IGNORE
+_ATTACH = OnConflict.ATTACH
 SCENARIOS = (
     Scenario("calm", "a redrive, and nothing else amiss", Budget(rejects=1, redrives=1)),
     Scenario("used-up", "attempts used up, and nothing else amiss", Budget(failures=5, redrives=1), hops=1),
@@ -256,5 +259,62 @@ SCENARIOS = (
         (1, 2),
         flows=("a",),
         on_conflict=_IGNORE,
+    ),
+    Scenario(
+        "attach",
+        "requests that meet a run are answered with its end",
+        Budget(crashes=1, doubles=1, lost=1),
+        (1, 2),
+        hops=1,
+        on_conflict=_ATTACH,
+    ),
+    Scenario(
+        "attach-hops", "the same, of a run of two hops", Budget(crashes=1, refused=1), (1, 2), on_conflict=_ATTACH
+    ),
+    Scenario(
+        "attach-rows",
+        "callers that the item does not hold",
+        Budget(crashes=1, doubles=1),
+        (1, 2),
+        hops=1,
+        on_conflict=_ATTACH,
+        in_rows=True,
+    ),
+    Scenario(
+        "attach-fails", "a run with callers fails", Budget(crashes=1, rejects=1), (1, 2), hops=1, on_conflict=_ATTACH
+    ),
+    Scenario(
+        "attach-later",
+        "one caller, and a request from after the end, whose claim finds callers that were not answered",
+        Budget(crashes=1),
+        (1, 2, 3),
+        hops=1,
+        on_conflict=_ATTACH,
+        apart=700,
+    ),
+    Scenario(
+        "attach-abandoned",
+        "a run with callers is abandoned and taken over",
+        Budget(crashes=1, abandoned=1),
+        (1, 2),
+        on_conflict=_ATTACH,
+    ),
+    Scenario("attach-reset", "a run with callers is reset", Budget(resets=1), (1, 2), on_conflict=_ATTACH),
+    Scenario(
+        "attach-reset-dies",
+        "the same, while workers die",
+        Budget(crashes=1, resets=1),
+        (1, 2),
+        on_conflict=_ATTACH,
+        is_long=True,
+    ),
+    Scenario(
+        "attach-reset-first",
+        "a run of one hop is reset, or its end",
+        Budget(crashes=1, resets=1),
+        (1, 2),
+        hops=1,
+        on_conflict=_ATTACH,
+        apart=700,
     ),
 )

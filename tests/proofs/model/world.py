@@ -72,6 +72,8 @@ class Budget(NamedTuple):
     """Nobody has worked on the run for longer than its flow allows."""
     early: int = 0
     """The message of a deadline comes before its time."""
+    resets: int = 0
+    """Somebody resets the run, and may die before the message is sent with which the work begins anew."""
 
 
 Fact = tuple[str, ...]
@@ -92,6 +94,8 @@ class World(NamedTuple):
     fault: str = ""
     rows: frozenset[int] = frozenset()
     kept: frozenset[tuple[str, int]] = frozenset()
+    callers: frozenset[tuple[str, int]] = frozenset()
+    """The callers that are rows, with the names of their lists."""
 
     def spend(self, what: str, **changes: Any) -> World:
         left = self.budget._replace(**{what: getattr(self.budget, what) - 1})

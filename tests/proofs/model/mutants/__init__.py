@@ -4,6 +4,7 @@ it can do no harm."""
 from __future__ import annotations
 
 from tests.proofs.model.mutants.attempts import ATTEMPTS
+from tests.proofs.model.mutants.calling import CALLING
 from tests.proofs.model.mutants.commits import COMMITS
 from tests.proofs.model.mutants.conflicts import CONFLICTS
 from tests.proofs.model.mutants.dispatches import DISPATCHES
@@ -18,4 +19,17 @@ from tests.proofs.model.mutants.waits import WAITS
 
 __all__ = ["MUTANTS", "Mutant"]
 
-MUTANTS = (*NAMES, *CONFLICTS, *ATTEMPTS, *FIFO, *ITEMS, *COMMITS, *FAILURES, *OUTBOXES, *DISPATCHES, *WAITS, *UNDOING)
+MUTANTS = (
+    *NAMES,
+    *CONFLICTS,
+    *ATTEMPTS,
+    *FIFO,
+    *ITEMS,
+    *COMMITS,
+    *FAILURES,
+    *OUTBOXES,
+    *DISPATCHES,
+    *WAITS,
+    *UNDOING,
+    *CALLING,
+)

@@ -1,0 +1,74 @@
+"""What the store does to the lists of callers, to the end of the run before, and for a reset, as values."""
+
+from __future__ import annotations
+
+from flowguard.ids import Owner
+from flowguard.protocol import claims
+from flowguard.protocol.callers import Caller, Callers, LeftEnd, StoredEnd, caller_key
+from flowguard.protocol.run import Claim, Commit, RunItem, Status
+from flowguard.wire.message import Message
+
+RESET = "reset"
+"""Who owns the hop of a run that was reset: no worker."""
+
+
+def attached(item: RunItem | None, term: str, caller: Caller, *, looks: bool = True) -> RunItem | None:
+    """The item with the caller in its list; None where that is not open any more."""
+    if item is None or item.callers is None or (looks and item.callers.term != term):
+        return None
+    held = {**item.callers.held, caller.key: caller.to_text()}
+    return item._replace(callers=item.callers._replace(held=held))
+
+
+def with_rows(item: RunItem | None, term: str) -> RunItem | None:
+    """The item that says that there are rows; None where its list is not open any more."""
+    if item is None or item.callers is None or item.callers.term != term:
+        return None
+    return item._replace(callers=item.callers._replace(rows=True))
+
+
+def as_found(item: RunItem | None, message: Message) -> RunItem | None:
+    """The item as the claim of a first hop finds it: with the end that was the last one."""
+    if item is None or message.hop > 1 or item.answered is None or item.answered_by is None:
+        return item
+    return item if item.left_end is not None else item._replace(left_end=_left_end(item))
+
+
+def _left_end(item: RunItem) -> LeftEnd:
+    assert item.answered is not None
+    assert item.answered_by is not None
+    status = Status.COMPLETED if item.error is None else Status.FAILED
+    end = StoredEnd(item.answered_by, item.committed_at, status.value, item.result, item.error)
+    return LeftEnd(item.answered_by, item.committed_at, item.answered, lambda: end)
+
+
+def committed(found: RunItem, claim: Claim, commit: Commit, *, closes: bool = True) -> RunItem:
+    """The item as a commit leaves it, as far as callers go."""
+    answered = claims.answered_askers(claim, commit)
+    after = found._replace(
+        askers={key: text for key, text in found.askers.items() if key not in answered},
+        left_end=None,
+        error=None if commit.error is None else str(commit.error),
+        first_message=commit.first_message or (None if commit.closes_list else found.first_message),
+    )
+    if not commit.closes_list:
+        return after
+    return after._replace(
+        answered=found.callers or Callers(found.owner),
+        answered_by=found.request_id,
+        answered_key=caller_key(found.request_id, found.requested_at),
+        callers=None if closes else found.callers,
+    )
+
+
+def reset(item: RunItem, now: int, *, fences: bool) -> RunItem:
+    """The item of a run that was reset."""
+    fenced = item._replace(epoch=item.epoch + 1, owner=Owner(RESET), lease_until=now) if fences else item
+    return fenced._replace(reset_at=now, reset_by=RESET)
+
+
+def terms(item: RunItem | None) -> set[str]:
+    """The names of lists that somebody may still know."""
+    if item is None:
+        return set()
+    return {callers.term for callers in (item.callers, item.answered) if callers is not None}
