@@ -27,6 +27,7 @@ LAYERS = (
         "foreign",
         "ids",
         "key_table",
+        "lint",
         "printable",
         "protocol.conflict",
         "protocol.entry",

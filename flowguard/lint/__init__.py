@@ -1,0 +1,1 @@
+"""Static checks of handlers. Their source is read and never imported."""

@@ -1,0 +1,132 @@
+"""The check of files. It finds handlers, applies the rules, and leaves out what is suppressed with a reason."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from flowguard.lint.checks import CHECKS
+from flowguard.lint.handler_source import ModuleSource
+from flowguard.lint.rules import BAD_SUPPRESSION, RULES, UNREADABLE, UNUSED_SUPPRESSION, CodeFinding
+from flowguard.printable import one_line
+
+_SUPPRESSION: Final = re.compile(r"#\s*flowguard:\s*ignore(?:\[([^\]]*)\])?(.*)")
+_LONGEST_CODE: Final = 60
+_LEFT_OUT: Final = frozenset({"__pycache__", "node_modules"})
+
+
+class Suppression(NamedTuple):
+    """A comment that suppresses rules on its line, or on the next where it stands alone."""
+
+    line: int
+    applies_to: int
+    rules: tuple[str, ...]
+    reason: str
+
+    @property
+    def is_good(self) -> bool:
+        known = {rule.id for rule in RULES}
+        return bool(self.reason) and bool(self.rules) and known.issuperset(self.rules)
+
+
+def files_of(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield each file, and the ``*.py`` of each directory and of those below it that are not hidden."""
+    for path in paths:
+        if path.is_dir():
+            for file in sorted(path.rglob("*.py")):
+                inner = file.relative_to(path).parts[:-1]
+                if not any(part in _LEFT_OUT or part.startswith(".") for part in inner):
+                    yield file
+        else:
+            yield path
+
+
+def check_file(path: Path) -> list[CodeFinding]:
+    """Check a file. One that cannot be read is a finding."""
+    try:
+        with tokenize.open(path) as file:
+            text = file.read()
+    except (OSError, SyntaxError, UnicodeDecodeError) as error:
+        return [_unreadable(str(path), 1, str(error))]
+    return check_source(text, str(path))
+
+
+def check_source(text: str, path: str) -> list[CodeFinding]:
+    """Check the source of a module."""
+    try:
+        source = ModuleSource(ast.parse(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return [_unreadable(path, getattr(error, "lineno", None) or 1, str(error))]
+    found = {
+        _finding(path, rule.id, node)
+        for code in source.handlers()
+        for rule, check in CHECKS.items()
+        for node in check(source, code)
+    }
+    return sorted(_without_suppressed(found, list(_suppressions(text)), path))
+
+
+def _unreadable(path: str, line: int, why: str) -> CodeFinding:
+    return CodeFinding(path, line, 1, UNREADABLE.id, f"the file ({_cut(why)})")
+
+
+def _finding(path: str, rule: str, node: ast.AST) -> CodeFinding:
+    line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1
+    return CodeFinding(path, line, column, rule, _code(node))
+
+
+def _code(node: ast.AST) -> str:
+    """Return the code that breaks a rule, without what is inside it."""
+    match node:
+        case ast.Call(func):
+            return f"{_cut(ast.unparse(func))}(…)"
+        case ast.ExceptHandler(kind):
+            return f"except {_cut(ast.unparse(kind))}" if kind is not None else "except"
+        case ast.FunctionDef(name) | ast.AsyncFunctionDef(name):
+            return f"async def {name}" if isinstance(node, ast.AsyncFunctionDef) else f"def {name}"
+        case _:
+            return _cut(ast.unparse(node))
+
+
+def _cut(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= _LONGEST_CODE else f"{line[: _LONGEST_CODE - 1]}…"
+
+
+# -- suppressions
+
+
+def _suppressions(text: str) -> Iterator[Suppression]:
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (tokenize.TokenError, SyntaxError):  # the parser would have said so
+        return
+    for token in tokens:
+        if token.type == tokenize.COMMENT and (said := _SUPPRESSION.search(token.string)):
+            alone = not token.line[: token.start[1]].strip()
+            rules = tuple(part.strip() for part in (said[1] or "").split(",") if part.strip())
+            line = token.start[0]
+            yield Suppression(line, line + 1 if alone else line, rules, said[2].strip(" :-–"))
+
+
+def _without_suppressed(
+    found: Iterable[CodeFinding], suppressions: list[Suppression], path: str
+) -> Iterator[CodeFinding]:
+    used: set[tuple[int, str]] = set()
+    for one in found:
+        hiding = [s for s in suppressions if s.is_good and s.applies_to == one.line and one.rule_id in s.rules]
+        used.update((s.line, one.rule_id) for s in hiding)
+        if not hiding:
+            yield one
+    for suppression in suppressions:
+        if not suppression.is_good:
+            yield CodeFinding(path, suppression.line, 1, BAD_SUPPRESSION.id, "the comment")
+            continue
+        for rule in suppression.rules:
+            if (suppression.line, rule) not in used:
+                yield CodeFinding(path, suppression.line, 1, UNUSED_SUPPRESSION.id, f"ignore[{rule}]")

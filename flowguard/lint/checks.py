@@ -1,0 +1,382 @@
+"""The checks of one handler. Each yields the nodes that break its rule."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from flowguard.lint.handler_source import HandlerCode, ModuleSource
+from flowguard.lint.rules import (
+    CHECK_THEN_ACT,
+    DIRECT_WRITE,
+    EFFECT_REPEATED,
+    KEY_NOT_UNIQUE,
+    MODULE_STATE,
+    NO_DEADLINE,
+    NOT_REPEATABLE,
+    PAYLOAD_LOGGED,
+    SLEEPS,
+    STEP_ELSEWHERE,
+    SWALLOWED,
+    Rule,
+)
+
+Check = Callable[[ModuleSource, HandlerCode], Iterator[ast.AST]]
+
+_READS: Final = frozenset({"get_item", "batch_get_item", "query", "scan", "transact_get_items"})
+_AWS_WRITES: Final = frozenset(
+    {
+        "put_item",
+        "update_item",
+        "delete_item",
+        "batch_write_item",
+        "transact_write_items",
+        "batch_writer",
+        "send_message_batch",
+        "publish_batch",
+        "put_events",
+        "start_execution",
+    }
+)
+_CLIENT_WRITES: Final = frozenset(
+    {
+        "send_message",
+        "publish",
+        "invoke",
+        "put_object",
+        "delete_object",
+        "upload_file",
+        "copy_object",
+        "create_schedule",
+    }
+)
+"""Written to AWS where they are called on a client of boto3; others may have methods of these names."""
+
+_STEP_WRITES: Final = frozenset({"put", "update", "delete"})
+_RECORDS: Final = frozenset({*_STEP_WRITES, "newest_wins", "send", "start", "ask", "once", "key", "apply", "event"})
+_DRAWN: Final = frozenset(
+    {
+        "uuid.uuid1",
+        "uuid.uuid4",
+        "time.time",
+        "time.time_ns",
+        "datetime.datetime.now",
+        "datetime.datetime.utcnow",
+        "datetime.datetime.today",
+        "datetime.date.today",
+        "os.urandom",
+    }
+)
+_DRAWN_FROM: Final = ("random.", "secrets.")
+_CHANGES: Final = frozenset(
+    {"append", "extend", "insert", "remove", "pop", "popitem", "clear", "update", "setdefault", "add", "discard"}
+)
+_LOGS: Final = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
+_WHOLE: Final = frozenset({"model_dump", "model_dump_json", "dict", "json", "__dict__"})
+_ELSEWHERE: Final = frozenset(
+    {
+        "threading.Thread",
+        "threading.Timer",
+        "multiprocessing.Process",
+        "asyncio.create_task",
+        "asyncio.ensure_future",
+        "asyncio.gather",
+        "asyncio.run",
+        "asyncio.to_thread",
+    }
+)
+_HANDS_OVER: Final = frozenset({"submit", "run_in_executor", "create_task", "apply_async"})
+_WAITS: Final = frozenset({"when_all", "when_any", "when"})
+_HTTP: Final = frozenset({"post", "put", "patch", "delete"})
+_HTTP_CLIENTS: Final = ("requests.", "httpx.", "aiohttp.")
+
+
+def _calls(node: ast.AST) -> Iterator[ast.Call]:
+    return (one for one in ast.walk(node) if isinstance(one, ast.Call))
+
+
+def _is_named(node: ast.AST, names: frozenset[str]) -> bool:
+    return isinstance(node, ast.Name) and node.id in names
+
+
+def _step_calls(code: HandlerCode, methods: frozenset[str]) -> Iterator[ast.Call]:
+    for call in _calls(code.node):
+        if (
+            isinstance(call.func, ast.Attribute)
+            and call.func.attr in methods
+            and _is_named(call.func.value, code.steps)
+        ):
+            yield call
+
+
+def _keywords(call: ast.Call) -> set[str | None]:
+    return {one.arg for one in call.keywords}
+
+
+# -- reads and writes
+
+
+def _is_read(source: ModuleSource, call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _READS
+
+
+def check_then_act(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
+    """Find writes without a condition after a read."""
+    reads = [call.lineno for call in _calls(code.node) if _is_read(source, call)]
+    if not reads:
+        return
+    for call in _step_calls(code, _STEP_WRITES):
+        if call.lineno > min(reads) and not {"condition", None} & _keywords(call):
+            yield call
+    for call in _aws_writes(source, code):
+        if call.lineno > min(reads) and not {"ConditionExpression", None} & _keywords(call):
+            yield call
+
+
+def direct_write(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
+    """Find writes and sends that do not go through the step."""
+    return _aws_writes(source, code) if code.steps else iter(())
+
+
+def _aws_writes(source: ModuleSource, code: HandlerCode) -> Iterator[ast.Call]:
+    clients = _clients(source, code)
+    for call in _calls(code.node):
+        if not isinstance(call.func, ast.Attribute) or _is_named(call.func.value, code.steps):
+            continue
+        owner = call.func.value
+        is_client = _is_named(owner, clients) or _makes_client(source, owner)
+        if call.func.attr in _AWS_WRITES or (is_client and call.func.attr in _CLIENT_WRITES):
+            yield call
+
+
+def _clients(source: ModuleSource, code: HandlerCode) -> frozenset[str]:
+    """Return the names that hold a client or resource of boto3."""
+    found: set[str] = set()
+    for node in (*source.tree.body, *ast.walk(code.node)):
+        if isinstance(node, ast.Assign) and _makes_client(source, node.value):
+            found.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return frozenset(found)
+
+
+def _makes_client(source: ModuleSource, node: ast.AST) -> bool:
+    return any(source.dotted(call.func).startswith("boto3.") for call in _calls(node))
+
+
+# -- keys, ids and times
+
+
+def key_not_unique(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
+    """Find names of step.once, step.apply and step.key that several operations share."""
+    named = [(call, _literal(call)) for call in _step_calls(code, frozenset({"once", "apply", "key"}))]
+    counts = Counter((_method(call), name) for call, name in named if name is not None)
+    looped = {id(call) for loop in _loops(code.node) for call in _calls(loop)}
+    for call, name in named:
+        if name is not None and (counts[_method(call), name] > 1 or id(call) in looped):
+            yield call
+
+
+def _method(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
+def _literal(call: ast.Call) -> str | None:
+    first = call.args[0] if call.args else None
+    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
+
+
+def _loops(node: ast.AST) -> Iterator[ast.AST]:
+    for one in ast.walk(node):
+        if isinstance(one, ast.For | ast.AsyncFor | ast.While):
+            yield from one.body
+        elif isinstance(one, ast.ListComp | ast.SetComp | ast.GeneratorExp):
+            yield one.elt
+
+
+def not_repeatable(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
+    """Find times and random ids in what is recorded."""
+    drawn = {
+        target.id
+        for node in ast.walk(code.node)
+        if isinstance(node, ast.Assign) and _draws(source, node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for place in _recorded(code):
+        for node in ast.walk(place):
+            is_drawn = isinstance(node, ast.Call) and _is_drawing(source, node)
+            if is_drawn or (isinstance(node, ast.Name) and node.id in drawn):
+                yield node
+
+
+def _recorded(code: HandlerCode) -> Iterator[ast.AST]:
+    """Yield the expressions whose values are recorded."""
+    for call in _step_calls(code, _RECORDS):
+        given = [*call.args, *(one.value for one in call.keywords)]
+        yield from (one for one in given if not isinstance(one, ast.Lambda))
+    for call in _calls(code.node):
+        named = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if named in ("message", "Done") and code.steps:
+            yield from call.args
+    for node in ast.walk(code.node):
+        if isinstance(node, ast.Assign) and any(_is_state(target, code) for target in node.targets):
+            yield node.value
+
+
+def _is_state(target: ast.AST, code: HandlerCode) -> bool:
+    while isinstance(target, ast.Attribute | ast.Subscript):
+        if isinstance(target, ast.Attribute) and target.attr == "state" and _is_named(target.value, code.steps):
+            return True
+        target = target.value
+    return False
+
+
+def _draws(source: ModuleSource, node: ast.AST) -> bool:
+    return any(_is_drawing(source, call) for call in _calls(node))
+
+
+def _is_drawing(source: ModuleSource, call: ast.Call) -> bool:
+    name = source.dotted(call.func)
+    return name in _DRAWN or name.startswith(_DRAWN_FROM)
+
+
+# -- what is kept, shown and handed on
+
+
+def module_state(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
+    """Find changes of what the module keeps."""
+    shared = source.mutables() - _assigned(code.node)
+    for node in ast.walk(code.node):
+        if isinstance(node, ast.Global) or _changes(node, frozenset(shared)):
+            yield node
+
+
+def _changes(node: ast.AST, shared: frozenset[str]) -> bool:
+    match node:
+        case ast.Call(ast.Attribute(owner, method)):
+            return method in _CHANGES and _is_named(owner, shared)
+        case ast.Subscript(owner, ctx=ast.Store() | ast.Del()):
+            return _is_named(owner, shared)
+        case _:
+            return False
+
+
+def _assigned(node: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+
+
+def payload_logged(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
+    """Find payloads and states that are logged as a whole."""
+    for call in _calls(code.node):
+        if _is_log(call):
+            inside = [*call.args, *(one.value for one in call.keywords)]
+            if any(_is_whole(one, code) for one in inside):
+                yield call
+
+
+def _is_log(call: ast.Call) -> bool:
+    if isinstance(call.func, ast.Name):
+        return call.func.id == "print"
+    if not (isinstance(call.func, ast.Attribute) and call.func.attr in _LOGS):
+        return False
+    owner = call.func.value
+    name = owner.id if isinstance(owner, ast.Name) else getattr(owner, "attr", "")
+    return "log" in name.lower()
+
+
+def _is_whole(node: ast.AST, code: HandlerCode) -> bool:
+    """Answer whether a value has a payload in it, and not only a field of one."""
+    if isinstance(node, ast.Attribute | ast.Subscript):
+        if isinstance(node, ast.Attribute) and (
+            node.attr in _WHOLE or (_is_state(node, code) and node.attr == "state")
+        ):
+            return node.attr == "state" or _is_whole(node.value, code)
+        return False
+    if _is_named(node, code.payloads):
+        return True
+    return any(_is_whole(child, code) for child in ast.iter_child_nodes(node))
+
+
+def step_elsewhere(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
+    """Find steps that are used in other threads, tasks and processes."""
+    if isinstance(code.node, ast.AsyncFunctionDef):
+        yield code.node
+    using = {
+        node.name
+        for node in ast.walk(code.node)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node is not code.node
+        and _uses(node, code.steps)
+    }
+    for call in _calls(code.node):
+        hands_over = isinstance(call.func, ast.Attribute) and call.func.attr in _HANDS_OVER
+        if hands_over or source.dotted(call.func) in _ELSEWHERE:
+            given = [*call.args, *(one.value for one in call.keywords)]
+            if any(_uses(one, code.steps | frozenset(using)) for one in given):
+                yield call
+
+
+def _uses(node: ast.AST, names: frozenset[str]) -> bool:
+    return any(_is_named(one, names) for one in ast.walk(node))
+
+
+# -- waits, errors, sleep, effects
+
+
+def no_deadline(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
+    """Find waits without a deadline."""
+    for call in _calls(code.node):
+        is_wait = isinstance(call.func, ast.Attribute) and call.func.attr in _WAITS
+        if is_wait and not {"within", None} & _keywords(call):
+            yield call
+
+
+def swallowed(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
+    """Find clauses that catch everything round a call of the step."""
+    for node in ast.walk(code.node):
+        if isinstance(node, ast.Try) and any(_uses(one, code.steps) for one in node.body):
+            for clause in node.handlers:
+                caught = "BaseException" if clause.type is None else source.dotted(clause.type)
+                raises = any(isinstance(one, ast.Raise) for one in ast.walk(clause))
+                if caught in ("BaseException", "Exception") and not raises:
+                    yield clause
+
+
+def sleeps(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
+    """Find sleeping."""
+    return (call for call in _calls(code.node) if source.dotted(call.func) in ("time.sleep", "asyncio.sleep"))
+
+
+def effect_repeated(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
+    """Find changes at other services that are not remembered."""
+    if not code.steps:
+        return
+    remembering = list(_step_calls(code, frozenset({"once"})))
+    kept = {id(inner) for call in remembering for inner in _calls(call)}
+    called = {
+        one.id for call in _step_calls(code, frozenset({"once"})) for one in ast.walk(call) if isinstance(one, ast.Name)
+    }
+    inner_functions = [
+        node for node in ast.walk(code.node) if isinstance(node, ast.FunctionDef) and node.name in called
+    ]
+    kept |= {id(inner) for function in inner_functions for inner in _calls(function)}
+    for call in _calls(code.node):
+        name = source.dotted(call.func)
+        if name.startswith(_HTTP_CLIENTS) and name.rpartition(".")[2] in _HTTP and id(call) not in kept:
+            yield call
+
+
+CHECKS: Final[Mapping[Rule, Check]] = {
+    CHECK_THEN_ACT: check_then_act,
+    DIRECT_WRITE: direct_write,
+    KEY_NOT_UNIQUE: key_not_unique,
+    NOT_REPEATABLE: not_repeatable,
+    MODULE_STATE: module_state,
+    PAYLOAD_LOGGED: payload_logged,
+    STEP_ELSEWHERE: step_elsewhere,
+    NO_DEADLINE: no_deadline,
+    SWALLOWED: swallowed,
+    SLEEPS: sleeps,
+    EFFECT_REPEATED: effect_repeated,
+}

@@ -1,0 +1,175 @@
+"""The handlers in the source of a module, with the functions that they call."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, eq=False)
+class HandlerCode:
+    """A function that is run for a message.
+
+    ``steps`` are its names for the step, ``payloads`` those for what the message brings.
+    """
+
+    node: Function
+    steps: frozenset[str]
+    payloads: frozenset[str]
+
+
+@dataclass
+class ModuleSource:
+    """A module's tree with what its names mean, as far as its own source says."""
+
+    tree: ast.Module
+    imports: dict[str, str] = field(default_factory=dict)
+    """What each imported name stands for: ``{"uuid4": "uuid.uuid4"}``."""
+
+    def __post_init__(self) -> None:
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                for one in node.names:
+                    self.imports[one.asname or one.name.partition(".")[0]] = (
+                        one.name if one.asname else one.name.partition(".")[0]
+                    )
+            elif isinstance(node, ast.ImportFrom):
+                for one in node.names:
+                    self.imports[one.asname or one.name] = f"{node.module or ''}.{one.name}"
+
+    def dotted(self, node: ast.AST) -> str:
+        """Return the whole name of a name or attribute: ``datetime.datetime.now``. Empty for other expressions."""
+        match node:
+            case ast.Name(name):
+                return self.imports.get(name, name)
+            case ast.Attribute(of, name):
+                owner = self.dotted(of)
+                return f"{owner}.{name}" if owner else ""
+            case _:
+                return ""
+
+    def handlers(self) -> list[HandlerCode]:
+        """Find the handlers, and the functions of the module that they call with their step or payload."""
+        stages = self._stages()
+        methods: dict[str, dict[str, Function]] = {one.name: _methods(one) for one in stages}
+        found = [
+            code
+            for stage in stages
+            if (handle := methods[stage.name].get("handle")) is not None
+            if (code := _handle(handle)) is not None
+        ]
+        functions: dict[str, Function] = {one.name: one for one in self.tree.body if isinstance(one, Function)}
+        found += [_once(one) for one in functions.values() if self._is_once(one)]
+        return list(_with_called(found, functions, [one for own in methods.values() for one in own.values()]))
+
+    def _stages(self) -> list[ast.ClassDef]:
+        """Return the classes that are stages. Their base says so, or how their ``handle`` is written."""
+        classes = [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
+        known: set[str] = set()
+        found = []
+        for one in classes:
+            bases = [self.dotted(base.value if isinstance(base, ast.Subscript) else base) for base in one.bases]
+            is_stage = any(
+                base in known or (base.startswith("flowguard") and base.endswith(".Stage")) for base in bases
+            )
+            if is_stage or self._handles(one):
+                known.add(one.name)
+                found.append(one)
+        return found
+
+    def _handles(self, node: ast.ClassDef) -> bool:
+        handle = _methods(node).get("handle")
+        if handle is None or len(handle.args.args) < 3:
+            return False
+        annotation = handle.args.args[2].annotation
+        own = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+        return own is not None and self.dotted(own).rpartition(".")[2] == "Step"
+
+    def _is_once(self, function: Function) -> bool:
+        called = (one.func if isinstance(one, ast.Call) else one for one in function.decorator_list)
+        return any(self.dotted(one) in ("flowguard.once", "flowguard.once_function.once") for one in called)
+
+    def mutables(self) -> set[str]:
+        """Return the names of the module that hold what can be changed."""
+        found: set[str] = set()
+        for node in self.tree.body:
+            targets = (
+                node.targets
+                if isinstance(node, ast.Assign)
+                else [node.target]
+                if isinstance(node, ast.AnnAssign)
+                else []
+            )
+            value = getattr(node, "value", None)
+            if value is not None and self._is_mutable(value):
+                found.update(target.id for target in targets if isinstance(target, ast.Name))
+        return found
+
+    def _is_mutable(self, value: ast.expr) -> bool:
+        if isinstance(value, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp):
+            return True
+        makers = {"list", "dict", "set", "bytearray", "collections.defaultdict", "collections.deque"}
+        makers |= {"collections.Counter", "collections.OrderedDict"}
+        return isinstance(value, ast.Call) and self.dotted(value.func) in makers
+
+
+def _is_stage(base: str) -> bool:
+    return base.startswith("flowguard") and base.endswith(".Stage")
+
+
+def _methods(node: ast.ClassDef) -> dict[str, Function]:
+    return {one.name: one for one in node.body if isinstance(one, Function)}
+
+
+def _handle(handle: Function) -> HandlerCode | None:
+    names = [one.arg for one in handle.args.args]
+    is_static = any(isinstance(one, ast.Name) and one.id == "staticmethod" for one in handle.decorator_list)
+    rest = names if is_static else names[1:]
+    return HandlerCode(handle, frozenset(rest[1:2]), frozenset(rest[:1])) if len(rest) >= 2 else None
+
+
+def _once(function: Function) -> HandlerCode:
+    return HandlerCode(function, frozenset(), frozenset(one.arg for one in function.args.args))
+
+
+def _with_called(
+    found: list[HandlerCode], functions: dict[str, Function], methods: list[Function]
+) -> Iterator[HandlerCode]:
+    """Yield the handlers, and the functions and methods of the module that get their step or payload."""
+    seen: set[tuple[Function, frozenset[str], frozenset[str]]] = set()
+    by_name = {**{one.name: one for one in methods if one.name != "handle"}, **functions}
+    ahead = list(found)
+    while ahead:
+        code = ahead.pop(0)
+        if (code.node, code.steps, code.payloads) in seen:
+            continue
+        seen.add((code.node, code.steps, code.payloads))
+        yield code
+        for call in (node for node in ast.walk(code.node) if isinstance(node, ast.Call)):
+            if (called := by_name.get(_called_name(call))) is not None and called is not code.node:
+                steps, payloads = _given(code, call, called)
+                if steps or payloads:
+                    ahead.append(HandlerCode(called, steps, payloads))
+
+
+def _called_name(call: ast.Call) -> str:
+    match call.func:
+        case ast.Name(name) | ast.Attribute(ast.Name(), name):
+            return name
+        case _:
+            return ""
+
+
+def _given(code: HandlerCode, call: ast.Call, called: Function) -> tuple[frozenset[str], frozenset[str]]:
+    names = [one.arg for one in called.args.args]
+    if names[:1] in (["self"], ["cls"]):
+        names = names[1:]
+    pairs = [*zip(names, call.args, strict=False), *((one.arg or "", one.value) for one in call.keywords)]
+    given = [(name, arg.id) for name, arg in pairs if isinstance(arg, ast.Name)]
+    return (
+        frozenset(name for name, arg in given if arg in code.steps),
+        frozenset(name for name, arg in given if arg in code.payloads),
+    )

@@ -1,0 +1,149 @@
+"""``flowguard check``: each bad handler of the corpus is found, at its line and nowhere else."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flowguard.cli import main
+from flowguard.lint.checking import check_source, files_of
+from flowguard.lint.checks import CHECKS
+from flowguard.lint.rules import RULES, Rule
+
+ROOT: Final = Path(__file__).parents[2]
+CORPUS: Final = sorted((Path(__file__).parent / "corpus").glob("*.txt"))
+_EXPECTED: Final = re.compile(r"# ((?:FG\d{3} ?)+)$")
+
+
+def source_of(file: Path) -> str:
+    """The handlers without the comments that say what is expected."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return "".join(f"{_EXPECTED.sub('', line).rstrip()}\n" for line in lines)
+
+
+def expected(file: Path) -> list[tuple[int, str]]:
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return [
+        (number, rule)
+        for number, line in enumerate(lines, 1)
+        if (found := _EXPECTED.search(line))
+        for rule in sorted(found[1].split())
+    ]
+
+
+@pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
+def test_each_bad_handler_is_found_and_nothing_else(file: Path) -> None:
+    found = check_source(source_of(file), file.name)
+    assert [(one.line, one.rule_id) for one in found] == expected(file)
+
+
+def test_the_corpus_breaks_every_rule() -> None:
+    broken = {rule for file in CORPUS for _, rule in expected(file)}
+    assert broken | {"FG001"} == {rule.id for rule in RULES}
+    assert {rule.id for rule in CHECKS} | {"FG001", "FG002", "FG003"} == {rule.id for rule in RULES}
+
+
+def test_the_shipped_flows_break_none() -> None:
+    shown = check(str(ROOT / "flows"))
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    assert re.fullmatch(r"0 findings in \d+ files\n", shown.stdout)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_each_rule_has_its_page_and_stands_on_that_of_all(rule: Rule) -> None:
+    assert (ROOT / "docs" / rule.page).is_file()
+    assert f"| {rule.id} | `{rule.name}` |" in (ROOT / "docs" / "check-your-handlers.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def broken(:\n",
+        "x = '\x00'\n",
+        "(" * 10_000,
+        "\ud800",
+        "class A(Stage[int], name='a'):\n  def handle(self, a, step):\n    " + "-" * 5_000 + "1\n",
+    ],
+    ids=["syntax", "null", "deep", "surrogate", "nested"],
+)
+def test_a_source_that_cannot_be_read_is_a_finding_and_no_crash(text: str) -> None:
+    found = check_source(text, "x.py")
+    assert {one.rule_id for one in found} <= {"FG001"}
+
+
+def test_long_code_is_cut_and_on_one_line() -> None:
+    name = "x" * 500
+    text = f"class A:\n  def handle(self, a, step: Step):\n    boto3.{name}.put_item()\n"
+    [found] = check_source(text, "x.py")
+    assert len(found.code) < 70
+    assert "\n" not in found.text
+
+
+# -- the command
+
+
+def check(*arguments: str) -> Result:
+    result = CliRunner().invoke(main, ["check", *arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    """A directory with one bad file, and others that are left out."""
+    (tmp_path / "shop.py").write_text(
+        source_of(next(file for file in CORPUS if file.stem == "sleeps")), encoding="utf-8"
+    )
+    for hidden in (".venv", "__pycache__"):
+        (tmp_path / hidden).mkdir()
+        (tmp_path / hidden / "worse.py").write_text("def broken(:\n", encoding="utf-8")
+    (tmp_path / "notes.txt").write_text("no python", encoding="utf-8")
+    return tmp_path
+
+
+def test_a_finding_has_its_place_its_reason_and_its_cure(bad: Path) -> None:
+    shown = check(str(bad))
+    assert shown.exit_code == 1
+    assert f"{bad}/shop.py:9:9: FG110 time.sleep(…) sleeps" in shown.stdout
+    assert "or send with delay= (docs/when-a-stage-fails.md)" in shown.stdout
+    assert shown.stdout.endswith("2 findings in 1 files\n")
+
+
+def test_json_is_a_line_for_each_finding(bad: Path) -> None:
+    told = [json.loads(line) for line in check(str(bad), "--json").stdout.splitlines()]
+    assert [(one["line"], one["rule"], one["name"]) for one in told] == [
+        (9, "FG110", "sleeps"),
+        (10, "FG110", "sleeps"),
+    ]
+
+
+def test_sarif_names_each_rule_and_place(bad: Path) -> None:
+    shown = check(str(bad), "--sarif")
+    log = json.loads(shown.stdout)
+    [run] = log["runs"]
+    assert (shown.exit_code, log["version"]) == (1, "2.1.0")
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == [rule.id for rule in RULES]
+    [first, _] = run["results"]
+    assert first["ruleId"] == "FG110"
+    place = first["locations"][0]["physicalLocation"]
+    assert place["region"] == {"startLine": 9, "startColumn": 9}
+    assert place["artifactLocation"]["uri"].endswith("shop.py")
+
+
+def test_a_file_that_cannot_be_read_is_exit_code_2(bad: Path) -> None:
+    (bad / "broken.py").write_bytes(b"\xff\xfe\x00")
+    assert check(str(bad)).exit_code == 2
+    assert check(str(bad / "nowhere.py")).exit_code == 2
+    empty = bad / "empty"
+    empty.mkdir()
+    assert (check(str(empty)).exit_code, check(str(empty)).stdout) == (2, "")
+
+
+def test_files_are_checked_in_one_order(bad: Path) -> None:
+    (bad / "a.py").write_text("", encoding="utf-8")
+    assert [file.name for file in files_of([bad])] == ["a.py", "shop.py"]
