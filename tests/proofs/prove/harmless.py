@@ -131,7 +131,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "a lease that ends between two looks at the clock: SQS refuses less than 0 s, and the record stays hidden": (
         "worker.runtime.Runtime._refused: max(1, -((self.services.clock.now() - item.lease_until) // 1000)) → without 1",
     ),
-    "with nothing to send the sender makes no call": ("worker.runtime.Runtime._flush_outbox: not sends → forced false",),
+    "with nothing to send the sender makes no call": (
+        "worker.runtime.Runtime._flush_outbox: not sends → forced false",
+    ),
     "what no case takes raises, so the record stays and is told DONE when it comes again: one delivery more": (
         "worker.runtime.Runtime._answered: case FencedBy.FINISHED → never taken",
     ),
@@ -142,9 +144,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "expressions.FIRST_HOP[SUPERSEDE]: request_id < :request_id → becomes request_id <= :request_id",
         "expressions.FIRST_HOP[IGNORE]: request_id < :request_id → becomes request_id <= :request_id",
     ),
-    "what is not there is removed without harm": (
-        "aws.store._say_failed: item.memo is not None → forced true",
-    ),
+    "what is not there is removed without harm": ("aws.store._say_failed: item.memo is not None → forced true",),
     "an item that awaits names at this very hop is WAITING": ("expressions.TIME_OUT_LATER: #status = :waiting → true",),
     "what is no answer of DynamoDB is not final, and raised again": (
         "aws.tables.read_consistently: except ClientError → catches every Exception",
