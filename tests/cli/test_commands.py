@@ -79,7 +79,7 @@ def completed(typed: str) -> list[str]:
     return [line.partition(",")[2] for line in found.stdout.splitlines()]
 
 
-@pytest.mark.slow("starts a process for each completion")
+@pytest.mark.proof("starts a process for each completion")
 def test_a_shell_completes_commands_and_options() -> None:
     assert completed("flowguard ex") == ["explore"]
     assert "--flow" in completed("flowguard replay --f")

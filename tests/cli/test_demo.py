@@ -26,6 +26,10 @@ def result() -> Result:
     return demo()
 
 
+PLAYS = pytest.mark.proof("plays all acts, on moto")
+
+
+@PLAYS
 def test_it_ends_well_and_says_by_which_counts(result: Result) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines()[-3:] == [
@@ -35,6 +39,7 @@ def test_it_ends_well_and_says_by_which_counts(result: Result) -> None:
     ]
 
 
+@PLAYS
 def test_every_act_is_announced_and_played(result: Result) -> None:
     shown = result.stdout
     for number, act in enumerate(ACTS, 1):
@@ -45,7 +50,7 @@ def test_every_act_is_announced_and_played(result: Result) -> None:
         assert word in shown
 
 
-@pytest.mark.proof("plays all acts, on moto")
+@PLAYS
 def test_a_count_that_is_not_as_expected_is_said_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_module, "EXPECTED", replace(EXPECTED, effects=18))
     result = demo()

@@ -203,11 +203,8 @@ def undisturbed() -> dict[str, Any]:
         return lines(REQUEST, TOPIC)[1]
 
 
-ON_MOTO = pytest.mark.proof("replays a crash, on moto")
-POINTS = [pytest.param(point, marks=() if point is Point.AFTER_COMMIT else ON_MOTO) for point in Point]
-
-
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.proof("replays a crash, on moto")
+@pytest.mark.parametrize("point", list(Point))
 def test_a_crash_is_marked_and_changes_no_effect(point: Point, undisturbed: dict[str, Any]) -> None:
     rows, left = lines(REQUEST, TOPIC, "--crash", point.value)
     assert [row["crash"] for row in rows].count(point.value) == 6

@@ -19,7 +19,7 @@ def explored(handler: Any) -> Any:
     return explore(function, [ORDER], tables=guarded.TABLES, bound=0, walks=0)
 
 
-@pytest.mark.slow("explores a handler")
+@pytest.mark.proof("explores a handler")
 @pytest.mark.parametrize("handler", [guarded.handler, guarded.with_own_table], ids=["own", "powertools"])
 def test_a_handler_under_once_is_sound(handler: Any) -> None:
     report = explored(handler)
@@ -32,7 +32,7 @@ def test_without_the_guard_it_is_found() -> None:
     assert TWICE in str(explored(guarded.without_guard))
 
 
-@pytest.mark.slow("explores a handler")
+@pytest.mark.proof("explores a handler")
 def test_a_guard_that_lets_a_second_call_in_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     hole = expressions.CLAIM_KEY.replace("attribute_not_exists(#owner)", "attribute_exists(#owner)")
     monkeypatch.setattr(expressions, "CLAIM_KEY", hole)

@@ -127,6 +127,7 @@ def test_a_read_that_may_be_old_is_found_and_a_consistent_one_is_not() -> None:
     assert explored(careless.reads_it_at_once).ok
 
 
+@pytest.mark.proof("explores a handler, on moto")
 def test_on_an_engine_that_cannot_go_back_no_read_is_old() -> None:
     assert explored(careless.reads_what_it_wrote, engine=on_moto).ok
 

@@ -73,6 +73,7 @@ def test_a_topic_stands_in_front_of_a_queue() -> None:
     assert "PutItem orders" in timeline
 
 
+@pytest.mark.proof("explores a handler, on moto")
 def test_the_engine_makes_no_difference() -> None:
     function = PlainFunction("orders", handlers.add)
     assert explored(function, engine=on_moto) == explored(function)
