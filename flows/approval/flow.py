@@ -37,6 +37,8 @@ ANSWERS_URL: Final = os.environ.get("APPROVAL_ANSWERS_URL", "https://approvals.e
 
 REMIND_AFTER: Final = timedelta(days=1)
 WAIT_AT_MOST: Final = timedelta(days=3)
+DECISION_KEPT: Final = timedelta(days=28)
+"""A reminder that begins late, by a redrive, must find that the decision was made."""
 
 
 class WaitADay(Stage[ReminderWanted, ReminderState], name="wait-a-day", then=("stay-silent", "remind")):
@@ -72,7 +74,8 @@ class RemindApprover(
     object_id="expense_id",
     inbox="approval-reminders",
     on_conflict=SUPERSEDE,
-    callbacks=(Callback(DECISIONS, id="decision_id", keep_early=REMIND_AFTER),),
+    long_delays=True,
+    callbacks=(Callback(DECISIONS, id="decision_id", keep_early=DECISION_KEPT),),
 ):
     """Remind an approver after a day, unless the decision was made."""
 
@@ -121,7 +124,12 @@ class Lapse(Stage[Unanswered, ExpenseState], name="lapse"):
 
 
 class ApproveExpense(
-    Flow, name="approve-expense", object_id="expense_id", inbox="expenses-submitted", on_conflict=SUPERSEDE
+    Flow,
+    name="approve-expense",
+    object_id="expense_id",
+    inbox="expenses-submitted",
+    on_conflict=SUPERSEDE,
+    long_delays=True,
 ):
     """Ask, wait, write down. An expense that is submitted again makes the first link worthless."""
 

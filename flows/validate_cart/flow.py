@@ -38,6 +38,9 @@ QUEUES: Final = (EMAILS, SEARCHES, FILTERS)
 ANSWER_WITHIN: Final = timedelta(minutes=30)
 """How long a cart waits for search and filter. After that it goes on without its wishes."""
 
+ANSWERS: Final = {"search": {"skus": ["tin", "pot"]}, "filter": {"refused": ["pot"]}}
+"""What the explorer lets the others answer."""
+
 PRICES: Final = {"tea": Decimal("4.20"), "cup": Decimal("7.95"), "pot": Decimal("24.00"), "tin": Decimal("3.10")}
 MOST_OF_A_SKU: Final = 100
 

@@ -81,7 +81,7 @@ def answers_name_what_is_left(history: History, flows: Sequence[AnyFlow]) -> Ite
         where, events = one.queue or "a function", {event.type for event in one.events if not _is_given_up(one, event)}
         if others := [name for name in one.failures if name != one.message_id]:
             yield Problem("I12", where, "a record that it was not given is listed", one.message_id, ", ".join(others))
-        if one.queue == PARTIES:
+        if one.queue == PARTIES or one.is_request:
             events -= {EventType.NOT_SENT}  # the copy of the answer in the flow's own queue repairs that
         if one.acked and (unsettled := events & _MUST_STAY):
             yield Problem("I12", where, f"a record was acked, though {_words(unsettled)}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from flowguard.events import EventType
+from flowguard.flow import AnyFlow
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import OF_ANSWERS
@@ -23,6 +24,13 @@ def came_late(history: History) -> bool:
         if number in meant
     }
     return bool((set(_expired(history)) & set(_timed_out(history))) - asked)
+
+
+def was_parked(history: History, flows: Sequence[AnyFlow]) -> bool:
+    """Answer whether a message that a flow takes for an answer was refused for good, and a wait timed out."""
+    taken = {str(callback.source) for flow in flows for callback in flow.callbacks}
+    parked = {str(message.unsent.to) for message in history.posted if message.unsent is not None}
+    return bool(taken & parked) and any(True for _ in _timed_out(history))
 
 
 def _expired(history: History) -> Iterator[_Awaited]:

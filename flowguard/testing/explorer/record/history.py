@@ -63,7 +63,8 @@ class DeliveryRecord:
     last receive. ``failures`` are the ids of records that it answered were not processed. ``why`` is the error that it
     ended with and ``raised_at`` the innermost line of user code that the error passed. ``settles`` says that the record
     brings an answer or a deadline and no stage's message, ``address`` which run it says that it is for. ``batch`` are
-    the other records that came with it, each with whether it was processed.
+    the other records that came with it, each with whether it was processed. ``is_request`` says that the record is an
+    HTTP request.
     """
 
     worker: int
@@ -88,6 +89,7 @@ class DeliveryRecord:
     settles: bool = False
     address: AnswerAddress | None = None
     batch: dict[int, bool] = field(default_factory=dict)
+    is_request: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,16 @@ record goes first, and what is delivered twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
 
 from flowguard.destinations import Queue
 from flowguard.errors import NotProcessed
 from flowguard.events import Event, EventType
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.sim.event_source import LEFT_THERE, MOST_RECEIVES, STEP, EventSource, failures_of
+from flowguard.sim.made_tokens import NoSuchToken, means_token
 from flowguard.sim.recording import RecordedRecord
 from flowguard.sim.waiting_records import Delivery
 from flowguard.testing import lambda_events
@@ -33,13 +36,14 @@ from flowguard.testing.explorer.record.wait_messages import address_in, is_deadl
 from flowguard.testing.explorer.run.expiry import last_moment, remove_expired
 from flowguard.testing.explorer.run.fault_effects import Killed
 from flowguard.testing.explorer.run.held_workers import HeldWorkers
-from flowguard.testing.explorer.run.inbox import Inbox, arn_of, envelope_of
+from flowguard.testing.explorer.run.inbox import Coming, Inbox, arn_of, envelope_of
 from flowguard.testing.explorer.run.injector import FaultInjector
 from flowguard.testing.explorer.run.next_requests import moment_of_next, next_requests
 from flowguard.testing.explorer.run.parties import AskedQuestion, OpenQuestions
 from flowguard.testing.explorer.run.redrives import Redrives
 from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.run.worker import Worker
+from flowguard.wire.envelope import Source
 from flowguard.wire.message import FLOW_STAGE
 
 MOST_DELIVERIES: Final = 300
@@ -47,6 +51,8 @@ MOST_DELIVERIES: Final = 300
 
 _KEPT: Final = (AnswerVerdict.RESUMED, AnswerVerdict.RECORDED)
 _OF_WAITS: Final = (EventType.ANSWERED, EventType.TIMED_OUT)
+
+_SERVER_ERROR: Final = 500
 
 LATE: Final = 3_600_000
 """How much later the second time of ``x2-1`` is, ms."""
@@ -78,6 +84,8 @@ class _Driver:
         self._questions = OpenQuestions(sandbox.parties)
         self._answers: dict[int, int] = {}
         self._later = sorted(sandbox.coming, key=lambda one: one.after)
+        self._with_token: list[Coming] = []
+        self._looks = 0
         self._held = HeldWorkers(schedule, sandbox, self._source, self)
         self.faults = FaultInjector(sandbox, schedule, self.history, self._source, self._held.before)
 
@@ -149,11 +157,24 @@ class _Driver:
             self._answer(asked)
         while self._later and self._sandbox.start + self._later[0].after <= now:
             coming = self._later.pop(0)
-            self._put(coming.recorded, coming.queue)
+            if coming.recorded.envelope.source is Source.INVOCATION and means_token(coming.recorded.raw):
+                self._with_token.append(coming)
+            else:
+                self._put(coming.recorded, coming.queue)
+        self._post()
         for one in [one for one in self.faults.scheduled if one.due is not None and one.due <= now]:
             self.faults.scheduled.remove(one)
             for record in self.faults.inbox.receive(one, now):
                 self.history.senders[record.number] = one.call
+
+    def _post(self) -> None:
+        """Enqueue each recorded HTTP request whose token a run has made. Its sender tries again after a crash."""
+        for coming in [*self._with_token]:
+            recorded = coming.recorded
+            with suppress(NoSuchToken):
+                filled = self._sandbox.made_tokens.filled_in(recorded.raw)
+                self._with_token.remove(coming)
+                self._put(replace(recorded, raw=filled), coming.queue)
 
     def _answer(self, asked: AskedQuestion) -> None:
         """Put an answer where its function gets it, now or when the schedule says."""
@@ -208,7 +229,8 @@ class _Driver:
 
     def _deliver(self, delivery: Delivery) -> None:
         history, number = self.history, len(self.history.deliveries) + 1
-        if number > MOST_DELIVERIES:
+        self._looks += _is_deadline(delivery)
+        if number - self._looks > MOST_DELIVERIES:  # a deadline that lies ahead comes every quarter of an hour
             history.at_rest = False
             return
         for choice in self._schedule.find(number, OF_DELIVERIES):
@@ -225,6 +247,7 @@ class _Driver:
         )
         entry.stage = function.name if function.plain else None
         entry.message_id, entry.envelope = delivery.message_id, delivery.envelope
+        entry.is_request = delivery.is_request
         entry.address = address_in(delivery.envelope.attributes)
         entry.settles = entry.address is not None or delivery.queue == PARTIES
         history.deliveries.append(entry)
@@ -263,7 +286,8 @@ class _Driver:
             entry.died = worker.killed  # user code may have caught even that
             entry.failures = failures_of(answer)
             if not worker.killed:
-                entry.acked = delivery.message_id not in entry.failures if with_others else not entry.failures
+                own = delivery.message_id not in entry.failures if with_others else not entry.failures
+                entry.acked = own and not _is_to_be_repeated(delivery, answer)
                 entry.batch = {one.number: one.message_id not in entry.failures for one in worker.others}
         except Killed:
             entry.died = True
@@ -301,13 +325,13 @@ class _Driver:
         left = not entry.died and bool(LEFT_THERE & {one.type.name for one in entry.events})
         if not self._source.end(delivery, acked=entry.acked, left=left, last=entry.last):
             return
-        if delivery.queue == PARTIES:
+        if delivery.queue == PARTIES or delivery.is_request:
             self._give_up(delivery)
         elif entry.last:
             self.note(None, f"delivery {entry.worker} was its record's last receive")
 
     def _give_up(self, delivery: Delivery) -> None:
-        """Let the party of an answer not try again."""
+        """Let the party of an answer, or the sender of an HTTP request, not try again."""
         self._source.end(delivery, acked=True)
         number = self._answers.get(self.history.copies.get(delivery.number, delivery.number))
         if number is not None:
@@ -331,6 +355,11 @@ class _Driver:
     def note(self, worker: Worker | None, text: str) -> None:
         number = worker.entry.worker if worker is not None else None
         self.history.notes.append(Note(self._sandbox.now(), len(self.history.calls), number, text))
+
+
+def _is_to_be_repeated(delivery: Delivery, answer: Any) -> bool:
+    """Answer whether an HTTP request got a status after which its sender tries again."""
+    return delivery.is_request and isinstance(answer, dict) and answer.get("statusCode", 200) >= _SERVER_ERROR
 
 
 def _answered_by(delivery: Delivery) -> tuple[object, ...] | None:

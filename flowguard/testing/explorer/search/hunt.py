@@ -15,7 +15,7 @@ from flowguard.testing.explorer.checks.equivalence import End, Free, differences
 from flowguard.testing.explorer.checks.failures import failed_by_right
 from flowguard.testing.explorer.checks.free import check_answers, check_free, check_same
 from flowguard.testing.explorer.checks.invariants import Invariant, broken
-from flowguard.testing.explorer.checks.lateness import came_late
+from flowguard.testing.explorer.checks.lateness import came_late, was_parked
 from flowguard.testing.explorer.checks.leaked_state import order_problem, state_problem
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, STATE, Problem
 from flowguard.testing.explorer.checks.standing import Standing
@@ -259,7 +259,11 @@ class Search:
         found = list(broken(history, self._sandbox.flows, self._invariants, self._same))
         end = self._end(history)
         differ = self._differences(end, tuple(_missing(history)))
-        if differ and (Standing.of(history, self._sandbox.flows).ends_elsewhere(history) or came_late(history)):
+        if differ and (
+            Standing.of(history, self._sandbox.flows).ends_elsewhere(history)
+            or came_late(history)
+            or was_parked(history, self._sandbox.flows)
+        ):
             return found
         if differ and _may_fail(history) and (_has_failed(differ) or failed_by_right(history)):
             return found
