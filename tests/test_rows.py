@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
 from ipaddress import IPv4Address
@@ -165,3 +165,69 @@ def test_a_table_of_a_test_is_filled_with_models_alike(flow_runner: FlowRunner) 
     item = flow_runner.run().item("shelves", parcel_id=str(ID))
     assert item is not None
     assert (item["at"], item["sentTo"]) == (STORED["at"], "Ann")
+
+
+# -- there and back ----------------------------------------------------------------------------------------------------
+
+
+class Whole(Parcel):
+    """Everything that a model's field may be, with nothing left out."""
+
+    photo: bytes | None = b"\x00\xff"
+    photos: list[bytes] = [b"\x00", b"\xff\x00"]
+    prints: set[bytes] = {b"\xff"}
+    numbers: frozenset[int] = frozenset({1, 2})
+    amounts: set[Decimal] = {Decimal("1.5")}
+    days: set[date] = {date(2026, 1, 2)}
+    colours: set[Colour] = {Colour.RED}
+    by_name: dict[str, Line] = {"tea": Line(sku="tea")}
+    local: datetime = datetime(2026, 1, 2, 3, 4, 5, 123456, tzinfo=timezone(timedelta(hours=2)))
+    exact: Decimal = Decimal("0.12345678901234567890123456789012345678")
+    great: int = 10**37
+    rough: float = 0.1
+    sent_to: str = "Ann"
+
+
+class KeepWhole(Stage[Whole], name="keep-whole", retry=RetryPolicy(attempts=1)):
+    def handle(self, parcel: Whole, step: Step) -> Outcome:
+        step.put("parcels", Whole())
+        return Done()
+
+
+class ReadWhole(Stage[Line], name="read-whole", retry=RetryPolicy(attempts=1)):
+    """Reads the model of the item, and writes it as it is."""
+
+    def handle(self, line: Line, step: Step) -> Outcome:
+        found: list[Whole] = []
+
+        def unchanged(item: Any) -> Whole:
+            found.append(Whole.model_validate(item))
+            return found[0]
+
+        step.modify("parcels", {"parcel_id": str(ID)}, unchanged)
+        return Done({"same": found == [Whole()], "differs": [n for n, one in Whole() if getattr(found[0], n) != one]})
+
+
+class Keeps(Flow, name="keeps", object_id="parcel_id"):
+    stages = (KeepWhole,)
+
+
+class Reads(Flow, name="reads", object_id="sku"):
+    stages = (ReadWhole,)
+
+
+def test_a_model_comes_back_as_it_was_written(flow_runner: FlowRunner) -> None:
+    flow_runner.send(Keeps, Whole(photo=None, photos=[], prints=set()))  # of a message's JSON, which has no bytes
+    flow_runner.run()
+    flow_runner.send(Reads, Line(sku="tea"))
+    result = flow_runner.run()
+    [read] = [run for run in result.runs() if run.flow == "reads"]
+    assert (read.error, read.result) == (None, {"same": True, "differs": []})
+
+
+def test_an_empty_set_of_a_model_is_refused_by_its_name(flow_runner: FlowRunner) -> None:
+    flow_runner.send(Parcels, Parcel(photo=None, ids=set()))
+    [run] = flow_runner.run().runs()
+    assert run.status == "FAILED"
+    assert "'ids' is a set that DynamoDB cannot hold" in str(run.error)
+    assert "leave it out, or write a list" in str(run.error)

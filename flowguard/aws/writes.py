@@ -41,9 +41,24 @@ def to_item(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_item(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert an item back to plain Python. Numbers come back as Decimals."""
+    """Convert an item back to plain Python. Numbers come back as Decimals, bytes as bytes."""
     _, deserializer = _types()
-    return {name: deserializer.deserialize(value) for name, value in item.items()}
+    return {name: _plain(deserializer.deserialize(value)) for name, value in item.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return bytes in place of boto3's own type for them, which no model takes for bytes."""
+    match value:
+        case dict():
+            return {name: _plain(one) for name, one in value.items()}
+        case list():
+            return [_plain(one) for one in value]
+        case set():
+            return {_plain(one) for one in value}
+        case str() | Decimal() | bool() | None:
+            return value
+        case _:
+            return bytes(value)
 
 
 def write_action(write: Write) -> Any:
@@ -151,7 +166,8 @@ def _problem(value: object) -> str:
         case BaseModel():
             return f"{_kind(value)} that DynamoDB cannot hold; write its .model_dump(mode='json')"
         case set() | frozenset():
-            return f"{_kind(value)} that DynamoDB cannot hold; a set is of texts, of numbers or of bytes, and not empty"
+            kinds = "a set is of texts, of numbers or of bytes, and not empty; leave it out, or write a list"
+            return f"{_kind(value)} that DynamoDB cannot hold; {kinds}"
         case _:
             return f"{_kind(value)} that DynamoDB cannot hold; write it as text, as number or as bytes"
 
@@ -195,6 +211,8 @@ def _storable(value: Any, level: int = 1) -> Any:
             return {_text(name): _storable(one, level + 1) for name, one in value.items()}
         case list() | tuple():
             return [_storable(one, level + 1) for one in value]
+        case set() | frozenset() if not value:
+            raise TypeError
         case set() | frozenset():
             return {_storable(one) for one in value}  # of texts, numbers or bytes: it has no levels below it
         case _:

@@ -97,6 +97,9 @@ class Colour(Enum):
     RED = "red"
 
 
+NO_SET = "a set is of texts, of numbers or of bytes, and not empty; leave it out, or write a list"
+
+
 class Line(BaseModel):
     sku: str
 
@@ -114,7 +117,9 @@ class Line(BaseModel):
         ({"total": Decimal("-Infinity")}, f"'at.total' is a Decimal {REFUSED}: {NO_NUMBER}"),
         (Decimal("1." + "1" * 40), f"'at' is a Decimal {REFUSED}: {NO_NUMBER}"),
         (10**40, f"'at' is an int {REFUSED}: {NO_NUMBER}"),
-        ({"a", 1}, f"'at' is a set {REFUSED}; a set is of texts, of numbers or of bytes, and not empty"),
+        ({"a", 1}, f"'at' is a set {REFUSED}; {NO_SET}"),
+        (set(), f"'at' is a set {REFUSED}; {NO_SET}"),
+        ([{"tags": frozenset()}], f"'at.0.tags' is a frozenset {REFUSED}; {NO_SET}"),
         (Colour.RED, f"'at' is a Colour {REFUSED}; write its .value, or put a pydantic model"),
         (UUID(int=1), f"'at' is a UUID {REFUSED}; write it as text, as number or as bytes"),
         (Line(sku="tea"), f"'at' is a Line {REFUSED}; write its .model_dump(mode='json')"),
