@@ -132,6 +132,16 @@ def test_what_dynamodb_cannot_hold_is_named_and_not_shown(value: Any, said: str)
     assert str(refused.value) == f"a recorded write to 'carts' cannot be stored: {said}"
 
 
+@pytest.mark.parametrize(
+    "value", [b"\x00", [b"\x00", {"a": b"\xff"}], {b"\x00", b"\xff"}, {"a", "b"}, {Decimal(1)}, [None, True, "a", {}]]
+)
+def test_what_was_stored_comes_back_in_pythons_own_types(value: Any) -> None:
+    stored = Put("carts", {"at": value})
+    found = from_item(write_action(stored)["Put"]["Item"])
+    assert found == {"at": value}
+    assert "Binary" not in repr(found)
+
+
 UNNAMED: Any = {"id": "c1", 5: "five"}
 
 
