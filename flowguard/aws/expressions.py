@@ -127,10 +127,7 @@ NOTE_ROWS: Final = _OPEN
 SET_ROWS: Final = "SET callers.#rows = :yes, #ttl = :ttl"
 
 # a reset that comes twice is one; a run that was asked for after it is as good as reset. Its epoch is the fence
-CAN_RESET: Final = (
-    "attribute_exists(pk) AND #status <> :failed AND requested_at <= :at AND "
-    "(attribute_not_exists(reset_by) OR reset_by <> :by)"
-)
+CAN_RESET: Final = "attribute_exists(pk) AND #status <> :failed AND requested_at <= :at AND reset_by <> :by"
 RESET: Final = "SET reset_at = :at, reset_by = :by, epoch = epoch + :one, #owner = :by, lease_until = :now"
 
 CLOSE_CALLERS: Final = "answered = if_not_exists(callers, :nobody), answered_by = :request_id, answered_key = :caller"
