@@ -16,7 +16,6 @@ from flowguard.destinations import Bus, Destination, Function, Queue, Topic, des
 from flowguard.flow import ATTACH, AnyFlow
 from flowguard.sim.declared import declared_tables, modules_of_flows
 from flowguard.stage import AnyStage
-from flowguard.worker.replies import takes_callers
 
 _RECEIVES: Final = ("sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
 _CALLERS: Final = ("dynamodb:BatchWriteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
@@ -110,10 +109,6 @@ class _Allowed:
         )
 
 
-_FOR_CALLERS = ("GetItem", "PutItem", "Query", "BatchWriteItem")
-"""What a list of callers needs that does not fit into its item, and the end of a run whose last stage writes."""
-
-
 def _stages(
     found: _Allowed,
     function: FoundFunction,
@@ -133,8 +128,6 @@ def _stages(
             found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
         if uses.tokens:
             found.keys(settings.token_keys)
-        if takes_callers(flow):
-            found.on(Target.TABLE, settings.table, *(f"dynamodb:{action}" for action in _FOR_CALLERS))
         found.sends(_sends_of_function(flow, stage, scope))
         if flow.long_delays:
             found.on(Target.SCHEDULES, settings.scheduler_group, "scheduler:CreateSchedule")
@@ -166,7 +159,7 @@ def _sends_of_function(flow: AnyFlow, stage: AnyStage, scope: Scope) -> Iterator
         return
     yield from stage_sends(flow, stage)
     yield from endings(flow, scope)
-    if takes_callers(flow):  # a run that was reset begins anew
+    if flow.on_conflict is ATTACH:  # a run that was reset begins anew
         yield from (flow.inbox_of(flow.stage(name)) for name in flow.entries)
     for other in flow.stages:
         if any(stage.name in (one.stage, one.on_timeout, one.on_error) for one in uses_of(other).waits):
