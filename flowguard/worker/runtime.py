@@ -102,7 +102,7 @@ class Runtime:
             arrival, claim = self._claim_attempt(arrival, budget)
             if isinstance(claim, Claim) or claim.verdict is not Verdict.ATTACHED or claim.item is None:
                 return arrival, claim
-            if arrival.problem is not None or self._teller.attach(arrival, claim.item):
+            if self._teller.attach(arrival, claim.item):
                 return arrival, claim
             met = claim.item
         return arrival, Refused(Verdict.BUSY, met)
@@ -294,12 +294,7 @@ class Runtime:
         return acked(arrival._replace(message=restart.message), Verdict.RESET, (restart.send,))
 
     def _answered_by_another(self, arrival: Arrival, verdict: Verdict, item: RunItem) -> Ending:
-        """Acknowledge a request that another one's run answers, or has answered. One that can never work fails."""
-        if (problem := arrival.problem) is not None:
-            note = ErrorNote.of(problem, self.services.clock.now())
-            self._emitter.emit(EventType.FAILED, arrival, error=note.type, why=note.text)
-            letter = dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self.services.signer)
-            return acked(arrival, verdict, (*self._teller.refuse(arrival, str(note)), letter))
+        """Acknowledge a request that another one's run answers, or has answered. Its own payload is not looked at."""
         if verdict is Verdict.ATTACHED:
             return acked(arrival, verdict)
         try:

@@ -14,7 +14,7 @@ from flowguard.worker.dispatch import Due, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.plan import expires_at
 from flowguard.worker.ports import Services
-from flowguard.worker.replies import FAILED, SUPERSEDED, reply, takes_callers
+from flowguard.worker.replies import SUPERSEDED, reply, takes_callers
 from flowguard.worker.routing import Arrival
 
 MOST_ASKERS = 4
@@ -59,12 +59,6 @@ class Teller:
         """Return the answer to a request that the stored end is good for."""
         caller = Caller.of(arrival.message)
         return () if caller is None else self._sends(arrival, self._end(item), [caller])
-
-    def refuse(self, arrival: Arrival, error: str) -> tuple[Send, ...]:
-        """Return the answer to a request that can never work."""
-        caller, m = Caller.of(arrival.message), arrival.message
-        end = StoredEnd(m.request_id, m.requested_at, FAILED, error=error)
-        return () if caller is None else self._sends(arrival, end, [caller])
 
     def replies(self, arrival: Arrival, end: StoredEnd, callers: Callers) -> tuple[Send, ...]:
         """Return the answers to those whom the item held. Those in rows are sent theirs at once, page by page."""

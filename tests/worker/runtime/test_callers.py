@@ -11,12 +11,13 @@ import pytest
 from flowguard.errors import Reject
 from flowguard.events import EventType
 from flowguard.flow import ATTACH, AnyFlow, Flow
+from flowguard.handler import LambdaHandler
 from flowguard.ids import RequestId
 from flowguard.protocol.callers import MOST_HELD
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.wire.message import Message
-from tests.scene import START, OrderState, Scene, Script, scene, two_stages
+from tests.scene import START, OrderState, Scene, Script, record, scene, two_stages
 from tests.worker.runtime.mishaps import Died, dies_at
 
 
@@ -242,6 +243,17 @@ def test_answers_that_cannot_be_sent_now_keep_the_record() -> None:
             assert at.deliver(at.second()) == [False]
         assert at.deliver(at.second()) == [True]
         assert len(answers(at)) == MOST_HELD + 2
+
+
+def test_a_request_that_its_queue_gave_up_is_answered_all_the_same() -> None:
+    with scene(shared) as at:
+        at.deliver(at.message())
+        gave_up = LambdaHandler(at.handler.routes, at.handler._services, from_dlq=True)
+        assert gave_up({"Records": [record(caller(at))]}, None) == {"batchItemFailures": []}
+        at.deliver(at.second())
+        gave_up({"Records": [record(caller(at, 1))]}, None)
+        assert answers(at) == [("caller-0", "run-1", "COMPLETED"), ("caller-1", "run-1", "COMPLETED")]
+        assert at.sent("dead") == []
 
 
 def test_a_request_that_wants_no_answer_costs_one_write() -> None:
