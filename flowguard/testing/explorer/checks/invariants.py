@@ -17,6 +17,7 @@ from flowguard.testing.explorer.checks.awaiting import (
     waits_end_once,
     waits_have_deadlines,
 )
+from flowguard.testing.explorer.checks.calling import callers_are_answered
 from flowguard.testing.explorer.checks.fencing import only_owners_commit
 from flowguard.testing.explorer.checks.identity import ids_are_of_one_message
 from flowguard.testing.explorer.checks.outsiders import (
@@ -56,8 +57,9 @@ PROMISES: Final[tuple[Promise, ...]] = (
     nothing_goes_where_no_flow_sends,
     runs_are_those_that_messages_name,
     answers_reach_only_what_they_name,
+    callers_are_answered,
 )
-"""I1 to I15, and I19."""
+"""I1 to I16, and I19."""
 
 
 def invariant(function: Invariant) -> Invariant:

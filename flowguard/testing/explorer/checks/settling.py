@@ -21,7 +21,15 @@ from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
 _Own: TypeAlias = tuple[str, ...]
 """What tells a committed send from others: its id; of a next hop's message its request id, object, stage and hop."""
 
-_PASSED_BY: Final = (EventType.STALE, EventType.SUPERSEDED, EventType.IGNORED, EventType.DONE, EventType.DUPLICATE)
+_PASSED_BY: Final = (
+    EventType.STALE,
+    EventType.SUPERSEDED,
+    EventType.IGNORED,
+    EventType.ATTACHED,
+    EventType.KEPT,
+    EventType.DONE,
+    EventType.DUPLICATE,
+)
 
 
 def requests_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:

@@ -1,0 +1,31 @@
+"""The check of those who are answered with the end of another's run (I16)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from flowguard.events import EventType
+from flowguard.flow import AnyFlow
+from flowguard.protocol.callers import Caller
+from flowguard.protocol.run import ENDED
+from flowguard.testing.explorer.checks.problem import Problem
+from flowguard.testing.explorer.record.history import History
+
+
+def callers_are_answered(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """Check I16: at rest each request that attached to a run, or met its end, was sent an answer under its own id.
+
+    An answer that was refused for good is parked. A run that has not ended is judged elsewhere.
+    """
+    sent = {one.id for one in history.posted}
+    latest = history.latest()
+    for _, event in history.events(EventType.ATTACHED, EventType.KEPT):
+        message = event.message
+        caller = None if message is None else Caller.of(message)
+        if message is None or caller is None:
+            continue
+        key = f"run#{message.flow}#{message.object_id}"
+        own = caller.reply_id(message.flow, message.object_id)
+        has_ended = key in latest and latest[key].status in ENDED
+        if has_ended and not {own, f"{own}.unsent"} & sent:
+            yield Problem("I16", key, f"the request {message.request_id} was taken, and never answered", own)

@@ -1,0 +1,54 @@
+"""Requests that meet another's run are answered with its end: the explorer notices one that is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from flowguard import ATTACH, Done, Flow, Outcome, Stage, Step
+from flowguard.destinations import Queue
+from flowguard.ids import RequestId
+from flowguard.sim.world import START
+from flowguard.testing import explore, sqs_event
+from flowguard.worker.teller import Teller
+
+
+class PageWanted(BaseModel):
+    page: str = "tea"
+
+
+class Render(Stage[PageWanted], name="render", inbox="to-render"):
+    def handle(self, wanted: PageWanted, step: Step) -> Outcome:
+        return Done({"html": wanted.page})
+
+
+class Collect(Stage[PageWanted], name="collect", then="render", inbox="to-collect"):
+    def handle(self, wanted: PageWanted, step: Step) -> Outcome:
+        return Render.message(wanted)
+
+
+class SharedPages(Flow, name="shared-pages", object_id="page", on_conflict=ATTACH):
+    stages = (Collect, Render)
+
+
+def asked(number: int) -> Any:
+    message, _ = SharedPages.request(
+        PageWanted(), request_id=RequestId(f"r-{number}"), requested_at=START - 9 + number, reply_to=Queue("replies")
+    )
+    return sqs_event("to-collect", PageWanted(), attributes=message.attributes(), message_id=f"m-{number}")
+
+
+def found() -> set[str]:
+    report = explore(SharedPages, [asked(1), asked(2)], walks=0, most=1)
+    return {problem.rule for violation in report.violations for problem in violation.problems}
+
+
+def test_a_request_that_attaches_is_settled() -> None:
+    assert not found() & {"I6", "I7", "I16"}
+
+
+def test_a_caller_that_nobody_answers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Teller, "replies", lambda *arguments: ())
+    assert "I16" in found()
