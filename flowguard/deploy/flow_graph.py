@@ -109,6 +109,8 @@ class _Drawing:
             self._flow_node(own, flow, "starts")
         for flow in sorted(uses.asks_flows, key=lambda one: one.name):
             self._flow_node(own, flow, "asks")
+        for flow in sorted(uses.resets, key=lambda one: one.name):
+            self._flow_node(own, flow, "resets")
         self._add(GraphNode("dead", Shape.DEAD, _name(self._flow.dead_letters)))
         self.edges.append(GraphEdge(own, "dead", EdgeKind.FAILS, _failure(stage)))
         if self._flow.on_failed is not None and stage.name in self._before_failure:

@@ -179,6 +179,7 @@ def stage_sends(flow: AnyFlow, stage: AnyStage) -> Iterator[Destination]:
     yield from sorted(uses.sends, key=str)
     for other in sorted(uses.starts | uses.asks_flows, key=lambda one: one.name):
         yield other.inbox_of(other.entry())
+    yield from (other.answers for other in sorted(uses.resets, key=lambda one: one.name))
     yield from (flow.inbox_of(flow.stage(name)) for name in stage.then)
     if uses.waits:
         yield flow.answers
@@ -191,6 +192,8 @@ def endings(flow: AnyFlow, scope: Scope) -> Iterator[Destination]:
     yield flow.dead_letters
     if flow.complete_to is not None:
         yield flow.complete_to
+    if flow.on_conflict is ATTACH:  # a run that was reset begins anew where it began
+        yield from (flow.inbox_of(flow.stage(name)) for name in flow.entries)
     if flow.on_failed is not None:
         yield flow.inbox_of(flow.stage(flow.on_failed))
     yield from map(Queue, scope.reply_to) if flow.reply_to is None else flow.reply_to
@@ -211,6 +214,11 @@ def wait_targets(flow: AnyFlow) -> Iterator[Destination]:
 def waits(flow: AnyFlow) -> bool:
     """Answer whether any stage of the flow waits."""
     return any(uses_of(stage).waits for stage in flow.stages)
+
+
+def needs_answers(flow: AnyFlow) -> bool:
+    """Answer whether answers, deadlines or orders to reset arrive in the flow's queue of answers."""
+    return waits(flow) or flow.on_conflict is ATTACH
 
 
 def makes_tokens(flow: AnyFlow) -> bool:

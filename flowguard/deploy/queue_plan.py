@@ -11,9 +11,9 @@ from typing import Final
 from flowguard.deploy.found import FoundFunction, FunctionKind
 from flowguard.deploy.needs import QueueNeed, Role
 from flowguard.deploy.options import DeployOptions
-from flowguard.deploy.permissions import Scope, endings, stage_sends, waits
+from flowguard.deploy.permissions import Scope, endings, needs_answers, stage_sends
 from flowguard.destinations import Bus, Destination, Queue, Topic
-from flowguard.flow import AnyFlow
+from flowguard.flow import ATTACH, AnyFlow
 from flowguard.sim.functions import callback_queues, queue_of
 
 TIMES_THE_TIMEOUT: Final = 6
@@ -98,11 +98,13 @@ class QueuePlan:
 
     def _answers(self) -> None:
         for flow in self._flows:
-            if not waits(flow) or not isinstance(flow.answers, Queue) or flow.answers.short_name in self._found:
+            if not isinstance(flow.answers, Queue) or flow.answers.short_name in self._found or not needs_answers(flow):
                 continue
             readers = [name for name, one in self._functions.items() if flow in one.flows]
             answering = [name for name in readers if self._functions[name].kind is FunctionKind.ANSWERS]
             entering = [name for name in readers if (flow, flow.entry()) in self._functions[name].stages]
+            if flow.on_conflict is ATTACH:  # orders to reset are for a function of stages
+                answering = []
             self._read(flow.answers, (answering or entering)[0], Role.ANSWERS, flow, None)
 
     def _callbacks(self) -> None:

@@ -36,7 +36,8 @@ class WaitUse(NamedTuple):
 class Uses:
     """What the handler of a stage uses.
 
-    ``tables`` are actions of DynamoDB by table. ``asks_flows`` are flows whose result is awaited. ``rows`` says that
+    ``tables`` are actions of DynamoDB by table. ``asks_flows`` are flows whose result is awaited, ``resets``
+    those whose runs are reset. ``rows`` says that
     parties outside answer, ``early`` that kept answers are looked for, ``tokens`` that links are made, ``ends`` that
     the run may be complete.
     """
@@ -45,6 +46,7 @@ class Uses:
     sends: frozenset[Destination] = frozenset()
     starts: frozenset[AnyFlow] = frozenset()
     asks_flows: frozenset[AnyFlow] = frozenset()
+    resets: frozenset[AnyFlow] = frozenset()
     waits: tuple[WaitUse, ...] = ()
     rows: bool = False
     early: bool = False
@@ -62,6 +64,7 @@ class FoundUses:
         self.sends: set[Destination] = set()
         self.starts: set[AnyFlow] = set()
         self.asks_flows: set[AnyFlow] = set()
+        self.resets: set[AnyFlow] = set()
         self.waits: list[WaitUse] = []
         self.flags: set[str] = set()
         self.unknown_tables: list[SourcePlace] = []
@@ -79,6 +82,7 @@ class FoundUses:
             sends=frozenset(self.sends),
             starts=frozenset(self.starts),
             asks_flows=frozenset(self.asks_flows),
+            resets=frozenset(self.resets),
             waits=tuple(dict.fromkeys(self.waits)),
             rows="rows" in self.flags,
             early="early" in self.flags,

@@ -18,7 +18,7 @@ from typing import Any, Final
 from flowguard.deploy.source_values import SourceValues, argument, parameters_of, tree_of
 from flowguard.deploy.used import FoundUses, SourcePlace, Uses, WaitUse
 from flowguard.destinations import Bus, Function, Queue, Topic, destination
-from flowguard.flow import Flow
+from flowguard.flow import AnyFlow, Flow
 from flowguard.outcome import Done
 from flowguard.stage import AnyStage, Stage
 
@@ -255,7 +255,9 @@ class _Reader:
         elif name in _SENDS:
             self._send(node, asks=name == "ask")
         elif name == "start":
-            self._start(node)
+            self._flow(node, self._found.starts)
+        elif name == "reset":
+            self._flow(node, self._found.resets)
         elif name == "token":
             self._found.flags |= {"rows", "tokens"}
         elif name == "event":
@@ -287,13 +289,14 @@ class _Reader:
                 where = f"where {ast.unparse(node.func)}(…) sends is not known"
                 self._found.unknown_sends.append(self._place(node, where))
 
-    def _start(self, node: ast.Call) -> None:
+    def _flow(self, node: ast.Call, found: set[AnyFlow]) -> None:
         given = argument(node, 0, "flow")
         for value in (None if given is None else self._values.of(given)) or [None]:
             if isinstance(value, type) and issubclass(value, Flow):
-                self._found.starts.add(value)
+                found.add(value)
             else:
-                self._found.unknown_sends.append(self._place(node, "the flow that step.start starts is not known"))
+                what = f"the flow in {ast.unparse(node.func)}(…) is not known"
+                self._found.unknown_sends.append(self._place(node, what))
 
     def _wait(self, of: ast.expr, node: ast.Call) -> None:
         options = {one.arg: one.value for one in node.keywords if one.arg is not None}

@@ -93,6 +93,10 @@ def test_a_shell_completes_commands_and_options() -> None:
         ("rich", ["normalize", "--help"], 0),
         ("rich", ["replay", "--help"], 2),
         ("boto3", ["dlq", "--help"], 2),
+        ("boto3", ["check", "--help"], 0),
+        ("rich", ["check", "--help"], 0),
+        ("rich", ["doctor", "--help"], 2),
+        ("moto", ["iac", "flows.orders.handlers"], 0),
         ("moto", ["replay", REQUEST], 2),
     ],
 )

@@ -228,6 +228,19 @@ def test_requests_that_wait_for_a_run_are_kept_in_its_table(deploy: Deploy) -> N
         assert set(runs.actions) == {f"dynamodb:{name}" for name in {"UpdateItem", *more}}
 
 
+def test_orders_to_reset_are_read_by_a_function_of_stages(deploy: Deploy) -> None:
+    class Only(Stage[Order], name="only", inbox="only-inbox"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            step.reset(own, order.order_id)
+            return Done()
+
+    own = made((Only,), on_conflict=ATTACH, callbacks=(Callback("payments", id="order_id"),))
+    needed = deploy(only=lambda_handler(own), answers=callback_handler(own))
+    assert (needed.queue("own").role, needed.queue("own").reader) == (Role.ANSWERS, "own-only")
+    sends = {one.name for one in needed.function("own-only").permissions if "sqs:SendMessage" in one.actions}
+    assert {"own", "only-inbox"} <= sends
+
+
 def test_a_run_that_failed_goes_on_at_the_stage_that_undoes_it(deploy: Deploy) -> None:
     class Undo(Stage[Failure], name="undo", inbox="to-undo"):
         def handle(self, failure: Failure, step: AnyStep) -> Outcome:

@@ -70,6 +70,7 @@ def test_messages_name_their_destinations() -> None:
         step.send(TOPIC if order.order_id else Function("print"), order)
         step.send(to=Bus("default", source="shop", detail_type="Placed"), payload=order)
         step.start(Asked, order)
+        step.reset(Asked, order.order_id)
         return Done()
 
     found = reading(handle)
@@ -81,6 +82,7 @@ def test_messages_name_their_destinations() -> None:
         "events:shop|Placed|default",
     }
     assert found.starts == {Asked}
+    assert found.resets == {Asked}
     assert not found.rows
 
 

@@ -135,6 +135,17 @@ def test_sarif_names_each_rule_and_place(bad: Path) -> None:
     assert place["artifactLocation"]["uri"].endswith("shop.py")
 
 
+def test_no_control_of_a_name_or_a_source_reaches_the_terminal(tmp_path: Path) -> None:
+    name = "\x1b]52;c;\x07\u202e.py"
+    text = 'class A:\n  def handle(self, a, step: Step):\n    boto3["\x9b31m\u202e"].put_item()\n'
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / f"worse{name}").write_text("def \u202e broken(:\n", encoding="utf-8")
+    for options in ((), ("--json",), ("--sarif",)):
+        shown = check(str(tmp_path), *options)
+        assert shown.exit_code == 2
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown.stdout + shown.stderr)
+
+
 def test_a_file_that_cannot_be_read_is_exit_code_2(bad: Path) -> None:
     (bad / "broken.py").write_bytes(b"\xff\xfe\x00")
     assert check(str(bad)).exit_code == 2
