@@ -18,7 +18,6 @@ PROJECT: Final[Mapping[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read
 
 NEEDS: Final = {
     "cli": ("cli", "local"),  # as its commands say where one is missing
-    "deploy": ("local",),  # it reads how the simulator serves flows
     "sim": ("local",),
     "testing": ("testing",),
     "testing/explorer": ("local",),  # which the command line runs too

@@ -106,7 +106,6 @@ class _Template:
                     for place, name in enumerate(table.key.names)
                 ],
                 "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
-                "SSESpecification": {"SSEEnabled": True},
                 **(
                     {"TimeToLiveSpecification": {"AttributeName": table.ttl, "Enabled": True}}
                     if table.ttl is not None

@@ -96,7 +96,6 @@ class _Configuration:
                 {"name": name, "type": kind} for name, kind in zip(table.key.names, table.key.types, strict=True)
             ],
             "point_in_time_recovery": {"enabled": True},
-            "server_side_encryption": {"enabled": True},
             **({"ttl": {"attribute_name": table.ttl, "enabled": True}} if table.ttl is not None else {}),
             **_STAYS,
         }
