@@ -17,6 +17,7 @@ from flowguard.deploy.queue_plan import QueuePlan
 from flowguard.deploy.used import SourcePlace
 from flowguard.deploy.uses import uses_of
 from flowguard.destinations import Queue
+from flowguard.errors import shown
 from flowguard.flow import AnyFlow
 from flowguard.sim.declared import TableKey, declared_tables, modules_of_flows
 from flowguard.stage import AnyStage
@@ -62,7 +63,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         long_delays=any(one.on is Target.SCHEDULES for function in needed for one in function.permissions),
         scheduler_group=options.settings.scheduler_group,
         scheduler_role=options.settings.scheduler_role,
-        notes=tuple(_notes(functions, flows, options)),
+        notes=(*_notes(functions, flows, options), *_unmet_options(functions, tables, plan, options)),
         unknown=unknown,
     )
 
@@ -245,6 +246,21 @@ def _unknown(flows: Sequence[AnyFlow]) -> Iterator[SourcePlace]:
         for stage in flow.stages:
             uses = uses_of(stage)
             yield from dict.fromkeys((*uses.unknown_tables, *uses.unknown_sends))
+
+
+def _unmet_options(
+    functions: Sequence[FoundFunction], tables: Sequence[TableNeed], plan: QueuePlan, options: DeployOptions
+) -> Iterator[str]:
+    """Say which options are for nothing that is here. They may be for another deployment, or be misspelt."""
+    known = {
+        "functions": {name for one in functions for name in (one.attribute, one.handler)},
+        "queues": {queue.name for queue in plan.queues},
+        "tables": {table.name for table in tables},
+        "topics": {name for arn in plan.topics for name in (arn, arn.rpartition(":")[2])},
+    }
+    for section, names in known.items():
+        for name in sorted(set(getattr(options, section)) - names):
+            yield f"the options say [{section}.{shown(name)[1:-1]}], and nothing here is called that; it has no effect"
 
 
 def _notes(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow], options: DeployOptions) -> Iterator[str]:

@@ -46,7 +46,7 @@ def find_functions(targets: Sequence[str], *, directory: Path | None = None) -> 
     """Find the functions of ``MODULE`` or ``MODULE:FLOW``, in the order of the targets and of their modules.
 
     ``MODULE:FLOW`` takes only the functions that serve the flow, which is named by its class or by its name. A handler
-    that is imported from another module is that module's. Raises :class:`CannotDeploy` where there is none.
+    that two of the modules have is the first one's. Raises :class:`CannotDeploy` where there is none.
     """
     place = str(directory if directory is not None else Path.cwd())
     if place not in sys.path:

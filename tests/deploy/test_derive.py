@@ -285,6 +285,18 @@ def test_notes_say_what_is_missing_and_allowed(deploy: Deploy) -> None:
     assert deploy({"reply_to": ["replies"]}, shop=lambda_handler(Shop), dead=dlq_handler(Shop)).notes == ()
 
 
+@pytest.mark.parametrize("section", ["functions", "queues", "tables", "topics"])
+def test_an_option_for_nothing_that_is_here_is_named(section: str, deploy: Deploy) -> None:
+    notes = deploy({section: {"misspelt\x1b": {}}}, shop=lambda_handler(Shop)).notes
+    assert f"the options say [{section}.misspelt\\x1b], and nothing here is called that; it has no effect" in notes
+    known = {"functions": "shop", "queues": "placed", "tables": "parcels"}
+    if section in known:
+        assert not any(
+            "the options say" in note
+            for note in deploy({section: {known[section]: {}}}, shop=lambda_handler(Shop)).notes
+        )
+
+
 # -- what cannot be deployed
 
 

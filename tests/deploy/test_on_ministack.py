@@ -1,4 +1,4 @@
-"""The template, deployed by the CloudFormation of another emulator: it is complete, and doctor finds what that lacks."""
+"""The template, deployed by the CloudFormation of another emulator: nothing is missing but what that leaves out."""
 
 from __future__ import annotations
 
