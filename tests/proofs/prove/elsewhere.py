@@ -25,6 +25,8 @@ TESTED: Final = (
         (
             "tests/aws/test_ledger.py",
             "tests/test_once_function.py",
+            "tests/test_once_refused.py",
+            "tests/test_once_batch.py",
             "tests/test_once_crashes.py",
             "tests/protocol/test_entry.py",
         ),
@@ -34,6 +36,8 @@ TESTED: Final = (
         r"^(once_function|once_keys|results)\.",
         (
             "tests/test_once_function.py",
+            "tests/test_once_refused.py",
+            "tests/test_once_batch.py",
             "tests/test_once_crashes.py",
             "tests/test_once_keys.py",
             "tests/test_results.py",
