@@ -27,7 +27,7 @@ def decide(item: RunItem | None, request: ClaimRequest) -> Verdict:
     if m.hop == item.hop:
         return _same_hop(item, request)
     failed = item.given_up
-    if failed is not None and m.hop == failed.hop < item.hop and m.redrive > failed.redrive:
+    if failed is not None and m.hop == failed.hop and m.redrive > failed.redrive:
         return Verdict.GIVEN_UP
     if item.status in ENDED:
         return Verdict.DONE

@@ -82,13 +82,13 @@ class Planner(NamedTuple):
         commit = self._commit(Status.FAILED, [*step.sends, *told], step, result=result)
         return commit._replace(error=error, undone=True)
 
-    def giving_up(self, failure: Failure, error: ErrorNote, letter: Sequence[Send]) -> Commit:
-        """Plan the commit of a hop that failed for good, after which the run goes on at ``on_failed``.
+    def giving_up(self, to: str, failure: Failure, error: ErrorNote, letter: Sequence[Send]) -> Commit:
+        """Plan the commit of a hop that failed for good, after which the run goes on at the stage ``to``.
 
         It has nothing that the handler recorded, but the dead letter, unless that was sent before, and the message of
         the next hop. Raises :class:`flowguard.errors.Reject` where that is too large.
         """
-        m, stage = self.message, self.flow.stage(self.flow.on_failed or "")
+        m, stage = self.message, self.flow.stage(to)
         onward = self._onward(stage, encode(failure), self.flow.version)
         return Commit(
             status=Status.RUNNING,

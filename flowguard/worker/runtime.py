@@ -265,12 +265,13 @@ class Runtime:
                 return self._answered_by_another(arrival, verdict, item)
             case Verdict.GONE:
                 return self._dead(arrival, RunFailed("the run's item has expired, and with it its state"), verdict)
-            case Verdict.GIVEN_UP:
+            case Verdict.GIVEN_UP if item is not None:
                 return self._dead(arrival, _given_up(arrival.flow, item), verdict)
             case Verdict.DUPLICATE | Verdict.STALE | Verdict.SUPERSEDED | Verdict.IGNORED:
                 return acked(arrival, verdict)
             case (
                 Verdict.EARLY
+                | Verdict.GIVEN_UP
                 | Verdict.DONE
                 | Verdict.BUSY
                 | Verdict.CLAIMED
@@ -397,19 +398,20 @@ class Runtime:
 
     def _end(self, arrival: Arrival, claim: Claim, note: ErrorNote, error: BaseException) -> Ending:
         """End the run as FAILED, or go on where its flow has a stage for that."""
-        if arrival.flow.on_failed is None or claim.item.given_up is not None:
+        to = arrival.flow.on_failed
+        if to is None or claim.item.given_up is not None:
             return self._end_failed(arrival, claim, note)
         planner, failure = self._planner(arrival, claim), failure_of(arrival.message, claim.item, note, error)
         letter = dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self.services.signer)
         with suppress(Reject):
-            commit = planner.giving_up(failure, note, [letter])
+            commit = planner.giving_up(to, failure, note, [letter])
             return self._answered(arrival, claim, commit, self.services.store.commit(claim, commit))
         self._send_before(arrival, letter)
         try:
-            commit = planner.giving_up(failure.model_copy(update={"payload": None}), note, [])
+            commit = planner.giving_up(to, failure.model_copy(update={"payload": None}), note, [])
             return self._answered(arrival, claim, commit, self.services.store.commit(claim, commit))
         except Reject as refusal:
-            why = f"and {arrival.flow.on_failed} was not called: {refusal}"
+            why = f"and {to} was not called: {refusal}"
             _, ended = planner.without_letter(planner.failed(note.because(why), arrival.envelope))
             return self._commit_without_letter(arrival, claim, ended)
 
@@ -483,11 +485,11 @@ class Runtime:
         )
 
 
-def _given_up(flow: AnyFlow, item: RunItem | None) -> RunFailed:
+def _given_up(flow: AnyFlow, item: RunItem) -> RunFailed:
     """Build the error for a redriven message of a hop that its run has given up."""
-    at = "" if item is None else f"; it is at hop {item.hop} ({item.stage}), {item.status.value}"
+    at = f"it is at hop {item.hop} ({item.stage}), {item.status.value}"
     cure = "to begin anew, send the request under another id"
-    return RunFailed(f"the run failed here for good, and went on at {flow.on_failed}{at}; {cure}")
+    return RunFailed(f"the run failed here for good, and went on at {flow.on_failed}; {at}; {cure}")
 
 
 def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:

@@ -129,6 +129,8 @@ def _failures() -> Iterator[Meeting]:
     for stored_hop, failed_hop, state, (whose, undone), attempt in product(
         (1, 2, 3), (1, 2), ("running", "done", "failed"), ends, ((0, 0), (1, 0))
     ):
+        if whose == STORED and failed_hop > stored_hop:
+            continue
         stored = {**item(stored_hop, state, attempt, "over", "other"), **failed(whose, failed_hop, undone)}
         for hop, redrive in product((1, 2, 3), (0, 1, 2)):
             yield Meeting(

@@ -55,6 +55,30 @@ TESTED: Final = (
         "an answer, or a deadline, that meets a run in each state that there is",
     ),
     Elsewhere(
+        r"^(protocol\.run\.(RunItem\.given_up|Commit\.(can_be_redriven|leaves_state))|"
+        r"protocol\.claims\.(_is_end|begins_anew|decide: .*failed)|protocol\.outbox\.Kind\.phase|"
+        r"aws\.store\._(say_failed|failed_sizes|kept_free|keeps_failed))",
+        (
+            "tests/protocol/test_failed_hop.py",
+            "tests/protocol/test_outbox.py",
+            "tests/worker/runtime/test_on_failed.py",
+            "tests/aws/store/",
+        ),
+        "letters that are sent back, and runs before and after, of a run that is undone",
+    ),
+    Elsewhere(
+        r"^(worker\.plan\.Planner\.(_undone|giving_up|failed|_next|_waiting)|"
+        r"worker\.runtime\.(Runtime\.(_end|_end_failed|_send_before|_commit_without_letter)\b|_given_up|_left_error)|"
+        r"worker\.failure_note\.)",
+        (
+            "tests/worker/runtime/test_on_failed.py",
+            "tests/test_on_failed.py",
+            "tests/worker/test_plan.py",
+            "tests/worker/runtime/test_failures.py",
+        ),
+        "failures of every form, and each crash of a run that is undone",
+    ),
+    Elsewhere(
         r"^worker\.runtime\.Runtime\._with_early",
         ("tests/worker/test_waiting.py::test_a_wait_has_its_deadline_even_where_nobody_may_read_what_was_kept",),
         "a role that may write to the run table and not read it",

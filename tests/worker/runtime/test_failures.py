@@ -158,7 +158,9 @@ def test_a_reply_that_no_service_takes_cannot_keep_its_run_from_ending(at: Scene
     assert item.status is Status.FAILED
     assert item.error is not None
     assert item.error.startswith(f"Reject: out of stock (and nobody is told: a message to {reply_to} is too large")
-    assert len(at.sent("dead")) == 1
+    [letter] = at.sent("dead")
+    place = json.loads(letter["MessageAttributes"]["flowguard"]["StringValue"])
+    assert "and nobody is told" in place["error"][1]
     assert [json.loads(one["Body"])["status"] for one in at.sent("completed")] == ["FAILED"]
 
 

@@ -60,7 +60,10 @@ def test_the_stage_gets_the_failure_and_the_state_as_last_committed(failing: AtW
     at, undoing = failing
     assert at.deliver(at.second()) == [True]
     assert at.calls == ["UpdateItem", "UpdateItem"], "still two writes a stage"
+    at.sent("emails")
+    undoing.script = asks_and_sends
     assert hand_over(at) == [True]
+    assert [one["Body"] for one in at.sent("emails")] == ['{"superseded_error":null}']
     [(failure, state)] = undoing.seen
     assert (failure.type, failure.text, failure.cause) == ("Reject", "no such customer", "KeyError: 'c-9'")
     assert (failure.stage, failure.hop, failure.attempts) == ("close-order", 2, 1)
@@ -68,6 +71,10 @@ def test_the_stage_gets_the_failure_and_the_state_as_last_committed(failing: AtW
     assert failure.at == datetime.fromtimestamp(START / 1000, UTC)
     assert state == OrderState(total=7)
     assert (at.priced(), undone(at)) == (0, 1)
+
+
+def asks_and_sends(step: Step[OrderState]) -> None:
+    step.send("emails", {"superseded_error": step.superseded_error})
 
 
 def test_the_run_ends_failed_and_its_requester_is_told_after_the_undo(failing: AtWork) -> None:
@@ -152,7 +159,7 @@ def test_repeated_messages_change_nothing(failing: AtWork, repeats: int) -> None
         at.deliver(at.second())
         assert at.handler(event) == {"batchItemFailures": []}
         at.deliver(at.second())
-    assert (len(undoing.seen), undone(at), at.priced()) == (1, 1, 0)
+    assert (len(undoing.seen), undone(at), at.priced(), at.told(EventType.GIVEN_UP)) == (1, 1, 0, 0)
     assert len({place_of(letter)["redrive"] for letter in at.sent("dead")}) == 1
 
 
@@ -530,16 +537,38 @@ def test_a_letter_without_room_in_the_item_is_sent_before_the_commit(failing: At
     assert (len(undoing.seen), undone(at), status(at)) == (1, 1, Status.FAILED)
 
 
+def with_state(at: Scene, size: int) -> None:
+    """Let the first hop leave a state of about this many bytes."""
+    store = aws_store(Settings(), same_clients())
+    first = store.claim(claim_of(at.message()))
+    assert isinstance(first, Claim)
+    state = json.dumps({"total": 7, "note": hostile.noise(size)})
+    assert store.commit(first, Commit(Status.RUNNING, START, START + 1, None, state)) == Committed()
+    at.script.closing = rejects
+
+
+def test_beside_a_letter_that_has_no_room_the_payload_is_left_out() -> None:
+    with undoing_scene() as (at, undoing):
+        with_state(at, 517_000)
+        body = json.dumps({"total": 7, "note": hostile.noise(32_000)})
+        with intercept(refuses("dead", "RequestThrottled", 400)):
+            assert at.deliver(at.second(body=body)) == [False]
+        item = at.item()
+        assert item is not None
+        assert (item.done, item.failed) == (False, None), "nothing is committed before its letter is sent"
+        at.clock.advance(seconds=31)
+        assert at.deliver(at.second(body=body)) == [True]
+        assert len(at.sent("dead")) == 1
+        hand_over(at)
+        assert [failure.payload for failure, _ in undoing.seen] == [None]
+        assert undone(at) == 1
+
+
 @pytest.mark.parametrize("is_redriven", [False, True])
 def test_where_even_its_message_has_no_room_the_run_ends_failed_and_says_so(is_redriven: bool) -> None:
     """The state takes nearly all of the item, and the message's attributes are long. A redrive tries once more."""
     with undoing_scene(carry=("tenant",)) as (at, undoing):
-        store = aws_store(Settings(), same_clients())
-        first = store.claim(claim_of(at.message()))
-        assert isinstance(first, Claim)
-        state = json.dumps({"total": 7, "note": hostile.noise(350_000)})
-        assert store.commit(first, Commit(Status.RUNNING, START, START + 1, None, state)) == Committed()
-        at.script.closing = rejects
+        with_state(at, 350_000)
         carried = {"tenant": Attribute.string(hostile.noise(200_000))}
         assert at.deliver(at.second(carried=carried)) == [True]
         item = at.item()

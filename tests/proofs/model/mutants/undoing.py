@@ -28,8 +28,8 @@ def _ends_at_once(self: runtime.Runtime, arrival: Any, claim: Any, note: Any, er
 def _without(kind: Kind) -> Patch:
     """The commit of the hop that failed, without one of its two messages."""
 
-    def giving_up(self: plan.Planner, failure: Any, error: Any, letter: Any) -> Commit:
-        commit = _GIVING_UP(self, failure, error, letter)
+    def giving_up(self: plan.Planner, *about: Any) -> Commit:
+        commit = _GIVING_UP(self, *about)
         assert commit.outbox is not None
         sends = tuple(send for send in commit.outbox.sends if send.kind is not kind)
         return commit._replace(outbox=commit.outbox._replace(sends=sends))
@@ -37,9 +37,9 @@ def _without(kind: Kind) -> Patch:
     return plan.Planner, "giving_up", giving_up
 
 
-def _told_too_soon(self: plan.Planner, failure: Any, error: Any, letter: Any) -> Commit:
+def _told_too_soon(self: plan.Planner, to: Any, failure: Any, error: Any, letter: Any) -> Commit:
     told_, _ = self._told_of(error)
-    commit = _GIVING_UP(self, failure, error, letter)
+    commit = _GIVING_UP(self, to, failure, error, letter)
     assert commit.outbox is not None
     return commit._replace(outbox=commit.outbox._replace(sends=(*told_, *commit.outbox.sends)))
 
