@@ -71,6 +71,7 @@ BUGS: Final = (
     _bug("polls the clock, then adds", waits.polls_until_a_time),
     _bug("waits for ever", waits.waits_for_ever, rule="undisturbed"),
     _bug("turns for ever", waits.turns_for_ever, rule="undisturbed"),
+    _bug("tries for ever", waits.tries_for_ever, rule="does not end"),
     _bug("reads from no bucket", needs.reads_from_no_bucket, rule="undisturbed"),
     _bug("uses a reserved word", needs.uses_a_reserved_word, rule="undisturbed"),
     _bug("queries no index", needs.queries_no_index, rule="undisturbed"),
@@ -135,6 +136,7 @@ SOUND: Final = (
     _sound("sleeps and looks", waits.sleeps_and_looks),
     _sound("puts in a pool of threads", waits.puts_in_a_pool),
     _sound("puts in an event loop", waits.puts_in_a_loop),
+    _sound("tries again later", waits.tries_again_later),
     _sound("makes no call", waits.does_nothing),
     _sound(
         "asks for a parameter that is given",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import queue
 import threading
 import time
@@ -106,3 +107,27 @@ def puts_in_a_loop(event: Any, context: object) -> None:
 
 def does_nothing(event: Any, context: object) -> None:
     """Sound: makes no call at all."""
+
+
+def tries_for_ever(event: Any, context: object) -> None:
+    """Never ends while the table refuses."""
+    for record in event["Records"]:
+        item = {"order_id": {"S": json.loads(record["body"])["order_id"]}}
+        while True:
+            try:
+                dynamodb.put_item(TableName="orders", Item=item)  # here
+                break
+            except dynamodb.exceptions.ClientError:
+                continue
+
+
+def tries_again_later(event: Any, context: object) -> None:
+    """Sound: the function's time ends it, and its record goes to the dead letters."""
+    for record in event["Records"]:
+        item = {"order_id": {"S": json.loads(record["body"])["order_id"]}}
+        while True:
+            try:
+                dynamodb.put_item(TableName="orders", Item=item)
+                break
+            except Exception:
+                time.sleep(5)

@@ -65,7 +65,7 @@ def test_a_fault_met_a_call_and_which_did_is_counted() -> None:
     report = alone(seeded.PlainPut)
     assert report.coverage["plain-put: UpdateItem of claim"] == "adefltuvz"
     (mine,) = [faults for call, faults in report.coverage.items() if "PutItem orders at" in call]
-    assert mine == "aeltuvz", "dying before it is dying after the claim"
+    assert mine == "aefltuvz", "dying before it is dying after the claim"
 
 
 @pytest.mark.proof("explores a flow twice")

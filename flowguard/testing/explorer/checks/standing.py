@@ -55,7 +55,7 @@ class Standing:
             found,
             run_table=any(_is_run_table(history, one) for one in found),
             dead_letters=any(one.service == "sqs" and one.name in letters for one in found),
-            texts=any(one.service == "s3" for one in found),
+            texts=any(one.service == "s3" and not one.of_user for one in found),
             inboxes=history.inner | frozenset(_inboxes(flows)),
         )
 
@@ -172,8 +172,13 @@ def _nothing_goes_round(history: History) -> Iterator[Problem]:
     """Check that a record which fails the same way each time is not left for SQS to give up."""
     if any(choice.kind in DEATHS and choice.more == LAST_RECEIVE for choice in history.schedule.choices):
         return
+    claimed = {made.worker for made in history.calls if str(made.site) == "claim"}
+    known = {one.record for one in history.deliveries if one.worker in claimed}
+    is_users = all(one.refusal.of_user for one in history.refusals)
     for one in history.deliveries:
-        if one.from_dlq:
+        if is_users and one.record not in known:  # user code failed before it could be claimed, as a validator may
+            continue
+        if one.from_dlq and f"sqs:{one.queue}" not in history.inner:
             text = f"a record was delivered until SQS gave it up, though {_named(history)} for good"
             yield Problem("I6", one.queue or "a function", text)
             return

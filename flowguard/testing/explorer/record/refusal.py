@@ -28,12 +28,14 @@ class Answer:
 class LastingRefusal:
     """A refusal that never ends. ``service`` gives ``answer`` where ``name`` is needed.
 
-    ``name`` is that of a queue, topic, bus, function or table, or an object key.
+    ``name`` is that of a queue, topic, bus, function or table, or an object key. ``of_user`` says that it began at a
+    call of user code: then that name is a bucket's for S3.
     """
 
     service: str
     name: str
     answer: Answer
+    of_user: bool = False
 
     def concerns(self, call: ApiCall) -> bool:
         """Answer whether the call needs what is refused."""
@@ -41,6 +43,8 @@ class LastingRefusal:
             return False
         if self.service == "dynamodb":
             return self.name in _tables(call.params)
+        if self.service == "s3" and self.of_user:
+            return call.params.get("Bucket") == self.name
         if self.service == "s3":
             return call.operation in _READS_OF_OBJECTS and call.params.get("Key") == self.name
         if (sends := sending(call.service, call.operation)) is not None:
@@ -81,13 +85,27 @@ def refusal_at(call: ApiCall, more: int) -> LastingRefusal | None:
             return None
 
 
+def refusal_of_user(call: ApiCall) -> LastingRefusal | None:
+    """Return what denies access for good to a call of user code. None where there is no such thing to name."""
+    if (answer := _DENIED.get(call.service)) is None:
+        return None
+    if call.service == "dynamodb":
+        names = _tables(call.params)
+    elif call.service == "s3":
+        names = [str(call.params["Bucket"])] if "Bucket" in call.params else []
+    else:
+        sends = sending(call.service, call.operation)
+        names = sends.receivers(call.params) if sends is not None else []
+    return LastingRefusal(call.service, names[0], answer, of_user=True) if names else None
+
+
 def can_be_denied(service: str) -> bool:
     """Answer whether a destination of this service has both answers."""
     return service in _GONE and service in _DENIED
 
 
 def _tables(params: Mapping[str, Any]) -> list[str]:
-    return list(dict.fromkeys(table for table, _ in tables_of(params)))
+    return list(dict.fromkeys([*(table for table, _ in tables_of(params)), *params.get("RequestItems", ())]))
 
 
 _READS_OF_OBJECTS: Final = frozenset({"GetObject", "HeadObject"})
@@ -115,5 +133,9 @@ _DENIED: Final[Mapping[str, Answer]] = {
     "lambda": Answer("AccessDeniedException", 403, _not_authorized("lambda", f"arn:aws:lambda:{_IN}:function:")),
     "scheduler": Answer("AccessDeniedException", 403, _not_authorized("scheduler", f"arn:aws:scheduler:{_IN}:")),
     "events": Answer("AccessDeniedException", 400, _not_authorized("events", f"arn:aws:events:{_IN}:event-bus/")),
+    "s3": Answer("AccessDenied", 403, "Access Denied"),
     "dynamodb": Answer("AccessDeniedException", 400, _not_authorized("dynamodb", f"arn:aws:dynamodb:{_IN}:table/")),
 }
+
+DENIABLE: Final = frozenset(_DENIED)
+"""The services that may deny access to a call of user code."""

@@ -15,7 +15,7 @@ from flowguard.sim.posted import Posted, posted
 from flowguard.sim.provision import tables_of
 from flowguard.sim.sends import sending
 from flowguard.testing.explorer.record.history import CallRecord, History, RefusedCall, Version
-from flowguard.testing.explorer.record.refusal import refusal_at
+from flowguard.testing.explorer.record.refusal import refusal_at, refusal_of_user
 from flowguard.testing.explorer.record.schedule import AT_CALLS, FOR_GOOD, Choice, FaultKind, Schedule
 from flowguard.testing.explorer.record.site import calling_site
 from flowguard.testing.explorer.run.earlier import EarlierStates
@@ -26,6 +26,9 @@ from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.run.worker import Worker
 
 _WRITES: Final = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"})
+
+MOST_CALLS: Final = 2_000
+"""An invocation that makes more calls is taken not to end."""
 
 Answer = TypeVar("Answer")
 
@@ -85,6 +88,8 @@ class FaultInjector:
             self._refuse(call)
             return self._quietly(proceed)
         held = self._before(worker)
+        if len(worker.entry.calls) >= MOST_CALLS:
+            self._end_without_end(worker)
         made = self._made(call, worker, held)
         for choice in self._schedule.find(made.number, FOR_GOOD):
             self._begin_to_refuse(made, call, choice)
@@ -100,18 +105,23 @@ class FaultInjector:
         self._invocation.history = history
 
     def _begin_to_refuse(self, made: CallRecord, call: ApiCall, choice: Choice) -> None:
-        if (refusal := refusal_at(call, choice.more)) is not None:
+        if (refusal := refusal_of_user(call) if made.site.is_users else refusal_at(call, choice.more)) is not None:
             made.fault = FaultKind.REFUSED
             self.history.refusals.append(RefusedCall(made.number, refusal))
 
     def _refuse(self, call: ApiCall, made: CallRecord | None = None) -> None:
         """Raise the answer of the first refusal that the call meets."""
         for one in self.history.refusals:
-            if one.refusal.concerns(call):
+            if one.refusal.concerns(call) and not (one.refusal.of_user and self._is_repaired()):
                 error = one.refusal.error(call)
                 if made is not None:
                     made.fault, made.error = FaultKind.REFUSED, _code(error)
                 raise error
+
+    def _is_repaired(self) -> bool:
+        """Answer whether a plain function's record comes back from the dead letters, to which someone has seen."""
+        worker = self.worker
+        return worker is not None and worker.function.plain and worker.delivery.from_dlq
 
     def _struck(self, worker: Worker, made: CallRecord, call: ApiCall, proceed: Proceed, choice: Choice) -> Response:
         made.fault = choice.kind
@@ -141,6 +151,14 @@ class FaultInjector:
             case _:
                 made.fault = None
         return self._carry_out(made, call, proceed)
+
+    def _end_without_end(self, worker: Worker) -> NoReturn:
+        """End an invocation that calls AWS again and again, and note that it does not end by itself."""
+        worker.killed = worker.entry.died = True
+        worker.entry.why = f"it made {MOST_CALLS} calls of AWS and went on"
+        worker.entry.raised_at = calling_site(until="_work")
+        self.history.hung = self.history.hung or worker.entry
+        raise Killed
 
     def _kill(self, worker: Worker, choice: Choice) -> NoReturn:
         worker.killed = worker.entry.died = True

@@ -21,7 +21,7 @@ from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, STATE,
 from flowguard.testing.explorer.checks.standing import Standing
 from flowguard.testing.explorer.checks.undisturbed import lacking, undisturbed_ends, unexpected
 from flowguard.testing.explorer.record.history import History
-from flowguard.testing.explorer.record.schedule import OF_ANSWERS, RAISED, Choice, FaultKind, Schedule
+from flowguard.testing.explorer.record.schedule import FOR_GOOD, OF_ANSWERS, RAISED, Choice, FaultKind, Schedule
 from flowguard.testing.explorer.record.view import Same
 from flowguard.testing.explorer.report.diagnosis import Diagnosis, Effects, diagnose, effects
 from flowguard.testing.explorer.report.findings import Report, Violation
@@ -37,6 +37,8 @@ __all__ = ["Search", "SearchBudget"]
 MOST_ORDERS: Final = 200
 LATER: Final = 90_061_001
 """By how much a run is moved to see what depends on the time, ms: another day, hour, minute, second and millisecond."""
+
+_SHOWN: Final = 10
 
 Missing: TypeAlias = frozenset[Choice]
 """The answers of parties outside that do not come, or come late."""
@@ -202,7 +204,7 @@ class Search:
     def _add(self, problem: Problem, history: History, schedule: Schedule) -> None:
         likely = diagnose(history, self._undisturbed, problem)
         self._found[_group(problem, likely)] = Violation(
-            schedule.id, (problem,), likely.site, likely.text, struck(history), timeline(history), lanes=lanes(history)
+            schedule.id, (problem,), likely.site, likely.text, *_told(history), lanes=lanes(history)
         )
 
     def again(self, schedule: Schedule) -> tuple[History, tuple[Violation, ...]]:
@@ -233,8 +235,9 @@ class Search:
             if group in found:
                 found[group] = replace(found[group], problems=(*found[group].problems, problem))
                 continue
-            shown = timeline(history) if problem.rule == HANGS else ()
-            found[group] = Violation(schedule.id, (problem,), likely.site, likely.text, struck(history), shown)
+            went_wrong, shown = _told(history)
+            own = shown if problem.rule == HANGS else ()
+            found[group] = Violation(schedule.id, (problem,), likely.site, likely.text, went_wrong, own)
         return history, found
 
     def _run(self, schedule: Schedule) -> History:
@@ -257,6 +260,8 @@ class Search:
 
     def _problems(self, history: History) -> list[Problem]:
         found = list(broken(history, self._sandbox.flows, self._invariants, self._same))
+        if history.hung is not None:  # the end is that of a run that was broken off
+            return found
         end = self._end(history)
         differ = self._differences(end, tuple(_missing(history)))
         if differ and (
@@ -375,7 +380,7 @@ class Search:
     def _follows(self, schedule: Schedule, found: Iterable[Violation]) -> bool:
         """Answer whether several faults show what one of them shows, too: what more differs then follows from that."""
         differing = {problem.where for one in found for problem in one.problems if problem.rule == EQUIVALENCE}
-        if len(schedule.choices) > 1:
+        if len(schedule.choices) > 1 or schedule.has(FOR_GOOD):
             return not differing.isdisjoint(self._differing)
         self._differing |= differing
         return False
@@ -410,6 +415,18 @@ def _own_group(violation: Violation) -> Group:
 def _place(problem: Problem) -> tuple[str, str]:
     """Return what a problem is about: an attribute of an item, or all messages of a destination."""
     return problem.where, "" if problem.text.startswith(("message ", "times ")) else problem.text
+
+
+def _told(history: History) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what went wrong and the time line, as lines."""
+    told = struck(history), timeline(history)
+    return told if history.hung is None else (_shortened(told[0]), _shortened(told[1]))
+
+
+def _shortened(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the lines of what does not end without most of its middle."""
+    left_out = len(lines) - 2 * _SHOWN
+    return (*lines[:_SHOWN], f"  … {left_out} lines …", *lines[-_SHOWN:]) if left_out > 1 else lines
 
 
 def _missing(history: History) -> Iterator[Missing]:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from flowguard.sim.posted import Posted
 from flowguard.sim.sends import sending
 from flowguard.testing.explorer.record.history import CallRecord, History
-from flowguard.testing.explorer.record.refusal import can_be_denied
+from flowguard.testing.explorer.record.refusal import DENIABLE, can_be_denied
 from flowguard.testing.explorer.record.schedule import DENIED, Choice, FaultKind
 from flowguard.wire.message import FLOW_STAGE
 
@@ -20,13 +20,17 @@ _What: TypeAlias = tuple[str, ...]
 
 
 def lasting(history: History) -> Iterator[Choice]:
-    """Yield each such refusal once at the first call of flowguard's own that meets it.
+    """Yield each such refusal once at the first call that meets it, of flowguard's own and of user code's.
 
-    A call of user code that is refused is a stage that fails.
+    A call of user code that is refused is a stage or function that fails each time.
     """
     seen: set[_What] = set()
     for made in history.calls:
         if made.site.is_users:
+            own = (made.service, made.target, "user code")
+            if made.service in DENIABLE and made.target and own not in seen:
+                seen.add(own)
+                yield Choice(made.number, FaultKind.REFUSED)
             continue
         for what, more in _met(history, made):
             if what not in seen:

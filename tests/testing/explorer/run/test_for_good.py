@@ -1,0 +1,79 @@
+"""A call of the user's own that is refused for good: nothing is stuck, and what was not done is among the letters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowguard import Done, Flow, Outcome, Stage, Step
+from flowguard.testing import replay
+from flowguard.testing.explorer import PlainFunction, explore
+from tests.proofs.recall import cases, waits
+from tests.testing.explorer import needy, seeded
+
+FEW: Any = {"tables": {"orders": "order_id", "totals": "day"}, "bound": 0, "walks": 0}
+ORDER = {"order_id": "o1"}
+
+
+def swallows(event: Any, context: Any) -> None:
+    try:
+        needy.put()
+    except Exception:
+        return
+
+
+class Puts(Stage[seeded.Order], name="puts", inbox="orders"):
+    def handle(self, order: seeded.Order, step: Step) -> Outcome:
+        needy.put(order.order_id)
+        return Done()
+
+
+class PutOrders(Flow, name="put-orders", object_id="order_id"):
+    stages = (Puts,)
+
+
+def test_a_record_ends_among_the_dead_letters_and_is_done_when_it_comes_back() -> None:
+    trace = replay(PlainFunction("orders", needy.put_order), [ORDER], "f1", tables=FEW["tables"])
+    assert trace.ok, str(trace)
+    refused = [line for line in trace.timeline if "AccessDeniedException" in line]
+    assert len(refused) == 4  # a schedule with a fault has one receive more
+    assert any("from the dead-letter queue" in line for line in trace.timeline)
+    assert "AccessDenied" not in trace.timeline[-1]
+
+
+@pytest.mark.parametrize(
+    ("handler", "buckets"), [(needy.put_order, None), (needy.store, ["reports"]), (needy.sends, None)]
+)
+def test_tables_buckets_and_destinations_of_user_code_are_refused(handler: Any, buckets: Any) -> None:
+    trace = replay(PlainFunction("orders", handler), [ORDER], "f1", tables=FEW["tables"], buckets=buckets)
+    assert any("AccessDenied" in line for line in trace.timeline), str(trace)
+
+
+def test_what_swallows_the_refusal_is_found() -> None:
+    trace = replay(PlainFunction("orders", swallows), [ORDER], "f1", tables=FEW["tables"])
+    assert [one.rule for one in trace.violations] == ["equivalence"]
+
+
+def test_a_function_that_tries_for_ever_is_reported_with_its_line() -> None:
+    (found,) = explore(PlainFunction("orders", waits.tries_for_ever), [ORDER], **FEW).violations
+    assert found.rule == "does not end"
+    assert "it made 2000 calls of AWS and went on" in found.problems[0].text
+    assert len(found.timeline) == 21
+    assert found.site is not None
+    assert any(one.kind == "tries for ever" for one in cases.BUGS)
+
+
+def test_a_stage_whose_call_is_refused_for_good_fails_with_a_dead_letter() -> None:
+    trace = replay(PutOrders, [seeded.Order(order_id="o1")], "f2", tables=FEW["tables"])
+    assert trace.ok, str(trace)
+    assert any("AccessDeniedException" in line for line in trace.timeline)
+    assert any("asked for once more" in line for line in trace.timeline)
+
+
+def test_they_are_tried_unless_nothing_is_to_be_refused_for_good() -> None:
+    tried = [
+        explore(PlainFunction("orders", needy.put_order), [ORDER], for_good=flag, **FEW).schedules
+        for flag in (True, False)
+    ]
+    assert tried[0] == tried[1] + 1
