@@ -6,7 +6,6 @@ A record may be delivered by any process at any time, as often as it likes, unti
 from __future__ import annotations
 
 import json
-import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,9 +19,7 @@ from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import FLOW_STAGE, PLACE, Message
 from flowguard.worker.ports import Refusal
 from tests.proofs.races.flow import FLOWS
-
-Record = dict[str, Any]
-"""An SQS record as a Lambda event has it."""
+from tests.proofs.races.shared_file import Record, SharedFile, sqs_record
 
 LETTERS_LEFT = 4
 """One of so many dead letters stays where it is; the others are redriven."""
@@ -49,8 +46,7 @@ class Post:
         self.mail: dict[int, Mail] = {}
         self.busy: set[int] = set()
         self.written = 0
-        self._append = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        self._file = path.open("rb")
+        self._file = SharedFile(path)
         self._process = process
 
     # -- writing
@@ -62,7 +58,7 @@ class Post:
         for send in sends:
             kind = send.kind.value
             if send.kind is Kind.COMPLETE:
-                self._write({"kind": kind, "id": send.id})
+                self._file.write({"kind": kind, "id": send.id})
                 continue
             self._put(kind, send.id, send.body, send.attributes)
         return {}
@@ -71,38 +67,22 @@ class Post:
         """Nobody waits here: a record that is not settled may be tried again at once."""
 
     def settle(self, record: Record) -> None:
-        self._write({"settled": record["messageId"], "object": record["attributes"]["MessageGroupId"]})
+        self._file.write({"settled": record["messageId"], "object": record["attributes"]["MessageGroupId"]})
 
     def _put(self, kind: str, own: str, body: str, attributes: Mapping[str, Attribute]) -> None:
         """Into its flow's inbox; a dead letter too, for that is where a redrive puts it."""
         self.written += 1
         object_id = json.loads(attributes[PLACE].value)["object"]
         inbox = _INBOX[attributes[FLOW_STAGE].value.partition("/")[0]]
-        record = {
-            "messageId": f"{self._process}-{self.written}",
-            "receiptHandle": "receipt",
-            "body": body,
-            "attributes": {"ApproximateReceiveCount": "1", "MessageGroupId": object_id},
-            "messageAttributes": {name: one.to_sqs_record() for name, one in attributes.items()},
-            "eventSource": "aws:sqs",
-            "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{inbox}",
-            "awsRegion": "us-east-1",
-        }
-        self._write({"kind": kind, "id": own, "object": object_id, "record": record})
-
-    def _write(self, line: Mapping[str, Any]) -> None:
-        os.write(self._append, json.dumps(line).encode() + b"\n")
+        record = sqs_record(f"{self._process}-{self.written}", inbox, body, attributes, MessageGroupId=object_id)
+        self._file.write({"kind": kind, "id": own, "object": object_id, "record": record})
 
     # -- reading
 
     def read(self) -> None:
         """Take in what was written since, whole lines only."""
-        begin = self._file.tell()
-        text = self._file.read()
-        whole = text.rfind(b"\n") + 1
-        self._file.seek(begin + whole)
-        for line in text[:whole].splitlines():
-            self._take(json.loads(line))
+        for line in self._file.written_since():
+            self._take(line)
 
     def _take(self, line: Mapping[str, Any]) -> None:
         if line.get("kind") == Kind.COMPLETE.value:

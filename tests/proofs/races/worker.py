@@ -21,8 +21,9 @@ from flowguard.worker.ports import CallerLists, Memos, Services, Waits
 from tests.proofs.races.flow import FLOWS, LEASE
 from tests.proofs.races.mishaps import Died, Mishaps, Odds
 from tests.proofs.races.mutants import break_expressions
-from tests.proofs.races.post import Mail, Post, Record, object_name
+from tests.proofs.races.post import Mail, Post, object_name
 from tests.proofs.races.shared import ProcessClock, Shared
+from tests.proofs.races.shared_file import Record
 from tests.proofs.races.witness import Witness
 from tests.proofs.soak.journal import Journal
 from tests.proofs.soak.sandbox import Sandbox

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from tests.proofs.races.post import Record
+from tests.proofs.races.shared_file import Record
 from tests.proofs.races.waits.flow import ANSWERED, DIRECT, EVENTS, WITHIN, direct_id
 from tests.proofs.races.waits.post import queue_of
 

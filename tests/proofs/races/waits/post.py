@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -16,8 +14,9 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import FLOW_STAGE, Message
 from flowguard.worker.ports import Refusal
-from tests.proofs.races.post import Record, is_redriven
+from tests.proofs.races.post import is_redriven
 from tests.proofs.races.shared import Shared
+from tests.proofs.races.shared_file import Record, SharedFile, sqs_record
 from tests.proofs.races.waits.flow import ASKED, CALLED, CHILDREN, INBOX
 
 TOLD = "told"
@@ -40,8 +39,7 @@ class Post:
         self.waiting: dict[str, Record] = {}
         self.later: dict[str, tuple[int, Record]] = {}
         self.settled: deque[Record] = deque(maxlen=40)
-        self._append = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        self._file = path.open("rb")
+        self._file = SharedFile(path)
         self._process, self._shared, self._draw = process, shared, draw
         self._written = 0
 
@@ -65,7 +63,7 @@ class Post:
         """Nobody waits here: a record that is not settled may be tried again at once."""
 
     def settle(self, record: Record) -> None:
-        self._write({"settled": record["messageId"]})
+        self._file.write({"settled": record["messageId"]})
 
     def put(
         self,
@@ -78,32 +76,16 @@ class Post:
     ) -> None:
         """Put a message into a queue, from which it may be taken after so many ticks."""
         self._written += 1
-        record = {
-            "messageId": f"{self._process}-{self._written}",
-            "receiptHandle": "receipt",
-            "body": body,
-            "attributes": {"ApproximateReceiveCount": "1"},
-            "messageAttributes": {name: one.to_sqs_record() for name, one in attributes.items()},
-            "eventSource": "aws:sqs",
-            "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{queue}",
-            "awsRegion": "us-east-1",
-        }
+        record = sqs_record(f"{self._process}-{self._written}", queue, body, attributes)
         due = self._shared.now() + ticks if ticks else 0
-        self._write({"kind": kind, "id": own, "queue": queue, "due": due, "record": record})
-
-    def _write(self, line: Mapping[str, Any]) -> None:
-        os.write(self._append, json.dumps(line).encode() + b"\n")
+        self._file.write({"kind": kind, "id": own, "queue": queue, "due": due, "record": record})
 
     # -- reading
 
     def read(self) -> None:
         """Take in what was written since, whole lines only, and what has become due."""
-        begin = self._file.tell()
-        text = self._file.read()
-        whole = text.rfind(b"\n") + 1
-        self._file.seek(begin + whole)
-        for line in text[:whole].splitlines():
-            self._take(json.loads(line))
+        for line in self._file.written_since():
+            self._take(line)
         now = self._shared.now()
         for name in [name for name, (due, _) in self.later.items() if due <= now]:
             self.waiting[name] = self.later.pop(name)[1]

@@ -20,8 +20,8 @@ from flowguard.wire.attributes import Attribute
 from flowguard.worker.ports import Services
 from tests.proofs.races.mishaps import Died, Mishaps
 from tests.proofs.races.mutants import break_expressions
-from tests.proofs.races.post import Record
 from tests.proofs.races.shared import ProcessClock, Shared
+from tests.proofs.races.shared_file import Record
 from tests.proofs.races.waits.flow import (
     ANSWERED,
     ANSWERS,
