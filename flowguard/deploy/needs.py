@@ -154,9 +154,11 @@ class Deployment:
         return next(one for one in self.functions if one.name == name)
 
     def schedule_targets(self) -> Iterator[QueueNeed]:
-        """Yield the queues to which the scheduler sends what is delayed for long."""
+        """Yield the queues to which the scheduler sends what is delayed for long: retries, and deadlines of waits."""
         late = {flow.name for flow in self.flows if flow.long_delays}
         for queue in self.queues:
             reader = None if queue.reader is None else self.function(queue.reader)
-            if queue.role is Role.INBOX and reader is not None and late & {one.name for one in reader.found.flows}:
+            if queue.role not in (Role.INBOX, Role.ANSWERS) or reader is None:
+                continue
+            if late & {one.name for one in reader.found.flows}:
                 yield queue

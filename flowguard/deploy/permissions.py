@@ -128,8 +128,11 @@ def _stages(
             found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
         if uses.tokens:
             found.keys(settings.token_keys)
-        found.sends(_sends_of_function(flow, stage, scope))
+        to = tuple(_sends_of_function(flow, stage, scope))
+        found.sends(to)
         if flow.long_delays:
+            if isinstance(flow.answers, Queue) and flow.answers in to:  # a deadline's schedule names the queue's ARN
+                found.on(Target.QUEUE, flow.answers.name, "sqs:GetQueueAttributes")
             found.on(Target.SCHEDULES, settings.scheduler_group, "scheduler:CreateSchedule")
             found.on(Target.SCHEDULER_ROLE, settings.scheduler_role or "", "iam:PassRole")
     for flow in function.flows:

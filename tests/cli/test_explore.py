@@ -254,6 +254,13 @@ def test_what_parties_outside_answer_is_said_by_option_or_module(
     assert "answer 'paid' for asks, hop 1" in done.output
 
 
+def test_an_answer_of_the_module_may_be_for_what_no_message_at_hand_awaits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = explore(*waiting(tmp_path, monkeypatch, 'ANSWERS = {"paid": 1, "due": 1}'))
+    assert done.exit_code == 0, done.output
+
+
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [("paid={", "what stands behind paid= is no JSON"), ("paid", "NAME=VALUE"), ("due=1", "no run awaits 'due'")],

@@ -76,6 +76,9 @@ def actions_of(call: ApiCall) -> Iterator[tuple[str, str]]:
     elif call.service == "sqs":
         action = call.operation.removesuffix("Batch")
         yield f"sqs:{action}", params["QueueName"] if action == "GetQueueUrl" else queue_name(params)
+    elif call.operation == "CreateSchedule":
+        yield "scheduler:CreateSchedule", params["GroupName"]
+        yield "iam:PassRole", params["Target"]["RoleArn"]
     else:
         raise AssertionError(f"{call.service} {call.operation} is not known here")
 

@@ -217,6 +217,26 @@ def test_long_delays_need_the_scheduler(deploy: Deploy) -> None:
     assert not deploy(shop=lambda_handler(Shop)).long_delays
 
 
+def test_a_deadline_by_the_scheduler_needs_the_arn_of_the_queue_that_it_comes_to(deploy: Deploy) -> None:
+    class Later(Stage[dict[str, Any]], name="later", inbox="later"):
+        def handle(self, answers: dict[str, Any], step: AnyStep) -> Outcome:
+            return Done()
+
+    class Wait(Stage[Order], name="wait", then="later", inbox="waits"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Later.when_all(paid=step.event("paid"), within=timedelta(hours=1))
+
+    for long_delays in (True, False):
+        flow = made((Wait, Later), long_delays=long_delays, callbacks=(Callback("payments", id="order_id"),))
+        needed = deploy(
+            wait=lambda_handler(flow, Wait), later=lambda_handler(flow, Later), answers=callback_handler(flow)
+        )
+        assert needed.queue("own").role is Role.ANSWERS
+        [answers] = [one for one in needed.function("own-wait").permissions if one.name == "own"]
+        assert ("sqs:GetQueueAttributes" in answers.actions) is long_delays
+        assert ("own" in {queue.name for queue in needed.schedule_targets()}) is long_delays
+
+
 def test_requests_that_wait_for_a_run_are_kept_in_its_table(deploy: Deploy) -> None:
     class Only(Stage[Order], name="only"):
         def handle(self, order: Order, step: AnyStep) -> Outcome:

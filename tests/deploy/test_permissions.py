@@ -7,7 +7,8 @@ from functools import cache
 import pytest
 
 from flowguard.deploy.needs import Deployment, Target
-from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.options import DeployOptions, SettingsOptions
+from flowguard.sim.account import SIMULATED_ROLE
 from tests.deploy.exercised import Made, exercised, granted, needs
 
 SHIPPED = {
@@ -19,6 +20,9 @@ SHIPPED = {
     "orders": "orders",
 }
 """Each shipped flow with the folder of its samples."""
+
+OF_THE_WORLD = SettingsOptions(scheduler_group="default", scheduler_role=SIMULATED_ROLE)
+"""What the world that runs the samples names in its schedules."""
 
 OF_LAMBDA = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "logs:CreateLogStream"}
 """What Lambda itself does with the function's role."""
@@ -34,7 +38,8 @@ NOT_BY_SAMPLES = {
 
 @cache
 def of(flow: str) -> tuple[Deployment, set[Made]]:
-    needed = needs(f"flows.{flow}.handlers", options=DeployOptions(reply_to=("shop-replies",)))
+    options = DeployOptions(reply_to=("shop-replies",), settings=OF_THE_WORLD)
+    needed = needs(f"flows.{flow}.handlers", options=options)
     return needed, exercised(needed, SHIPPED[flow])
 
 

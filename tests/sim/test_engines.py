@@ -22,7 +22,7 @@ from flowguard.sim.provision import AutoProvisioner
 from tests.refusals.engines import IN_PROCESS
 from tests.refusals.outcome import Refused, Simply, outcome
 
-KNOW_THE_ENGINES = {"engines.py", "moto.py", "aws.py", "world.py"}
+KNOW_THE_ENGINES = {"engines.py", "memory_and_moto.py", "moto.py", "aws.py", "world.py"}
 
 
 @pytest.fixture(params=IN_PROCESS)

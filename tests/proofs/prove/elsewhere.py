@@ -21,6 +21,33 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
+        r"^(protocol\.claims\.(decide|_calling|_is_past|begins_work|can_be_reset|_callers|_askers|begins_list|"
+        r"noted_asker|answered_askers|taken|is_abandoned|_same_hop)|protocol\.run\.Commit\.closes_list|"
+        r"worker\.runtime\.Runtime\.(_claim|_answered_by_another|_begun_anew|_replies|_flush|_done|_answered|_refused)\b|"
+        r"worker\.runtime\.Runtime\._claim_request: ClaimRequest\(fresh|worker\.batch\.Batch\._ending: \(order|"
+        r"worker\.plan\.Planner\.(_kept_until|_first_message|_to_be_told|_told_of|_complete|_commit|ended)|"
+        r"aws\.store\.(DynamoDBStore\.(_claimed_item|_closed|_commit_call|_fenced|_packed|_refused|_with_left_end|claim|"
+        r"commit|with_first_message)|_sizes_of_callers|_long_texts))",
+        (
+            "tests/worker/runtime/test_callers.py",
+            "tests/worker/runtime/test_resets.py",
+            "tests/worker/runtime/test_superseded_told.py",
+            "tests/worker/runtime/test_on_failed.py",
+            "tests/worker/test_same_request_id.py",
+            "tests/protocol/test_taken.py",
+            "tests/protocol/test_failed_hop.py",
+            "tests/aws/store/",
+            "tests/aws/test_claims_agree.py",
+            "tests/aws/test_resets_agree.py",
+            "tests/worker/runtime/test_failures.py",
+            "tests/worker/runtime/test_gone_texts.py",
+            "tests/worker/runtime/test_lost.py",
+            "tests/worker/test_plan.py",
+            "tests/worker/test_batch.py",
+        ),
+        "no explored flow takes callers, keeps results or is reset",
+    ),
+    Elsewhere(
         r"^(expressions\.\w+_KEY\b|protocol\.entry\.|aws\.ledger\.)",
         (
             "tests/aws/test_ledger.py",
@@ -184,7 +211,7 @@ TESTED: Final = (
         "what the database has granted is not decided again: only `flowguard dlq` asks for this half of the decision",
     ),
     Elsewhere(
-        r"^(expressions\.COMMIT|protocol\.claims\.(refused_commit|fenced_by|taken))",
+        r"^(expressions\.COMMIT|protocol\.claims\.(refused_commit|fenced_by))",
         (
             "tests/aws/store/",
             "tests/worker/runtime/test_superseded_state.py",
@@ -317,7 +344,7 @@ TESTED: Final = (
         "the explorer's functions have no Lambda that says how long is left",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\._claim: arrival\.envelope\.retried_in_place",
+        r"^worker\.runtime\.Runtime\._claim_attempt: arrival\.envelope\.retried_in_place",
         ("tests/worker/runtime/test_claims.py::test_a_retry_of_an_attempt_that_was_overtaken_is_a_duplicate",),
         "a copy that comes while a later attempt is at work: the explorer's come at once, or when all is over",
     ),

@@ -178,6 +178,8 @@ def _nothing_goes_round(history: History) -> Iterator[Problem]:
     for one in history.deliveries:
         if is_users and one.record not in known:  # user code failed before it could be claimed, as a validator may
             continue
+        if is_users and one.envelope is not None and one.envelope.retried_in_place:  # each attempt is a receive
+            continue
         if one.from_dlq and f"sqs:{one.queue}" not in history.inner:
             text = f"a record was delivered until SQS gave it up, though {_named(history)} for good"
             yield Problem("I6", one.queue or "a function", text)

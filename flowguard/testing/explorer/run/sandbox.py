@@ -123,6 +123,7 @@ class Sandbox:
         self._buckets = Buckets(_declared("BUCKETS", modules) if needs.buckets is None else needs.buckets)
         self._stubs = Stubs(_declared("STUBS", modules) if needs.stubs is None else needs.stubs)
         self.parties = Parties(_declared("ANSWERS", modules) if needs.answers is None else needs.answers, flows)
+        self.answers_are_declared = needs.answers is None
         self._engine = _made(engine, self)
         self.fast = self._engine if isinstance(self._engine, Snapshots) else None
         self.elsewhere = self._engine.elsewhere if isinstance(self._engine, Forgets) else frozenset[str]()

@@ -71,6 +71,23 @@ def test_a_stage_whose_call_is_refused_for_good_fails_with_a_dead_letter() -> No
     assert any("asked for once more" in line for line in trace.timeline)
 
 
+class PutsInOrder(Stage[seeded.Order], name="puts-in-order", inbox="orders.fifo"):
+    def handle(self, order: seeded.Order, step: Step) -> Outcome:
+        needy.put(order.order_id)
+        return Done()
+
+
+class PutInOrder(Flow, name="put-in-order", object_id="order_id"):
+    stages = (PutsInOrder,)
+
+
+@pytest.mark.parametrize(("flow", "message"), [(PutOrders, ORDER), (PutInOrder, seeded.Order(order_id="o1"))])
+def test_one_that_is_tried_again_as_the_same_record_may_be_given_up_by_sqs(flow: type[Flow], message: Any) -> None:
+    trace = replay(flow, [message], "f2", tables=FEW["tables"])
+    assert trace.ok, str(trace)
+    assert any("from the dead-letter queue of SQS" in line for line in trace.timeline)
+
+
 def test_they_are_tried_unless_nothing_is_to_be_refused_for_good() -> None:
     tried = [
         explore(PlainFunction("orders", needy.put_order), [ORDER], for_good=flag, **FEW).schedules
