@@ -115,7 +115,9 @@ STUB: Final = 'ssm.GetParameter={"Parameter": {"Value": "orders"}}'
 ITEM: Final = 'prices={"sku": "tea", "price": 4}'
 
 
-@pytest.mark.parametrize("engine", ["memory", "moto"])
+@pytest.mark.parametrize(
+    "engine", ["memory", pytest.param("moto", marks=pytest.mark.proof("explores a handler, on moto"))]
+)
 def test_what_a_handler_needs_is_given_on_the_command_line(order: str, engine: str) -> None:
     done = run(order, "--stub", STUB, "--item", ITEM, "--engine", engine, "--patience", "60", "--not-for-good")
     assert done.exit_code == 0, done.output

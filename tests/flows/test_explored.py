@@ -35,7 +35,7 @@ def about(name: str) -> tuple[Any, Any, dict[str, Any]]:
     return given.pop("flows"), given.pop("messages"), given
 
 
-@pytest.mark.slow("replays whole flows that wait")
+@pytest.mark.proof("replays whole flows that wait")
 @pytest.mark.parametrize(
     ("name", "schedule"),
     [
@@ -52,6 +52,7 @@ def test_a_flow_that_waits_survives(name: str, schedule: str) -> None:
     assert trace.ok, str(trace)
 
 
+@pytest.mark.proof("explores a flow that waits")
 def test_a_recorded_request_is_posted_when_its_token_is_there() -> None:
     flows, messages, given = about("clicked twice")
     lines = replay(flows, messages, "none", **given).timeline

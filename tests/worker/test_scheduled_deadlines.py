@@ -254,6 +254,7 @@ def test_a_test_of_a_flow_waits_for_days_by_one_message(flow_runner: FlowRunner)
     assert len(result.deliveries) == 3, "the request, the deadline and what it leads to"
 
 
+@pytest.mark.proof("explores a flow that waits")
 def test_every_fault_of_a_scheduled_deadline_is_survived() -> None:
     SCRIPT.waits = for_three_days
     report = explore(LongCarts, [Cart(cart_id="c1")], bound=5, walks=5)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import Any, Final
 
+import pytest
+
 from flowguard.testing import replay
 from flowguard.testing.explorer import explore
 from tests.proofs.recall import cases
@@ -31,6 +33,7 @@ def again(kind: str, schedule: str) -> list[str]:
     return sorted({one.rule for one in replay(case.of, case.messages, schedule, **about).violations})
 
 
+@pytest.mark.proof("explores in a process of its own")
 def test_a_violation_is_there_again_in_a_fresh_process() -> None:
     said = []
     for kind, rule in KINDS.items():

@@ -53,6 +53,7 @@ def measures_what_fails(event: Any, context: Any) -> None:
         raise
 
 
+@pytest.mark.proof("explores handlers, on moto")
 @pytest.mark.parametrize(("handler", "service"), [(measures, "cloudwatch"), (copies, "s3")])
 def test_moto_answers_what_the_memory_lacks(handler: Any, service: str) -> None:
     report = explore(PlainFunction("orders", handler), [ORDER], buckets=["reports"], **FEW)
