@@ -283,7 +283,7 @@ BROKEN: Final[dict[str, tuple[Break, Expected]]] = {
 }
 
 
-@pytest.mark.slow("moto makes the whole deployment anew")
+@pytest.mark.proof("moto makes the whole deployment anew")
 def test_nothing_is_wrong_with_what_the_template_makes(stack: Stack) -> None:
     assert rules(stack) == []
 

@@ -40,11 +40,13 @@ def test_a_bug_is_found_at_its_line_and_called_what_it_is(kind: str, wanted: lis
     assert result.is_right
 
 
+@pytest.mark.proof("explores a whole case")
 def test_what_follows_from_a_fault_that_is_known_is_not_reported_again() -> None:
     result = found("reserves, then notes it", bound=40)
     assert [one.schedule for one in result.report.violations] == ["a1"]  # type: ignore[union-attr]  # is not None
 
 
+@pytest.mark.proof("explores a whole case")
 def test_a_topic_is_not_taken_for_the_bucket_of_its_name() -> None:
     assert found("marks at the end").is_right
 

@@ -16,6 +16,7 @@ BUG = "@pytest.mark.flow_explore(CountOrders, **few)\ndef test_counted(): ...\n"
 FINE = "@pytest.mark.flow_explore(Shop, **few)\ndef test_fine(): ...\n"
 
 
+@pytest.mark.proof("explores a whole case")
 def test_a_flow_that_survives_passes_and_its_schedules_are_counted(session: Session) -> None:
     result = session(FINE)
     result.assert_outcomes(passed=1)
@@ -82,6 +83,7 @@ def test_the_body_is_an_invariant_of_each_schedule(session: Session) -> None:
     result.stdout.fnmatch_lines(["violation 1 of 1: test_counted, schedule a2, *", "*what differs *, assert 2 <= 1*"])
 
 
+@pytest.mark.proof("explores a whole case")
 def test_the_body_sees_every_schedule_with_fixtures_of_its_own(session: Session) -> None:
     result = session(
         "seen = []\n"

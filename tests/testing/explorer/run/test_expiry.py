@@ -34,6 +34,7 @@ def test_a_copy_comes_as_late_as_its_queues_keep_it_and_no_later() -> None:
     assert history.latest(), "its item lives for twice as long"
 
 
+@pytest.mark.proof("explores a whole case")
 def test_a_copy_of_a_late_copy_is_met_by_the_item_of_the_first() -> None:
     history = history_of(CHAIN, [ORDER], "x1-2.x4-2", tables=seeded.TABLES)
     assert history.tables["totals"] == ({"day": "monday", "amount": 5},)
@@ -54,6 +55,7 @@ def test_items_that_live_shorter_than_a_record_apply_it_again(monkeypatch: Patch
     assert {(one.rule, one.problems[0].text) for one in found} == {("equivalence", "day monday: amount")}
 
 
+@pytest.mark.proof("explores a whole case")
 def test_items_that_live_for_one_retention_apply_a_copy_of_a_copy_again(monkeypatch: Patch) -> None:
     """docs/decisions/0003: the copy is sent one retention after the first, and read one retention after that."""
     kept_for(monkeypatch, 1)
