@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from flowguard.aws.services import aws_store
 from flowguard.errors import Reject
@@ -18,7 +19,7 @@ from flowguard.outcome import Outcome
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Claim, Commit, Committed, Status
 from flowguard.settings import Settings
-from flowguard.sim.calls import intercept
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.testing import hostile
 from flowguard.wire.attributes import Attribute
@@ -581,6 +582,45 @@ def test_where_even_its_message_has_no_room_the_run_ends_failed_and_says_so(is_r
             at.deliver(at.second(redrive=1))
             hand_over(at)
             assert (len(undoing.seen), undone(at), status(at)) == (1, 1, Status.FAILED)
+
+
+class Down:
+    """DynamoDB is down from the second write of an item on, which is the commit after the claim."""
+
+    def __init__(self) -> None:
+        self.writes = 0
+
+    def __call__(self, call: ApiCall, proceed: Proceed) -> Response:
+        self.writes += call.operation == "UpdateItem"
+        if call.operation == "UpdateItem" and self.writes > 1:
+            raise EndpointConnectionError(endpoint_url="https://dynamodb")
+        return proceed()
+
+
+def test_an_outage_at_the_end_of_an_undo_is_no_lack_of_room(failing: AtWork) -> None:
+    at, undoing = failing
+    at.deliver(at.second())
+    assert len(at.sent("dead")) == 1
+    undoing.script = rejects
+    with intercept(down := Down()):
+        assert hand_over(at) == [False]
+    assert (down.writes, at.sent("dead"), status(at)) == (2, [], Status.RUNNING)
+
+
+def test_an_outage_after_a_letter_that_has_no_room_leaves_the_run_as_it_is(failing: AtWork) -> None:
+    at, _ = failing
+    with intercept(down := Down()):
+        assert at.deliver(at.second(body=json.dumps({"total": 7, "note": hostile.noise(420_000)}))) == [False]
+    assert (down.writes, status(at)) == (2, Status.RUNNING)
+
+
+def test_an_outage_at_an_end_without_its_letter_leaves_the_run_as_it_is() -> None:
+    with undoing_scene(carry=("tenant",)) as (at, _):
+        with_state(at, 350_000)
+        carried = {"tenant": Attribute.string(hostile.noise(200_000))}
+        with intercept(down := Down()):
+            assert at.deliver(at.second(carried=carried)) == [False]
+        assert (down.writes, status(at)) == (2, Status.RUNNING)
 
 
 def test_whoever_attached_to_the_run_is_told_after_the_undo() -> None:
