@@ -13,7 +13,7 @@ from botocore.exceptions import EndpointConnectionError
 from flowguard.aws.services import aws_store
 from flowguard.errors import Reject
 from flowguard.events import EventType
-from flowguard.handler import dlq_handler
+from flowguard.handler import dlq_handler, lambda_handler
 from flowguard.ids import RequestId
 from flowguard.outcome import Outcome
 from flowguard.protocol.conflict import OnConflict
@@ -27,7 +27,7 @@ from tests.aws.engines import same_clients
 from tests.scene import START, OrderState, Priced, Scene, record
 from tests.worker.runtime.failing import Undoing, hand_over, undoing_scene, undone
 from tests.worker.runtime.mishaps import Died, boom, dies_at, refuses
-from tests.worker.runtime.test_failures import claim_of
+from tests.worker.runtime.test_failures import carrying, claim_of
 
 AtWork = tuple[Scene, Undoing]
 
@@ -607,20 +607,15 @@ def test_an_outage_at_the_end_of_an_undo_is_no_lack_of_room(failing: AtWork) -> 
     assert (down.writes, at.sent("dead"), status(at)) == (2, [], Status.RUNNING)
 
 
-def test_an_outage_after_a_letter_that_has_no_room_leaves_the_run_as_it_is(failing: AtWork) -> None:
-    at, _ = failing
-    with intercept(down := Down()):
-        assert at.deliver(at.second(body=json.dumps({"total": 7, "note": hostile.noise(420_000)}))) == [False]
-    assert (down.writes, status(at)) == (2, Status.RUNNING)
-
-
-def test_an_outage_at_an_end_without_its_letter_leaves_the_run_as_it_is() -> None:
-    with undoing_scene(carry=("tenant",)) as (at, _):
-        with_state(at, 350_000)
-        carried = {"tenant": Attribute.string(hostile.noise(200_000))}
+@pytest.mark.parametrize("undoes", [True, False])
+def test_an_outage_after_a_letter_that_has_no_room_leaves_the_run_as_it_is(undoes: bool) -> None:
+    with undoing_scene() as (at, _):
+        if not undoes:
+            at.handler = lambda_handler(carrying(at.script)).using(at.handler._services)
+        with_state(at, 517_000)
         with intercept(down := Down()):
-            assert at.deliver(at.second(carried=carried)) == [False]
-        assert (down.writes, status(at)) == (2, Status.RUNNING)
+            assert at.deliver(at.second(body=json.dumps({"total": 7, "note": hostile.noise(32_000)}))) == [False]
+        assert (down.writes, len(at.sent("dead")), status(at)) == (2, 1, Status.RUNNING)
 
 
 def test_whoever_attached_to_the_run_is_told_after_the_undo() -> None:
