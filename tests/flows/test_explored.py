@@ -8,7 +8,10 @@ import pytest
 
 from flowguard.testing import explore, replay
 from flows.approval import flow as approval
-from flows.approval.invariants import an_approver_who_has_answered_is_not_reminded, no_expense_stays_asked
+from flows.approval.invariants import (
+    a_completed_run_leaves_no_expense_asked,
+    an_approver_whose_decision_is_recorded_is_not_reminded,
+)
 from flows.validate_cart.flow import ValidateCart
 from flows.validate_cart.invariants import (
     a_cart_costs_what_its_lines_cost,
@@ -19,7 +22,7 @@ from tests.flows.samples import sample
 APPROVED: Final[dict[str, Any]] = {
     "flows": [approval.ApproveExpense, approval.RemindApprover],
     "messages": [sample("approval/01-request.json"), sample("approval/03-approved.json")],
-    "invariants": [an_approver_who_has_answered_is_not_reminded, no_expense_stays_asked],
+    "invariants": [an_approver_whose_decision_is_recorded_is_not_reminded, a_completed_run_leaves_no_expense_asked],
 }
 CLICKED_TWICE: Final = {**APPROVED, "messages": [*APPROVED["messages"], sample("approval/04-clicked-twice.json")]}
 WISHED: Final[dict[str, Any]] = {

@@ -55,13 +55,17 @@ class View:
         """Return the bodies of a bucket's objects by their keys."""
         return {item["key"]: item["body"] for item in self.table(f"{BUCKETS}{bucket}")}
 
-    def sent(self, to: str) -> list[ViewedMessage]:
-        """Return what a receiver of this queue, topic or bus has got. Copies of the same id are there once."""
+    def sent(self, *to: str) -> list[ViewedMessage]:
+        """Return what receivers of these queues, topics or buses have got, in the order of sending.
+
+        Copies of the same id are there once.
+        """
         found: dict[Any, ViewedMessage] = {}
         for number, one in enumerate(self._history.posted):
-            if one.name == to:
+            if one.name in to:
                 own = one.id if one.id is not None else id_in_body(one, self._same)
-                found.setdefault(number if own is None else own, ViewedMessage(to, body_of(one), own))
+                message = ViewedMessage(one.name, body_of(one), own)
+                found.setdefault(number if own is None else (one.name, own), message)
         return list(found.values())
 
     def runs(self) -> list[Run]:

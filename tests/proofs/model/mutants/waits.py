@@ -224,7 +224,11 @@ WAITS = (
     Mutant(
         "old-answers",
         "the answers of a superseded run are kept",
-        (_judged(lambda item, address: item._replace(request_id=address.request_id)),),
+        (
+            _judged(
+                lambda item, address: item._replace(request_id=address.request_id, requested_at=address.requested_at)
+            ),
+        ),
         caught_by="newer-wait",
     ),
     Mutant(
