@@ -221,6 +221,8 @@ class DynamoDBStore:
         if item is not None and verdict in (Verdict.DONE, Verdict.KEPT):
             item = self._with_text(self._with_outbox(item, found), found, "result")
             item = self._with_text(self.with_wait(item, found), found, "error")
+        if item is not None and verdict is Verdict.STALE:
+            item = self._with_outbox(item, found)
         if item is not None and verdict is Verdict.RESET:
             item = self.with_first_message(item, found)
         return Refused(verdict, item)

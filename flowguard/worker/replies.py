@@ -11,12 +11,14 @@ from flowguard.printable import bounded
 from flowguard.protocol.callers import Caller, StoredEnd
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.verdicts import Verdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT
 from flowguard.worker.wait_planner import ANSWER
 
 FAILED = "FAILED"
 SUPERSEDED = "SUPERSEDED"
+IGNORED = "IGNORED"
 
 _LONGEST_WHY = 200
 
@@ -38,6 +40,15 @@ def end_body(flow: AnyFlow, object_id: ObjectId, request_id: RequestId, end: Sto
     failed = "" if end.error is None else f',"error":{encode_json(end.error)}'
     done = "" if end.error is not None and end.result is None else f',"result":{end.result or "null"}'
     return f"{encode(about)[:-1]}{failed}{done}}}"
+
+
+def not_carried_out(caller: Caller, verdict: Verdict) -> StoredEnd:
+    """Return the end of a request whose object another request has: a newer one, or one that is not to be disturbed."""
+    if verdict is Verdict.IGNORED:
+        status, error = IGNORED, "Ignored: another request has the object, and its run has not ended"
+    else:
+        status, error = SUPERSEDED, "Superseded: a newer request has the object"
+    return StoredEnd(caller.request_id, caller.requested_at, status, error=error)
 
 
 def answer_place(answer_to: str | None) -> dict[str, Attribute]:

@@ -268,7 +268,7 @@ class Runtime:
             case Verdict.GIVEN_UP if item is not None:
                 return self._dead(arrival, _given_up(arrival.flow, item), verdict)
             case Verdict.DUPLICATE | Verdict.STALE | Verdict.SUPERSEDED | Verdict.IGNORED:
-                return acked(arrival, verdict)
+                return acked(arrival, verdict, self._teller.turned_away(arrival, verdict, item))
             case (
                 Verdict.EARLY
                 | Verdict.GIVEN_UP

@@ -99,7 +99,7 @@ def _answer(text: str) -> GivenAnswer:
     match json.loads(text):
         case {"status": "COMPLETED", **rest}:
             return GivenAnswer(encode_json(rest.get("result")))
-        case {"status": "FAILED" | "SUPERSEDED", "error": str(error)}:
+        case {"status": "FAILED" | "SUPERSEDED" | "IGNORED", "error": str(error)}:
             kind, colon, words = error.partition(": ")
             return failure(kind if colon else "Failed", words if colon else error)
         case _:

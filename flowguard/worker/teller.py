@@ -10,11 +10,12 @@ from flowguard.ids import RequestId
 from flowguard.protocol.callers import Caller, Callers, StoredEnd, asker_key
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import ENDED, Claim, RunItem, Status
+from flowguard.protocol.verdicts import Verdict
 from flowguard.worker.dispatch import Due, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.plan import expires_at
 from flowguard.worker.ports import Services
-from flowguard.worker.replies import SUPERSEDED, reply, takes_callers
+from flowguard.worker.replies import not_carried_out, reply, takes_callers
 from flowguard.worker.routing import Arrival
 
 MOST_ASKERS = 4
@@ -59,6 +60,19 @@ class Teller:
         """Return the answer to a request that the stored end is good for."""
         caller = Caller.of(arrival.message)
         return () if caller is None else self._sends(arrival, self._end(item), [caller])
+
+    def turned_away(self, arrival: Arrival, verdict: Verdict, item: RunItem | None) -> tuple[Send, ...]:
+        """Return the answer to a request that is not carried out, because another has the object.
+
+        A STALE one may be a copy of a request whose run has ended. So only a waiting run gets an answer to that: it
+        takes one for each name. As long as the end may not have been sent, the run that has the object sends it.
+        """
+        caller, own = Caller.of(arrival.message), arrival.message.request_id
+        if item is None or caller is None:
+            return ()
+        is_answered = verdict is Verdict.IGNORED or (verdict is Verdict.STALE and caller.answer_to is not None)
+        is_left = asker_key(own) in item.askers or (item.outbox is not None and item.outbox.request_id == own)
+        return self._sends(arrival, not_carried_out(caller, verdict), [caller]) if is_answered and not is_left else ()
 
     def replies(self, arrival: Arrival, end: StoredEnd, callers: Callers) -> tuple[Send, ...]:
         """Return the answers to those whom the item held. Those in rows are sent theirs at once, page by page."""
@@ -144,10 +158,7 @@ class Teller:
     def _tell_superseded(self, arrival: Arrival, waiting: Sequence[Caller]) -> None:
         """Tell the requests whose runs this one took over that they will not be carried out."""
         for caller in waiting:
-            error = "Superseded: a newer request has the object"
-            end = StoredEnd(
-                caller.request_id, caller.requested_at, SUPERSEDED, error=error
-            )  # the same from any newer run
+            end = not_carried_out(caller, Verdict.STALE)  # the same from any newer run
             self._send(arrival, caller.request_id, self._sends(arrival, end, [caller]))
 
 

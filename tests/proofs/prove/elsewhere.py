@@ -21,6 +21,12 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
+        r"^(worker\.(teller\.Teller\.turned_away|replies\.not_carried_out)|"
+        r"aws\.store\.DynamoDBStore\._refused: .*STALE)",
+        ("tests/worker/runtime/test_turned_away.py",),
+        "no explored request that is turned away has a reply_to",
+    ),
+    Elsewhere(
         r"^(protocol\.claims\.(decide|_calling|_is_past|begins_work|can_be_reset|_callers|_askers|begins_list|"
         r"noted_asker|answered_askers|taken|is_abandoned|_same_hop)|protocol\.run\.Commit\.closes_list|"
         r"worker\.runtime\.Runtime\.(_claim|_answered_by_another|_begun_anew|_replies|_flush|_done|_answered|_refused)\b|"

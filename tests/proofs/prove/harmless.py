@@ -88,6 +88,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.resumed._key: field.alias → forced false",
         "worker.resumed._is_required: fields is not None → forced true",
     ),
+    "an outbox that nothing asks for is not sent": (
+        "aws.store.DynamoDBStore._refused: item is not None and verdict is Verdict.STALE → forced true",
+        "aws.store.DynamoDBStore._refused: verdict is Verdict.STALE → forced true",
+    ),
     "to remove what is not there changes nothing": (
         "aws.store.DynamoDBStore._commit_call: item.wait is not None → forced true",
     ),
@@ -112,6 +116,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.runtime.Runtime._refused: case Verdict.BUSY if item is not None → forced true",
         "worker.runtime.Runtime._answered: case FencedBy.FINISHED if answer.item is not None → forced true",
         "aws.store.DynamoDBStore._refused: item is not None → forced true",
+        "aws.store.DynamoDBStore._refused: item is not None → forced true (2)",
         "worker.settler.Settler._later: item is None → forced false",
         "worker.settler.Settler._later: item.wait is None → forced false",
         "aws.store.DynamoDBStore._fenced: item is not None → forced true",
