@@ -45,10 +45,8 @@ _PAST: Final = (
     "(attribute_exists(reset_at) OR (#status = :completed AND committed_at < :fresh_since) OR "
     "(#status = :failed AND committed_at < :requested_at))"
 )
-# the request is no copy of one that was answered
-_UNANSWERED: Final = (
-    "attribute_not_exists(answered.held.#caller) AND (attribute_not_exists(answered_key) OR answered_key <> :caller)"
-)
+# the request is no copy of one that was answered. An attribute that is not there differs from every value
+_UNANSWERED: Final = "attribute_not_exists(answered.held.#caller) AND answered_key <> :caller"
 
 # the same attempt once more: its worker's lease is over, or this very call is repeated after a lost answer
 _SAME_ATTEMPT: Final = "(retry = :retry AND (lease_until <= :now OR #owner = :owner))"
@@ -126,8 +124,9 @@ SET_CALLER: Final = "SET callers.held.#caller = :caller, #ttl = :ttl"
 NOTE_ROWS: Final = _OPEN
 SET_ROWS: Final = "SET callers.#rows = :yes, #ttl = :ttl"
 
-# a reset that comes twice is one; a run that was asked for after it is as good as reset. Its epoch is the fence
-CAN_RESET: Final = "attribute_exists(pk) AND #status <> :failed AND requested_at <= :at AND reset_by <> :by"
+# a reset that comes twice is one; a run that was asked for after it is as good as reset. Its epoch is the fence. Where
+# there is no item there is no time to compare, and no reset
+CAN_RESET: Final = "#status <> :failed AND requested_at <= :at AND reset_by <> :by"
 RESET: Final = "SET reset_at = :at, reset_by = :by, epoch = epoch + :one, #owner = :by, lease_until = :now"
 
 CLOSE_CALLERS: Final = "answered = if_not_exists(callers, :nobody), answered_by = :request_id, answered_key = :caller"
