@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from flowguard.aws.items import ASKER, callers_item, failed_item, late_item, number, run_key
@@ -45,15 +45,13 @@ class Meeting:
 
 
 def meetings() -> Iterator[Meeting]:
+    """Every case there is."""
+    return chain.from_iterable(kind() for kind in KINDS.values())
+
+
+def _no_item() -> Iterator[Meeting]:
     for hop, policy in product((1, 2), OnConflict):
         yield Meeting(f"no item, hop {hop}", None, request(STORED, hop=hop, policy=policy))
-    yield from _same_request()
-    yield from _same_request_at_another_time()
-    yield from _other_requests()
-    yield from _other_requests_at_later_hops()
-    yield from _waits()
-    yield from _failures()
-    yield from _calls()
 
 
 def _same_request() -> Iterator[Meeting]:
@@ -141,7 +139,7 @@ def _failures() -> Iterator[Meeting]:
             )
 
 
-def _calls() -> Iterator[Meeting]:
+def _callers() -> Iterator[Meeting]:
     """What only a flow that takes callers tells apart: how fresh its end is, and who was answered with it."""
     for (which, other), state, lease, (says, lists), fresh_since in product(
         OTHERS.items(), STATES, ("over", "abandoned"), LISTS.items(), (0, 501)
@@ -149,6 +147,9 @@ def _calls() -> Iterator[Meeting]:
         asked = request(other, policy=OnConflict.ATTACH)._replace(fresh_since=fresh_since)
         stored = {**item(1, state, (0, 0), lease, "other"), **lists}
         yield Meeting(f"{which} caller, item {state} lease {lease}, {says}, fresh since {fresh_since}", stored, asked)
+
+
+def _own_hops_of_callers() -> Iterator[Meeting]:
     for state, (says, lists), redrive, asks, hop in product(STATES, LISTS.items(), (0, 1), (False, True), (1, 2, 3)):
         asked = request(STORED, hop=hop, attempt=(redrive, 0), policy=OnConflict.ATTACH)
         asked = asked._replace(message=asked.message._replace(reply_to="sqs:replies" if asks else None))
@@ -158,6 +159,9 @@ def _calls() -> Iterator[Meeting]:
         asked = request(STORED, policy=OnConflict.ATTACH)
         stored = {**item(1, state, (0, 0), lease, "other"), **lists}
         yield Meeting(f"its own first hop, item at it, {state} lease {lease}, {says}", stored, asked)
+
+
+def _askers() -> Iterator[Meeting]:
     for (which, other), policy, asker in product(OTHERS.items(), OnConflict, (STORED, OTHERS["newer"], (1, "gone"))):
         asked = request(other, policy=policy)
         asked = asked._replace(message=asked.message._replace(reply_to="sqs:replies"))
@@ -167,6 +171,21 @@ def _calls() -> Iterator[Meeting]:
             f"{ASKER}{asker_key(noted.request_id)}": {"S": noted.to_text()},
         }
         yield Meeting(f"{which} request that asks, {policy}, {asker[1]} asked before", stored, asked)
+
+
+KINDS: dict[str, Callable[[], Iterator[Meeting]]] = {
+    "no item": _no_item,
+    "the same request": _same_request,
+    "the same request at another time": _same_request_at_another_time,
+    "another request": _other_requests,
+    "a later hop of another request": _other_requests_at_later_hops,
+    "a wait": _waits,
+    "a failure": _failures,
+    "a caller": _callers,
+    "a hop of a flow that takes callers": _own_hops_of_callers,
+    "a request that asks": _askers,
+}
+"""The cases by what they are about. A mutant is shown only those kinds which can tell it apart."""
 
 
 def _held(*requests: tuple[int, str], rows: bool = False) -> dict[str, Any]:

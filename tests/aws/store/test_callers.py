@@ -103,6 +103,25 @@ def test_beyond_what_the_item_holds_callers_are_rows(store: DynamoDBStore) -> No
     assert in_rows(store, Callers("another")) == []
 
 
+def test_a_caller_that_comes_again_from_its_dead_letter_keeps_its_place_in_a_full_list(store: DynamoDBStore) -> None:
+    claim = taking(store)
+    attach(store, *range(MOST_HELD))
+    again = caller(1)._replace(redrive=1)
+    assert store.callers.attach("flow", OBJECT, met(store), again, LATER)
+    found = closed(store.commit(claim, end()))
+    assert (len(found.held), found.rows) == (MOST_HELD, False)
+    assert again in found.in_item
+
+
+@pytest.mark.parametrize("before", [0, MOST_HELD])
+def test_an_item_outlives_its_callers(before: int, store: DynamoDBStore) -> None:
+    """That of the first, and that of a row."""
+    taking(store)
+    attach(store, *range(before))
+    assert store.callers.attach("flow", OBJECT, met(store), caller(99), LATER + 60_000)
+    assert stored(store).ttl == (LATER + 60_000) // 1000
+
+
 def test_two_who_both_saw_the_last_place_are_both_taken(store: DynamoDBStore) -> None:
     claim = taking(store)
     attach(store, *range(MOST_HELD - 1))

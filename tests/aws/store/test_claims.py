@@ -17,20 +17,21 @@ from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
 from flowguard.wire.message import ErrorNote
 from tests.aws.engines import on_memory
-from tests.aws.states import NOW, STORED, item, meetings, request
+from tests.aws.states import KINDS, NOW, STORED, item, late, request, wait
 from tests.aws.store.run import RID, claimed, commit, meet, stored
 
 
-def test_a_claim_is_granted_where_the_decision_grants_it_under_either_policy() -> None:
+@pytest.mark.parametrize("policy", OnConflict)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_claim_is_granted_where_the_decision_grants_it_under_either_policy(kind: str, policy: OnConflict) -> None:
     """A refused claim is told what the decision says: only the grant itself shows what the condition says."""
     with on_memory() as clients:
         store = aws_store(Settings(), clients)
-        for meeting in meetings():
-            for policy in OnConflict:
-                meet(clients, meeting.item)
-                asked = meeting.request._replace(on_conflict=policy)
-                granted = decide(store.read("flow", "object"), asked) is Verdict.CLAIMED
-                assert isinstance(store.claim(asked), Claim) is granted, f"{meeting.says}, {policy}"
+        for meeting in KINDS[kind]():
+            meet(clients, meeting.item)
+            asked = meeting.request._replace(on_conflict=policy)
+            granted = decide(store.read("flow", "object"), asked) is Verdict.CLAIMED
+            assert isinstance(store.claim(asked), Claim) is granted, meeting.says
 
 
 ZERO, IGNORE = (0, 0), OnConflict.IGNORE
@@ -57,6 +58,11 @@ MET: dict[str, tuple[dict[str, Any] | None, dict[str, Any], Verdict]] = {
         {**item(1, "running", ZERO, "over", "other"), "lease_until": number(ABANDONED_BEFORE)},
         {"run": (501, "request-n"), "policy": IGNORE},
         Verdict.IGNORED,
+    ),
+    "the same lease, in a flow that takes callers": (
+        {**item(1, "running", ZERO, "over", "other"), "lease_until": number(ABANDONED_BEFORE)},
+        {"run": (501, "request-n"), "policy": OnConflict.ATTACH},
+        Verdict.ATTACHED,
     ),
 }
 
@@ -86,6 +92,17 @@ def test_the_claim_of_a_new_run_forgets_state_result_and_error_but_keeps_the_out
     assert (item.state, item.result, item.error) == (None, None, None)
     assert item.outbox == commit().outbox
     assert claim.item == item
+
+
+@pytest.mark.parametrize("policy", OnConflict)
+def test_the_claim_of_a_new_run_leaves_nothing_of_a_wait(
+    policy: OnConflict, clients: Clients, store: DynamoDBStore
+) -> None:
+    waits = wait(waiting=("a",), deadline=ABANDONED_BEFORE - 1)
+    meet(clients, {**item(1, "waiting", ZERO, "over", "other", waits), **late(1, "b")})
+    claimed(store, (501, "request-n"), policy=policy)
+    found: Any = clients.dynamodb.scan(TableName="flowguard")["Items"]
+    assert {"waiting", "wait", "late"} & found[0].keys() == set()
 
 
 def test_the_claim_of_the_next_hop_clears_the_outbox_and_hands_on_the_state(store: DynamoDBStore) -> None:
