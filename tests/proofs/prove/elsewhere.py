@@ -54,6 +54,26 @@ TESTED: Final = (
         "no explored flow takes callers, keeps results or is reset",
     ),
     Elsewhere(
+        r"^expressions\.(FIRST_HOP|LATER_HOP_OF_CALLERS|CLAIM_FIRST_HOP_OF_CALLERS)",
+        ("tests/aws/test_claims_agree.py::test_the_database_and_the_decision_agree", "tests/aws/store/test_claims.py"),
+        "a message, of a caller too, that comes in a state of its run in which nobody sends it",
+    ),
+    Elsewhere(
+        r"^expressions\.(CAN_RESET|RESET)\b",
+        ("tests/aws/test_resets_agree.py::test_the_database_and_the_decision_agree_on_every_reset",),
+        "a reset that meets a run in each state that there is",
+    ),
+    Elsewhere(
+        r"^expressions\.(HOLD_CALLER|SET_CALLER|SET_ROWS|NOTE_ROWS)",
+        ("tests/aws/store/test_callers.py",),
+        "no explored flow takes callers",
+    ),
+    Elsewhere(
+        r"^expressions\.CLAIM_(FIRST|LATER)_HOP: REMOVE #(result|error)",
+        ("tests/aws/store/test_claims.py", "tests/aws/store/test_calls.py"),
+        "no explored flow keeps the result or error of a run that another follows",
+    ),
+    Elsewhere(
         r"^(expressions\.\w+_KEY\b|protocol\.entry\.|aws\.ledger\.)",
         (
             "tests/aws/test_ledger.py",

@@ -148,6 +148,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "ids of equal requests never get there: another request comes first": (
         "expressions.FIRST_HOP[SUPERSEDE]: request_id < :request_id → becomes request_id <= :request_id",
         "expressions.FIRST_HOP[IGNORE]: request_id < :request_id → becomes request_id <= :request_id",
+        "expressions.FIRST_HOP[ATTACH]: request_id < :request_id → becomes request_id <= :request_id",
     ),
     "what is not there is removed without harm": ("aws.store._say_failed: item.memo is not None → forced true",),
     "an item that awaits names at this very hop is WAITING": ("expressions.TIME_OUT_LATER: #status = :waiting → true",),
