@@ -17,14 +17,15 @@ from flowguard.clock import Clock, SystemClock
 from flowguard.destinations import Destination, destination, form_problem
 from flowguard.errors import RunFailed, SendFailed, SettingsError, shown, span_problem
 from flowguard.events import Observer, log
-from flowguard.flow import AnyFlow
-from flowguard.ids import Ids, ObjectId, RandomIds, RequestId, id_problem
+from flowguard.flow import AnyFlow, is_flow
+from flowguard.ids import Ids, ObjectId, RandomIds, RequestId, name_problem
 from flowguard.payloads import Payload, encode_json
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.verdicts import AnswerVerdict, ResetVerdict
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.settings import Settings
 from flowguard.wire.attributes import Attribute, attributes_of
+from flowguard.wire.message import LATEST_TIME
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
 from flowguard.wire.tokens import NO_TOKENS, Tokens, awaited_id_problem, is_token, token_awaited_id
 from flowguard.worker.callbacks import Callbacks
@@ -124,9 +125,12 @@ class FlowClient:
         sends elsewhere than to the first stage's inbox: to a topic, or a function. ``attributes`` go along beside
         flowguard's own four; a plain text stands for a String.
 
-        Raises :class:`SendFailed` where the service did not take it, and :class:`flowguard.errors.RunFailed` for what
-        the flow would refuse; then nothing was started.
+        Raises :class:`SendFailed` where the service did not take it, :class:`flowguard.errors.RunFailed` for what the
+        flow would refuse, and TypeError for a payload of another type; then nothing was started.
         """
+        _check_flow(flow)
+        if requested_at is not None:
+            _check_moment(requested_at)
         if to is not None and (problem := form_problem(destination(to))):
             raise RunFailed(f"to: {problem}")
         message, inbox = flow.request(
@@ -142,7 +146,7 @@ class FlowClient:
             inbox if to is None else destination(to),
             message.body,
             message.request_id,
-            {**attributes_of(attributes or {}), **signed_attributes(message, self._signer)},
+            {**attributes_of({} if attributes is None else attributes), **signed_attributes(message, self._signer)},
             group=message.object_id,
         ).checked()
         if refusals := self._sender.send([send]):
@@ -155,8 +159,8 @@ class FlowClient:
         ``awaited`` is a token, or the id that is awaited: of an event, or of what a party outside was asked for.
         ``payload`` is a pydantic model, or what JSON can hold. The same answer may be given again. Raises
         :class:`flowguard.errors.TokenRefused` for a token that is not good, :class:`flowguard.errors.RunFailed` for an
-        answer that an awaiting stage cannot read, after the runs whose stages can have got it; and :class:`SendFailed`
-        where its copy was not taken: then nothing was answered.
+        answer that an awaiting stage cannot read, after the runs whose stages can have got it; :class:`SendFailed`
+        where its copy was not taken, and TypeError for what JSON cannot hold: then nothing was answered.
         """
         return self._settle(flow, awaited, GivenAnswer(encode_json(payload)))
 
@@ -166,6 +170,9 @@ class FlowClient:
         ``awaited`` and the errors are as in :meth:`answer`. ``why`` and ``kind`` become the text and type of a
         :class:`flowguard.Failed`.
         """
+        for name, text in (("why", why), ("kind", kind)):
+            if not isinstance(text, str):
+                raise RunFailed(f"{name}={shown(text)} is of type {type(text).__name__}; write a text")
         return self._settle(flow, awaited, failure(kind, why))
 
     def reset(self, flow: AnyFlow, object_id: str) -> ResetVerdict:
@@ -176,7 +183,9 @@ class FlowClient:
         takes no callers, and :class:`SendFailed` where the message was not taken with which the work begins anew. Then
         the run is fenced, and its own next message begins the work anew; the reset may be repeated.
         """
-        done = Resetter(self._services("a reset")).reset(flow, _object(object_id), self._new_id(), self._clock.now())
+        _check_flow(flow)
+        reset_id, now, object_id = self._new_id(), self._clock.now(), _object(object_id)
+        done = Resetter(self._services("a reset")).reset(flow, object_id, reset_id, now)
         if done.restart is not None and (refusals := self._sender.send([done.restart.send])):
             raise SendFailed({str(done.restart.send.to): refusal.why for refusal in refusals.values()})
         return done.verdict
@@ -186,15 +195,17 @@ class FlowClient:
     ) -> KeptResult | None:
         """Read the result of the flow's last run of an object. None where there is none that is good.
 
-        It is good as long as the flow keeps it, and no longer than ``max_age``. ``otherwise`` is the payload of a
-        request that is sent where there is none. Raises as :meth:`start` does, and
-        :class:`flowguard.errors.TextGone` for a result whose text is gone.
+        It is good for the flow's ``keep_result``, and no longer than ``max_age``; ``timedelta(0)`` takes none that is
+        older than this call. A flow without ``keep_result`` has its last result until its run item expires, or a newer
+        run begins. ``otherwise`` is the payload of a request that is sent where there is none. Raises as :meth:`start`
+        does, and :class:`flowguard.errors.TextGone` for a result whose text is gone.
         """
-        end, now = self._services("a result").store.callers.stored_end(flow.name, _object(object_id)), self._clock.now()
+        _check_flow(flow)
+        _check_age(max_age)
+        now, object_id = self._clock.now(), _object(object_id)
+        end = self._services("a result").store.callers.stored_end(flow.name, object_id)
         oldest = flow.fresh_since(now) if flow.keep_result is not None else 0
         if max_age is not None:
-            if problem := span_problem(max_age):
-                raise RunFailed(f"max_age {problem}")
             oldest = max(oldest, now - max_age // timedelta(milliseconds=1))
         if end is not None and end.error is None and end.committed_at >= oldest:
             completed_at = datetime.fromtimestamp(end.committed_at / 1000, UTC)
@@ -216,19 +227,41 @@ class FlowClient:
         )
 
     def _settle(self, flow: AnyFlow, awaited: str, answer: GivenAnswer) -> AnswerVerdict:
+        _check_flow(flow)
+        if problem := _awaited_problem(awaited):
+            raise RunFailed(f"nothing can be answered by the id {shown(awaited)}: it {problem}")
         services = self._services("an answer")
         if is_token(awaited):
             claim = self._tokens.read(awaited, [flow.name], self._clock.now())
             awaited = token_awaited_id(claim.row_id)
-        elif problem := awaited_id_problem(awaited):
-            raise RunFailed(f"nothing can be answered by the id {shown(awaited)}: it {problem}")
         return Callbacks((flow,), services).answer(FoundAnswer(flow, awaited, answer))
 
     def _new_id(self) -> RequestId:
         return RequestId(self._ids.new())
 
 
+def _check_flow(flow: object) -> None:
+    if not is_flow(flow):
+        raise RunFailed(f"{shown(flow)} is no flow; give the class of a flow")
+
+
+def _check_moment(requested_at: object) -> None:
+    if type(requested_at) is not int or not 0 <= requested_at <= LATEST_TIME:
+        raise RunFailed(f"requested_at={shown(requested_at)} is no time; write whole milliseconds since 1970")
+
+
+def _check_age(max_age: timedelta | None) -> None:
+    if max_age is not None and (problem := span_problem(max_age)):
+        raise RunFailed(f"max_age {problem}")
+    if max_age is not None and max_age < timedelta(0):
+        raise RunFailed(f"max_age is {max_age}; it must not be negative")
+
+
+def _awaited_problem(awaited: str) -> str | None:
+    return name_problem(awaited) or (None if is_token(awaited) else awaited_id_problem(awaited))
+
+
 def _object(object_id: str) -> ObjectId:
-    if problem := "is empty" if not object_id else id_problem(object_id):
+    if problem := name_problem(object_id):
         raise RunFailed(f"object_id={shown(object_id)} {problem}")
     return ObjectId(object_id)

@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from enum import Enum
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, TypeGuard
 
 from flowguard.callback import Callback
 from flowguard.destinations import Destination, Queue, Topic, destination, form_problem
 from flowguard.errors import DefinitionError, RunFailed, shown, span_problem
 from flowguard.failed import Failure
 from flowguard.foreign import recognised
-from flowguard.ids import LONGEST_NAME, ObjectId, RequestId, id_problem
+from flowguard.ids import LONGEST_NAME, ObjectId, RequestId, id_problem, name_problem
 from flowguard.payload_names import RequestIdRule, path_problems, read_request_id, rule_problems, text_at
 from flowguard.payloads import Payload, decode, encode
 from flowguard.protocol.conflict import OnConflict
@@ -242,7 +242,7 @@ class Flow:
             )
         body = encode(payload)
         own = cls._own_id(body, request_id) if callable(request_id) else request_id
-        if problem := "is empty" if not own else id_problem(own):
+        if problem := name_problem(own):
             raise RunFailed(f"the request id {shown(own)} {problem}")
         if reply_to is not None and (problem := form_problem(reply_to)):
             raise RunFailed(f"reply_to: {problem}")
@@ -272,7 +272,7 @@ class Flow:
         """Return the payload's object id. The caller's counts only where the payload has none."""
         if given is None:
             return cls.object_of(payload, request_id)
-        if problem := "is empty" if not given else id_problem(given):
+        if problem := name_problem(given):
             raise RunFailed(f"object_id={shown(given)} {problem}")
         try:
             named = cls.object_of(payload, request_id)
@@ -285,6 +285,11 @@ class Flow:
 
 
 AnyFlow = type[Flow]
+
+
+def is_flow(value: object) -> TypeGuard[AnyFlow]:
+    """Answer whether the value is the class of a flow. ``Flow`` itself has no stages and is none."""
+    return isinstance(value, type) and issubclass(value, Flow) and value is not Flow
 
 
 def _option_problems(flow: AnyFlow) -> list[str]:

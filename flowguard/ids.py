@@ -33,6 +33,13 @@ def id_problem(text: str) -> str | None:
     return None if found is None else f"has the character U+{ord(found[0]):04X}, which SQS refuses"
 
 
+def name_problem(value: object) -> str | None:
+    """Return why the value cannot name an object or a request. None where it can."""
+    if not isinstance(value, str):
+        return f"is of type {type(value).__name__}, and an id is text"
+    return id_problem(value) if value else "is empty"
+
+
 class Ids(Protocol):
     """A source of new, never repeated ids."""
 

@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 from flowguard.clock import Clock
 from flowguard.destinations import Destination
 from flowguard.errors import RunFailed, shown
-from flowguard.ids import ObjectId, RequestId, id_problem
+from flowguard.ids import ObjectId, RequestId, name_problem
 from flowguard.modified import MOST_TRIES, Change
 from flowguard.newest import ItemFence, item_fence, milliseconds, newest_put
 from flowguard.outcome import Ask, AskFlow, AwaitedEvent, AwaitedToken
@@ -380,7 +380,7 @@ class Step(Generic[StateT]):
         It goes to the flow's ``answers`` queue after the commit. A run at work is fenced and begins anew, a kept result
         is good for no newer request any more.
         """
-        if problem := "is empty" if not object_id else id_problem(object_id):
+        if problem := name_problem(object_id):
             raise RunFailed(f"step.reset: object_id={shown(object_id)} {problem}")
         self._messages.reset(flow, object_id)
 

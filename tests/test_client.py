@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from flowguard.clock import ManualClock
 from flowguard.destinations import Function, Queue, Topic
 from flowguard.errors import RunFailed, SendFailed
 from flowguard.events import EventType
-from flowguard.flow import Flow
+from flowguard.flow import UNTIL_RESET, AnyFlow, Flow
 from flowguard.ids import SeededIds
 from flowguard.wire.attributes import Attribute
 from flowguard.worker.ports import Refusal
@@ -130,3 +132,108 @@ def test_a_request_that_its_flow_cannot_name_is_not_sent() -> None:
         with pytest.raises(RunFailed, match="the payload has no usable 'note' to name the request by"):
             client(at).start(Noted, Order(order_id="o1"))
         assert at.sent("price-order") == []
+
+
+# -- what cannot be meant ----------------------------------------------------------------------------------------------
+
+
+class Kept(Flow, name="kept", object_id="order_id", keep_result=UNTIL_RESET):
+    stages = Orders.stages
+
+
+def asking(method: str, **arguments: Any) -> Callable[[FlowClient], Any]:
+    """A call of the client's whose other arguments are good."""
+    good: dict[str, dict[str, Any]] = {
+        "start": {"flow": Kept, "payload": Order(order_id="o1")},
+        "answer": {"flow": Kept, "awaited": "a1", "payload": 7},
+        "fail": {"flow": Kept, "awaited": "a1", "why": "no card"},
+        "reset": {"flow": Kept, "object_id": "o1"},
+        "result": {"flow": Kept, "object_id": "o1"},
+    }
+    return lambda client: getattr(client, method)(**good[method] | arguments)
+
+
+HOSTILE: list[tuple[Any, str]] = [
+    (7, "is of type int, and an id is text"),
+    ("", "is empty"),
+    ("x" * 3_000, "has 3,000 bytes of at most 1,024"),
+    ("\ud800", r"has the character U\+D800, which SQS refuses"),
+    ("a\x01", r"has the character U\+0001, which SQS refuses"),
+]
+NOTHING = (None, "is of type NoneType, and an id is text")
+
+IDS = [("start", "object_id"), ("start", "request_id")]
+NEEDED_IDS = [("reset", "object_id"), ("result", "object_id"), ("answer", "awaited"), ("fail", "awaited")]
+METHODS = ("start", "answer", "fail", "reset", "result")
+
+REFUSED = [
+    *(
+        (method, {name: value}, problem)
+        for method, name in [*IDS, *NEEDED_IDS]
+        for value, problem in [*HOSTILE, *([NOTHING] if (method, name) in NEEDED_IDS else [])]
+    ),
+    *(
+        (method, {"flow": value}, "is no flow; give the class of a flow")
+        for method in METHODS
+        for value in (None, 7, "orders", Order, Flow, Kept())
+    ),
+    *(
+        ("start", {"requested_at": value}, "requested_at=.* is no time; write whole milliseconds since 1970")
+        for value in (-1, 10**15, 1.5, True, "1", "")
+    ),
+    *(("start", {name: value}, f"{name}: .*") for name in ("to", "reply_to") for value in (7, "", "a b", "\ud800")),
+    *(("start", {"attributes": value}, "attributes is ") for value in (7, "", "tenant")),
+    *(
+        ("fail", {name: value}, f"{name}=.* write a text")
+        for name in ("why", "kind")
+        for value in (None, 7, ValueError("no card"))
+    ),
+    *(("result", {"max_age": value}, "max_age is .*write timedelta") for value in (7, "1h")),
+    ("result", {"max_age": timedelta(microseconds=-1)}, "max_age is .*; it must not be negative"),
+]
+
+
+@pytest.mark.parametrize(("method", "arguments", "problem"), REFUSED)
+def test_an_argument_that_cannot_be_meant_is_refused_by_name(
+    method: str, arguments: dict[str, Any], problem: str
+) -> None:
+    sent = Invoked()
+    asked = FlowClient(sent, clock=ManualClock(START), store=lambda: pytest.fail("the table was asked"))
+    with pytest.raises(RunFailed, match=problem):
+        asking(method, **arguments)(asked)
+    assert sent.sends == []
+
+
+@pytest.mark.parametrize("payload", ["\ud800", object(), {"when": object()}])
+def test_an_answer_that_json_cannot_hold_is_refused(payload: Any) -> None:
+    asked = FlowClient(Invoked(), store=lambda: pytest.fail("the table was asked"))
+    with pytest.raises(TypeError, match="cannot become JSON"):
+        asking("answer", payload=payload)(asked)
+
+
+def test_no_result_is_younger_than_the_call_that_asks_for_one() -> None:
+    def kept(_: Any) -> AnyFlow:
+        return Kept
+
+    with scene(kept) as at:
+        reading = FlowClient.of(at.handler._services)
+        reading.start(Kept, Order(order_id="o1"))
+        for queue in ("price-order", "close-order"):
+            pass_on(at, queue)
+        assert reading.result(Kept, "o1", max_age=timedelta(0)) is not None, "it is of this very millisecond"
+        at.clock.advance(seconds=1)
+        assert reading.result(Kept, "o1", max_age=timedelta(0)) is None
+        assert reading.result(Kept, "o1") is not None
+
+
+def test_a_flow_that_keeps_no_result_has_that_of_its_last_run() -> None:
+    with scene() as at:
+        reading = FlowClient.of(at.handler._services)
+        for _ in range(2):
+            at.clock.advance(seconds=3_600)
+            reading.start(Orders, Order(order_id="o1"))
+            pass_on(at, "price-order")
+            assert reading.result(Orders, "o1") is None, "a run at work has none yet"
+            pass_on(at, "close-order")
+            at.clock.advance(seconds=3_600)
+            assert reading.result(Orders, "o1") is not None

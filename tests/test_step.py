@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from flowguard.clock import ManualClock
+from flowguard.errors import RunFailed
 from flowguard.step import NoState, Step
 from flowguard.testing import step_for
 from tests.recorded.carts import CartState, Price, price_step
+from tests.scene import Orders
 
 
 @pytest.fixture
@@ -51,3 +54,9 @@ def test_its_log_says_which_run_it_is_about(step: Step[CartState], caplog: pytes
     said = vars(line)
     assert line.getMessage() == "priced 3 lines"
     assert (said["request_id"], said["stage"], said["hop"]) == ("r-1", "price", 2)
+
+
+@pytest.mark.parametrize("given", [None, 7, "", "x" * 3_000, "\ud800", "a\x01"])
+def test_a_reset_of_an_object_that_has_no_usable_id_is_refused(step: Step[CartState], given: Any) -> None:
+    with pytest.raises(RunFailed, match=r"step.reset: object_id=.* (is empty|and an id is text|has )"):
+        step.reset(Orders, given)

@@ -13,7 +13,7 @@ import click
 from flowguard.aws.clients import Clients
 from flowguard.aws.dead_letter_queue import Unusable, explained
 from flowguard.errors import SettingsError
-from flowguard.ids import id_problem
+from flowguard.ids import name_problem
 from flowguard.settings import Settings
 from flowguard.sim.loading import NoSuchFlow
 
@@ -62,7 +62,7 @@ def settings_of(options: Mapping[str, Any]) -> Settings:
 
 def check_id(what: str, text: str) -> None:
     """Check that the text can be a name or an id."""
-    if problem := id_problem(text) if text else "is empty":
+    if problem := name_problem(text):
         raise click.BadParameter(f"it {problem}", param_hint=what)
 
 

@@ -7,22 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 from pydantic import BaseModel
 
 from flowguard.destinations import Destination
 from flowguard.errors import EnvelopeError, SettingsError
-from flowguard.flow import AnyFlow, Flow
+from flowguard.flow import AnyFlow, is_flow
 from flowguard.ids import RequestId
 from flowguard.rows import row
 from flowguard.sim.declared import TableKey, low_level, read_key
 from flowguard.wire.attributes import Attribute
-
-
-def is_flow(value: object) -> TypeGuard[AnyFlow]:
-    """Answer whether the value is the class of a flow. ``Flow`` itself has no stages and is none."""
-    return isinstance(value, type) and issubclass(value, Flow) and value is not Flow
 
 
 def check_flows(method: str, flows: Iterable[object]) -> None:

@@ -9,9 +9,9 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from flowguard.errors import FlowguardError, SettingsError
+from flowguard.flow import is_flow
 from flowguard.sim.declared import read_items, read_keys
 from flowguard.sim.world import START
-from flowguard.testing.arguments import is_flow
 from flowguard.testing.explorer import Invariant, PlainFunction, Report, Trace, explore, in_memory, replay
 from flowguard.testing.explorer.run.explored import keys_of
 from flowguard.testing.explorer.run.given_buckets import Buckets
