@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from flowguard.cli.formats import check_one_format
 from flowguard.cli.printing import say, say_json
 from flowguard.lint.checking import check_file, files_of
 from flowguard.lint.rules import UNREADABLE, CodeFinding
@@ -32,6 +33,7 @@ def check(paths: tuple[Path, ...], *, as_json: bool, as_sarif: bool) -> None:
 
     The exit code is 0 where nothing is found, 1 where something is, 2 where a file cannot be read.
     """
+    check_one_format("as_json", "as_sarif")
     files = list(files_of(paths))
     if not files:
         raise click.UsageError(f"no *.py in {', '.join(map(str, paths))}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from flowguard.cli.formats import check_one_format
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.deploy.flow_graph import graph_of
 from flowguard.deploy.graph_texts import FORMATS, json_text
@@ -36,6 +37,8 @@ def graph(flow: str, *, form: str, as_json: bool) -> None:
 
     The exit code is 0, or 2 where there is no such flow.
     """
+    if form != "json":
+        check_one_format("form", "as_json")
     try:
         [loaded] = load_flows([flow])
     except (NoSuchFlow, DefinitionError) as error:

@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 
+from flowguard.cli.formats import check_one_format
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.deploy.as_json import described
 from flowguard.deploy.cloudformation import cloudformation, sam
@@ -59,6 +60,7 @@ def iac(modules: tuple[str, ...], *, form: str, options: Path | None, output: Pa
 
     The exit code is 0, or 2 where something cannot be deployed; then nothing is written.
     """
+    check_one_format("form", "as_json")
     needed, chosen = read_needs(modules, options)
     try:
         text = described(needed) if as_json else FORMATS[form](needed, chosen)

@@ -240,3 +240,24 @@ def test_a_replay_breaks_no_identifier(width: int | None, monkeypatch: pytest.Mo
     if width is None:  # columns are kept, for programs
         heading, first, *_ = printed
         assert heading.index("stage") == first.index("price-cart")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "formats"),
+    [
+        (("check", "--sarif", "--json", __file__), "--json and --sarif"),
+        (("iac", "flows.validate_cart.handlers", "--json", "--format", "sam"), "--format and --json"),
+        (("iac", "flows.validate_cart.handlers", "--json", "--format", "cloudformation"), "--format and --json"),
+        (("graph", "flows.validate_cart.flow:ValidateCart", "--format", "dot", "--json"), "--format and --json"),
+    ],
+    ids=["check", "iac", "iac by default", "graph"],
+)
+def test_two_formats_are_refused(arguments: tuple[str, ...], formats: str) -> None:
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{formats} are two formats; give one of them" in result.stderr
+
+
+def test_one_format_said_in_two_ways_is_no_mistake() -> None:
+    flow = "flows.validate_cart.flow:ValidateCart"
+    assert run("graph", flow, "--format", "json", "--json").stdout == run("graph", flow, "--json").stdout
