@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
-from flowguard.deploy.alarms import NAMESPACE, LoggedMetric, MetricAlarm, alarms_of, metrics_of
-from flowguard.deploy.arns import SCHEDULER_ROLE, Arn, queue_arn, statements_of
-from flowguard.deploy.logical_ids import LogicalIds
+from flowguard.deploy.alarms import NAMESPACE, LoggedMetric, MetricAlarm
+from flowguard.deploy.arns import Arn
 from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, Role, TableNeed, TopicNeed
 from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.template import POLICY_VERSION, Json, Template
+from flowguard.destinations import Bus
 
-Json = dict[str, Any]
-
-_VERSION: Final = "2012-10-17"
 _KEEP: Final = {"DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain"}
 _GROUP: Final = "SchedulerGroup"
 _SCHEDULER: Final = "SchedulerRole"
@@ -21,44 +20,27 @@ _SCHEDULER: Final = "SchedulerRole"
 
 def cloudformation(needed: Deployment, options: DeployOptions) -> str:
     """Return the template for CloudFormation."""
-    return _text(_Template(needed, options).whole())
+    return _written(_CloudFormation(needed, options).whole())
 
 
 def sam(needed: Deployment, options: DeployOptions) -> str:
     """Return the template for SAM. It takes the functions' code from the directory that it is in."""
-    return _text(_SamTemplate(needed, options).whole())
+    return _written(_Sam(needed, options).whole())
 
 
-def _text(template: Json) -> str:
+def _written(template: Json) -> str:
     return json.dumps(template, indent=2, ensure_ascii=False) + "\n"
 
 
-class _Template:
-    """Collects the resources."""
-
+class _CloudFormation(Template):
     def __init__(self, needed: Deployment, options: DeployOptions) -> None:
-        self.needed = needed
-        self.options = options
-        self.ids = LogicalIds()
+        super().__init__(needed, options)
         self.resources: dict[str, Json] = {}
         self.outputs: dict[str, Json] = {}
 
     def whole(self) -> Json:
-        for table in self.needed.tables:
-            self._table(table)
-        for queue in self.needed.queues:
-            self._queue(queue)
-        for topic in self.needed.topics:
-            self._topic(topic)
-        for queue in self.needed.queues:
-            self._fed(queue)
-        self._scheduler()
-        for function in self.needed.functions:
-            self._function(function)
-        for metric in metrics_of(self.needed):
-            self._metric(metric)
-        for alarm in alarms_of(self.needed, self.options.oldest_message):
-            self._alarm(alarm)
+        """Return the template with all resources."""
+        self.add_resources()
         flows = ", ".join(flow.name for flow in self.needed.flows)
         return {
             "AWSTemplateFormatVersion": "2010-09-09",
@@ -88,9 +70,7 @@ class _Template:
 
     # -- tables, queues, topics
 
-    def _table(self, table: TableNeed) -> None:
-        if table.existing:
-            return
+    def add_table(self, table: TableNeed) -> None:
         self.resources[self.ids.camel("Table", table.name)] = {
             "Type": "AWS::DynamoDB::Table",
             **_KEEP,
@@ -114,16 +94,7 @@ class _Template:
             },
         }
 
-    def _queue(self, queue: QueueNeed) -> None:
-        if not queue.made:
-            return
-        redrive: Json = {}
-        if queue.give_up_to is not None:
-            policy = {
-                "deadLetterTargetArn": self.queue_arn(queue.give_up_to),
-                "maxReceiveCount": queue.max_receive_count,
-            }
-            redrive = {"RedrivePolicy": policy}
+    def add_queue(self, queue: QueueNeed, redrive_policy: Json | None) -> None:
         self.resources[self.ids.camel("Queue", queue.name)] = {
             "Type": "AWS::SQS::Queue",
             **(_KEEP if queue.role in (Role.DEAD_LETTERS, Role.KILLED) else {}),
@@ -133,90 +104,58 @@ class _Template:
                 "VisibilityTimeout": queue.visibility,
                 "MessageRetentionPeriod": queue.retention,
                 "SqsManagedSseEnabled": True,
-                **redrive,
+                **({"RedrivePolicy": redrive_policy} if redrive_policy is not None else {}),
             },
         }
 
-    def _topic(self, topic: TopicNeed) -> None:
-        if not topic.existing:
-            self.resources[self.ids.camel("Topic", topic.arn)] = {
-                "Type": "AWS::SNS::Topic",
-                "Properties": {"TopicName": topic.name, **({"FifoTopic": True} if topic.fifo else {})},
-            }
+    def add_topic(self, topic: TopicNeed) -> None:
+        self.resources[self.ids.camel("Topic", topic.arn)] = {
+            "Type": "AWS::SNS::Topic",
+            "Properties": {"TopicName": topic.name, **({"FifoTopic": True} if topic.fifo else {})},
+        }
 
-    def _fed(self, queue: QueueNeed) -> None:
-        """Let topics and rules send to a queue."""
-        feeding: list[tuple[str, Any]] = []
-        for arn in queue.topics:
-            topic = next(one for one in self.needed.topics if one.arn == arn)
-            found = arn if topic.existing else {"Ref": self.ids.camel("Topic", arn)}
-            feeding.append(("sns.amazonaws.com", found))
-            self.resources[self.ids.camel("Subscription", f"{queue.name} {arn}")] = {
-                "Type": "AWS::SNS::Subscription",
-                "Properties": {"Protocol": "sqs", "TopicArn": found, "Endpoint": self.queue_arn(queue.name)},
-            }
-        for bus in queue.rules:
-            name = self.ids.camel("Rule", f"{queue.name} {bus}")
-            self.resources[name] = {
-                "Type": "AWS::Events::Rule",
-                "Properties": {
-                    "EventBusName": bus.name,
-                    "EventPattern": {"source": [bus.source], "detail-type": [bus.detail_type]},
-                    "Targets": [{"Id": "queue", "Arn": self.queue_arn(queue.name)}],
-                },
-            }
-            feeding.append(("events.amazonaws.com", {"Fn::GetAtt": [name, "Arn"]}))
-        if feeding and queue.made:
-            self.resources[self.ids.camel("QueuePolicy", queue.name)] = {
-                "Type": "AWS::SQS::QueuePolicy",
-                "Properties": {
-                    "Queues": [{"Ref": self.ids.camel("Queue", queue.name)}],
-                    "PolicyDocument": {
-                        "Version": _VERSION,
-                        "Statement": [
-                            {
-                                "Effect": "Allow",
-                                "Principal": {"Service": service},
-                                "Action": "sqs:SendMessage",
-                                "Resource": self.queue_arn(queue.name),
-                                "Condition": {"ArnEquals": {"aws:SourceArn": source}},
-                            }
-                            for service, source in feeding
-                        ],
-                    },
-                },
-            }
+    # -- who sends to queues
+
+    def add_subscription(self, queue: QueueNeed, topic: TopicNeed, topic_arn: Any) -> None:
+        self.resources[self.ids.camel("Subscription", f"{queue.name} {topic.arn}")] = {
+            "Type": "AWS::SNS::Subscription",
+            "Properties": {"Protocol": "sqs", "TopicArn": topic_arn, "Endpoint": self.queue_arn(queue.name)},
+        }
+
+    def add_rule(self, queue: QueueNeed, bus: Bus) -> Json:
+        name = self.ids.camel("Rule", f"{queue.name} {bus}")
+        self.resources[name] = {
+            "Type": "AWS::Events::Rule",
+            "Properties": {
+                "EventBusName": bus.name,
+                "EventPattern": {"source": [bus.source], "detail-type": [bus.detail_type]},
+                "Targets": [{"Id": "queue", "Arn": self.queue_arn(queue.name)}],
+            },
+        }
+        return {"Fn::GetAtt": [name, "Arn"]}
+
+    def add_queue_policy(self, queue: QueueNeed, policy: Json) -> None:
+        self.resources[self.ids.camel("QueuePolicy", queue.name)] = {
+            "Type": "AWS::SQS::QueuePolicy",
+            "Properties": {"Queues": [{"Ref": self.ids.camel("Queue", queue.name)}], "PolicyDocument": policy},
+        }
 
     # -- the scheduler
 
-    def _scheduler(self) -> None:
-        if not self.needed.long_delays:
-            return
-        if self.needed.scheduler_group != "default":
-            self.resources[_GROUP] = {
-                "Type": "AWS::Scheduler::ScheduleGroup",
-                "Properties": {"Name": self.needed.scheduler_group},
-            }
-        if self.needed.scheduler_role is None:
-            targets = [self.queue_arn(queue.name) for queue in self.needed.schedule_targets()]
-            allowed = {"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": targets}
-            self.resources[_SCHEDULER] = _role("scheduler.amazonaws.com", [allowed])
+    def add_schedule_group(self, name: str) -> None:
+        self.resources[_GROUP] = {"Type": "AWS::Scheduler::ScheduleGroup", "Properties": {"Name": name}}
+
+    def add_scheduler_role(self, statements: Sequence[Json]) -> None:
+        self.resources[_SCHEDULER] = _role("scheduler.amazonaws.com", statements)
 
     # -- functions
 
-    def _function(self, function: FunctionNeed) -> None:
-        role: Any = function.role
-        if role is None:
-            own = self.ids.camel("Role", function.name)
-            self.resources[own] = _role(
-                "lambda.amazonaws.com",
-                [
-                    {"Effect": "Allow", "Action": [*one.actions], "Resource": [self.arn(arn) for arn in one.arns]}
-                    for one in statements_of(self.needed, function)
-                ],
-                function.policies,
-            )
-            role = {"Fn::GetAtt": [own, "Arn"]}
+    def add_function_role(self, function: FunctionNeed, statements: Sequence[Json]) -> Json:
+        own = self.ids.camel("Role", function.name)
+        self.resources[own] = _role("lambda.amazonaws.com", statements, function.policies)
+        return {"Fn::GetAtt": [own, "Arn"]}
+
+    def add_log_group(self, function: FunctionNeed) -> Json:
         logs = self.ids.camel("Logs", function.name)
         self.resources[logs] = {
             "Type": "AWS::Logs::LogGroup",
@@ -227,15 +166,14 @@ class _Template:
                 "RetentionInDays": self.options.log_retention,
             },
         }
-        self.function(function, role, logs)
+        return {"Ref": logs}
 
-    def function(self, function: FunctionNeed, role: Any, logs: str) -> None:
-        """Add a function with its event sources and URL."""
+    def add_function(self, function: FunctionNeed, role: Any, log_group: Any) -> None:
         own = self.ids.camel("Function", function.name)
         self.resources[own] = {
             "Type": "AWS::Lambda::Function",
             "Properties": {
-                **self.properties(function, role, logs),
+                **self.properties(function, role, log_group),
                 "Code": {"S3Bucket": {"Ref": "CodeBucket"}, "S3Key": {"Ref": "CodeKey"}},
             },
         }
@@ -251,10 +189,7 @@ class _Template:
         if function.has_url:
             self._url(function, own)
 
-    def properties(self, function: FunctionNeed, role: Any, logs: str) -> Json:
-        environment: Json = dict(function.environment)
-        if "FLOWGUARD_SCHEDULER_GROUP" in environment:
-            environment["FLOWGUARD_SCHEDULER_ROLE"] = self.arn(self._scheduler_arn())
+    def properties(self, function: FunctionNeed, role: Any, log_group: Any) -> Json:
         return {
             "FunctionName": function.name,
             "Handler": function.found.handler,
@@ -263,8 +198,8 @@ class _Template:
             "MemorySize": function.memory,
             "Timeout": function.timeout,
             "Role": role,
-            "Environment": {"Variables": dict(sorted(environment.items()))},
-            "LoggingConfig": {"LogFormat": "JSON", "LogGroup": {"Ref": logs}},
+            "Environment": {"Variables": self.environment(function)},
+            "LoggingConfig": {"LogFormat": "JSON", "LogGroup": log_group},
         }
 
     @staticmethod
@@ -302,7 +237,7 @@ class _Template:
 
     # -- what is watched
 
-    def _metric(self, metric: LoggedMetric) -> None:
+    def add_metric(self, metric: LoggedMetric) -> None:
         self.resources[self.ids.camel("Metric", metric.metric)] = {
             "Type": "AWS::Logs::MetricFilter",
             "Properties": {
@@ -314,7 +249,7 @@ class _Template:
             },
         }
 
-    def _alarm(self, alarm: MetricAlarm) -> None:
+    def add_alarm(self, alarm: MetricAlarm) -> None:
         dimensions = [] if alarm.dimension is None else [{"Name": alarm.dimension[0], "Value": alarm.dimension[1]}]
         self.resources[self.ids.camel("Alarm", alarm.name)] = {
             "Type": "AWS::CloudWatch::Alarm",
@@ -336,26 +271,24 @@ class _Template:
 
     # -- references
 
-    def queue_arn(self, name: str) -> Any:
-        queue = self.needed.queue(name)
-        if queue.made:
-            return {"Fn::GetAtt": [self.ids.camel("Queue", name), "Arn"]}
-        return self.arn(queue_arn(self.needed, name))
+    def queue_reference(self, queue: QueueNeed) -> Json:
+        return {"Fn::GetAtt": [self.ids.camel("Queue", queue.name), "Arn"]}
 
-    def arn(self, arn: Arn) -> Any:
-        if arn == SCHEDULER_ROLE:
-            return {"Fn::GetAtt": [_SCHEDULER, "Arn"]}
-        if arn.whole is not None:
-            return arn.whole
+    def topic_reference(self, topic: TopicNeed) -> Json:
+        return {"Ref": self.ids.camel("Topic", topic.arn)}
+
+    def scheduler_role_reference(self) -> Json:
+        return {"Fn::GetAtt": [_SCHEDULER, "Arn"]}
+
+    def open_arn(self, arn: Arn) -> Json:
         filled = arn._replace(resource=arn.resource.replace("${", "${!"))
         return {"Fn::Sub": filled.filled("${AWS::Partition}", "${AWS::Region}", "${AWS::AccountId}")}
 
-    def _scheduler_arn(self) -> Arn:
-        given = self.needed.scheduler_role
-        return SCHEDULER_ROLE if given is None else Arn(whole=given)
+    def text(self, text: str) -> str:
+        return text
 
 
-class _SamTemplate(_Template):
+class _Sam(_CloudFormation):
     """The same with SAM's functions, which SAM builds and packs itself."""
 
     def transform(self) -> Json:
@@ -364,7 +297,7 @@ class _SamTemplate(_Template):
     def code_parameters(self) -> Json:
         return {}
 
-    def function(self, function: FunctionNeed, role: Any, logs: str) -> None:
+    def add_function(self, function: FunctionNeed, role: Any, log_group: Any) -> None:
         own = self.ids.camel("Function", function.name)
         events = {
             self.ids.camel("Source", f"{function.name} {name}"): {
@@ -376,7 +309,7 @@ class _SamTemplate(_Template):
         self.resources[own] = {
             "Type": "AWS::Serverless::Function",
             "Properties": {
-                **self.properties(function, role, logs),
+                **self.properties(function, role, log_group),
                 "CodeUri": ".",
                 **({"Events": events} if events else {}),
                 **({"FunctionUrlConfig": {"AuthType": "NONE"}} if function.has_url else {}),
@@ -389,17 +322,19 @@ class _SamTemplate(_Template):
             }
 
 
-def _role(service: str, statements: list[Json], policies: tuple[str, ...] = ()) -> Json:
+def _role(service: str, statements: Sequence[Json], policies: tuple[str, ...] = ()) -> Json:
     return {
         "Type": "AWS::IAM::Role",
         "Properties": {
             "AssumeRolePolicyDocument": {
-                "Version": _VERSION,
+                "Version": POLICY_VERSION,
                 "Statement": [
                     {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"},
                 ],
             },
             **({"ManagedPolicyArns": [*policies]} if policies else {}),
-            "Policies": [{"PolicyName": "flowguard", "PolicyDocument": {"Version": _VERSION, "Statement": statements}}],
+            "Policies": [
+                {"PolicyName": "flowguard", "PolicyDocument": {"Version": POLICY_VERSION, "Statement": [*statements]}}
+            ],
         },
     }

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-from flowguard.deploy.alarms import NAMESPACE, LoggedMetric, MetricAlarm, alarms_of, metrics_of
-from flowguard.deploy.arns import SCHEDULER_ROLE, Arn, queue_arn, statements_of
-from flowguard.deploy.logical_ids import LogicalIds
+from flowguard.deploy.alarms import NAMESPACE, LoggedMetric, MetricAlarm
+from flowguard.deploy.arns import Arn
 from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, Role, TableNeed, TopicNeed
 from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.template import POLICY_VERSION, Json, Template
+from flowguard.destinations import Bus
 
-Block = dict[str, Any]
-
-_VERSION: Final = "2012-10-17"
 _PARTITION: Final = "${data.aws_partition.current.partition}"
 _REGION: Final = "${data.aws_region.current.id}"
 _ACCOUNT: Final = "${data.aws_caller_identity.current.account_id}"
@@ -23,35 +22,18 @@ _STAYS: Final = {"lifecycle": {"prevent_destroy": True}}
 
 def terraform_json(needed: Deployment, options: DeployOptions) -> str:
     """Return the configuration for Terraform."""
-    return json.dumps(_Configuration(needed, options).whole(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(_Terraform(needed, options).whole(), indent=2, ensure_ascii=False) + "\n"
 
 
-class _Configuration:
-    """Collects the resources."""
-
+class _Terraform(Template):
     def __init__(self, needed: Deployment, options: DeployOptions) -> None:
-        self.needed = needed
-        self.options = options
-        self.ids = LogicalIds()
-        self.resources: dict[str, dict[str, Block]] = {}
-        self.outputs: dict[str, Block] = {}
+        super().__init__(needed, options)
+        self.resources: dict[str, dict[str, Json]] = {}
+        self.outputs: dict[str, Json] = {}
 
-    def whole(self) -> Block:
-        for table in self.needed.tables:
-            self._table(table)
-        for queue in self.needed.queues:
-            self._queue(queue)
-        for topic in self.needed.topics:
-            self._topic(topic)
-        for queue in self.needed.queues:
-            self._fed(queue)
-        self._scheduler()
-        for function in self.needed.functions:
-            self._function(function)
-        for metric in metrics_of(self.needed):
-            self._metric(metric)
-        for alarm in alarms_of(self.needed, self.options.oldest_message):
-            self._alarm(alarm)
+    def whole(self) -> Json:
+        """Return the configuration with all resources."""
+        self.add_resources()
         return {
             "terraform": {"required_providers": {"aws": {"source": "hashicorp/aws", "version": ">= 5.32"}}},
             "variable": {
@@ -72,7 +54,7 @@ class _Configuration:
             **({"output": self.outputs} if self.outputs else {}),
         }
 
-    def _add(self, kind: str, name: str, block: Block) -> str:
+    def _add(self, kind: str, name: str, block: Json) -> str:
         """Add a resource and return its address."""
         own = self.ids.snake(kind, name)
         self.resources.setdefault(kind, {})[own] = block
@@ -83,11 +65,9 @@ class _Configuration:
 
     # -- tables, queues, topics
 
-    def _table(self, table: TableNeed) -> None:
-        if table.existing:
-            return
+    def add_table(self, table: TableNeed) -> None:
         hash_key, *range_key = table.key.names
-        block: Block = {
+        block: Json = {
             "name": table.name,
             "billing_mode": "PAY_PER_REQUEST",
             "hash_key": hash_key,
@@ -101,104 +81,66 @@ class _Configuration:
         }
         self._add("aws_dynamodb_table", table.name, block)
 
-    def _queue(self, queue: QueueNeed) -> None:
-        if not queue.made:
-            return
-        policy: Block = {}
-        if queue.give_up_to is not None:
-            redrive = {
-                "deadLetterTargetArn": self._queue_arn(queue.give_up_to),
-                "maxReceiveCount": queue.max_receive_count,
-            }
-            policy = {"redrive_policy": json.dumps(redrive)}
-        block: Block = {
+    def add_queue(self, queue: QueueNeed, redrive_policy: Json | None) -> None:
+        block: Json = {
             "name": queue.name,
             **({"fifo_queue": True} if queue.fifo else {}),
             "visibility_timeout_seconds": queue.visibility,
             "message_retention_seconds": queue.retention,
             "sqs_managed_sse_enabled": True,
-            **policy,
+            **({"redrive_policy": json.dumps(redrive_policy)} if redrive_policy is not None else {}),
             **(_STAYS if queue.role in (Role.DEAD_LETTERS, Role.KILLED) else {}),
         }
         self._add("aws_sqs_queue", queue.name, block)
 
-    def _topic(self, topic: TopicNeed) -> None:
-        if not topic.existing:
-            self._add("aws_sns_topic", topic.arn, {"name": topic.name, **({"fifo_topic": True} if topic.fifo else {})})
+    def add_topic(self, topic: TopicNeed) -> None:
+        self._add("aws_sns_topic", topic.arn, {"name": topic.name, **({"fifo_topic": True} if topic.fifo else {})})
 
-    def _fed(self, queue: QueueNeed) -> None:
-        """Let topics and rules send to a queue."""
-        feeding: list[tuple[str, str]] = []
-        for arn in queue.topics:
-            topic = next(one for one in self.needed.topics if one.arn == arn)
-            found = _text(arn) if topic.existing else f"${{{self._address('aws_sns_topic', arn)}.arn}}"
-            feeding.append(("sns.amazonaws.com", found))
-            subscription = {"topic_arn": found, "protocol": "sqs", "endpoint": self._queue_arn(queue.name)}
-            self._add("aws_sns_topic_subscription", f"{queue.name} {arn}", subscription)
-        for bus in queue.rules:
-            own = f"{queue.name} {bus}"
-            pattern = {"source": [_text(bus.source)], "detail-type": [_text(bus.detail_type)]}
-            block = {"event_bus_name": _text(bus.name), "event_pattern": json.dumps(pattern, ensure_ascii=False)}
-            rule = self._add("aws_cloudwatch_event_rule", own, block)
-            target = {
-                "rule": f"${{{rule}.name}}",
-                "event_bus_name": _text(bus.name),
-                "arn": self._queue_arn(queue.name),
-            }
-            self._add("aws_cloudwatch_event_target", own, target)
-            feeding.append(("events.amazonaws.com", f"${{{rule}.arn}}"))
-        if feeding and queue.made:
-            statements = [
-                {
-                    "Effect": "Allow",
-                    "Principal": {"Service": service},
-                    "Action": "sqs:SendMessage",
-                    "Resource": self._queue_arn(queue.name),
-                    "Condition": {"ArnEquals": {"aws:SourceArn": source}},
-                }
-                for service, source in feeding
-            ]
-            block = {
-                "queue_url": f"${{{self._address('aws_sqs_queue', queue.name)}.id}}",
-                "policy": json.dumps({"Version": _VERSION, "Statement": statements}),
-            }
-            self._add("aws_sqs_queue_policy", queue.name, block)
+    # -- who sends to queues
+
+    def add_subscription(self, queue: QueueNeed, topic: TopicNeed, topic_arn: str) -> None:
+        block = {"topic_arn": topic_arn, "protocol": "sqs", "endpoint": self.queue_arn(queue.name)}
+        self._add("aws_sns_topic_subscription", f"{queue.name} {topic.arn}", block)
+
+    def add_rule(self, queue: QueueNeed, bus: Bus) -> str:
+        own, bus_name = f"{queue.name} {bus}", self.text(bus.name)
+        pattern = {"source": [self.text(bus.source)], "detail-type": [self.text(bus.detail_type)]}
+        block = {"event_bus_name": bus_name, "event_pattern": json.dumps(pattern, ensure_ascii=False)}
+        rule = self._add("aws_cloudwatch_event_rule", own, block)
+        target = {"rule": f"${{{rule}.name}}", "event_bus_name": bus_name, "arn": self.queue_arn(queue.name)}
+        self._add("aws_cloudwatch_event_target", own, target)
+        return f"${{{rule}.arn}}"
+
+    def add_queue_policy(self, queue: QueueNeed, policy: Json) -> None:
+        url = f"${{{self._address('aws_sqs_queue', queue.name)}.id}}"
+        self._add("aws_sqs_queue_policy", queue.name, {"queue_url": url, "policy": json.dumps(policy)})
 
     # -- the scheduler
 
-    def _scheduler(self) -> None:
-        if not self.needed.long_delays:
-            return
-        if self.needed.scheduler_group != "default":
-            self._add("aws_scheduler_schedule_group", _SCHEDULER, {"name": self.needed.scheduler_group})
-        if self.needed.scheduler_role is None:
-            targets = [self._queue_arn(queue.name) for queue in self.needed.schedule_targets()]
-            allowed = [{"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": targets}]
-            self._role(_SCHEDULER, "flowguard-scheduler-", "scheduler.amazonaws.com", allowed)
+    def add_schedule_group(self, name: str) -> None:
+        self._add("aws_scheduler_schedule_group", _SCHEDULER, {"name": name})
+
+    def add_scheduler_role(self, statements: Sequence[Json]) -> None:
+        self._role(_SCHEDULER, "flowguard-scheduler-", "scheduler.amazonaws.com", statements)
 
     # -- functions
 
-    def _function(self, function: FunctionNeed) -> None:
-        role: str | None = function.role
-        if role is None:
-            statements = [
-                {"Effect": "Allow", "Action": [*one.actions], "Resource": [self._arn(arn) for arn in one.arns]}
-                for one in statements_of(self.needed, function)
-            ]
-            own = self._role(function.name, f"{function.name[:37]}-", "lambda.amazonaws.com", statements)
-            role = f"${{{own}.arn}}"
-            for policy in function.policies:
-                attachment = {"role": f"${{{own}.name}}", "policy_arn": policy}
-                self._add("aws_iam_role_policy_attachment", f"{function.name} {policy}", attachment)
+    def add_function_role(self, function: FunctionNeed, statements: Sequence[Json]) -> str:
+        role = self._role(function.name, f"{function.name[:37]}-", "lambda.amazonaws.com", statements)
+        for policy in function.policies:
+            attachment = {"role": f"${{{role}.name}}", "policy_arn": policy}
+            self._add("aws_iam_role_policy_attachment", f"{function.name} {policy}", attachment)
+        return f"${{{role}.arn}}"
+
+    def add_log_group(self, function: FunctionNeed) -> str:
         logs = self._add(
             "aws_cloudwatch_log_group",
             function.name,
             {"name": f"/aws/lambda/{function.name}", "retention_in_days": self.options.log_retention},
         )
-        environment = dict(function.environment)
-        if "FLOWGUARD_SCHEDULER_GROUP" in environment:
-            environment["FLOWGUARD_SCHEDULER_ROLE"] = self._arn(self._scheduler_arn())
-        given = {name: one if name == "FLOWGUARD_SCHEDULER_ROLE" else _text(one) for name, one in environment.items()}
+        return f"${{{logs}.name}}"
+
+    def add_function(self, function: FunctionNeed, role: str, log_group: str) -> None:
         own = self._add(
             "aws_lambda_function",
             function.name,
@@ -212,8 +154,8 @@ class _Configuration:
                 "role": role,
                 "s3_bucket": "${var.code_bucket}",
                 "s3_key": "${var.code_key}",
-                "environment": {"variables": dict(sorted(given.items()))},
-                "logging_config": {"log_format": "JSON", "log_group": f"${{{logs}.name}}"},
+                "environment": {"variables": self.environment(function)},
+                "logging_config": {"log_format": "JSON", "log_group": log_group},
             },
         )
         for name in function.reads:
@@ -223,8 +165,8 @@ class _Configuration:
 
     def _source(self, function: FunctionNeed, own: str, queue: str) -> None:
         concurrency = function.max_concurrency
-        block: Block = {
-            "event_source_arn": self._queue_arn(queue),
+        block: Json = {
+            "event_source_arn": self.queue_arn(queue),
             "function_name": f"${{{own}.arn}}",
             "batch_size": function.batch_size,
             "function_response_types": ["ReportBatchItemFailures"],
@@ -243,20 +185,23 @@ class _Configuration:
             "value": f"${{{url}.function_url}}",
         }
 
-    def _role(self, name: str, prefix: str, service: str, statements: list[Block]) -> str:
+    def _role(self, name: str, prefix: str, service: str, statements: Sequence[Json]) -> str:
         trust = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
         role = self._add(
             "aws_iam_role",
             name,
-            {"name_prefix": prefix, "assume_role_policy": json.dumps({"Version": _VERSION, "Statement": [trust]})},
+            {
+                "name_prefix": prefix,
+                "assume_role_policy": json.dumps({"Version": POLICY_VERSION, "Statement": [trust]}),
+            },
         )
-        policy = json.dumps({"Version": _VERSION, "Statement": statements}, ensure_ascii=False)
+        policy = json.dumps({"Version": POLICY_VERSION, "Statement": [*statements]}, ensure_ascii=False)
         self._add("aws_iam_role_policy", name, {"role": f"${{{role}.id}}", "name": "flowguard", "policy": policy})
         return role
 
     # -- what is watched
 
-    def _metric(self, metric: LoggedMetric) -> None:
+    def add_metric(self, metric: LoggedMetric) -> None:
         block = {
             "name": metric.metric,
             "log_group_name": f"${{{self._address('aws_cloudwatch_log_group', metric.function)}.name}}",
@@ -265,8 +210,8 @@ class _Configuration:
         }
         self._add("aws_cloudwatch_log_metric_filter", metric.metric, block)
 
-    def _alarm(self, alarm: MetricAlarm) -> None:
-        block: Block = {
+    def add_alarm(self, alarm: MetricAlarm) -> None:
+        block: Json = {
             "alarm_name": alarm.name,
             "alarm_description": alarm.about,
             "namespace": alarm.namespace,
@@ -284,24 +229,17 @@ class _Configuration:
 
     # -- references
 
-    def _queue_arn(self, name: str) -> str:
-        queue = self.needed.queue(name)
-        if queue.made:
-            return f"${{{self._address('aws_sqs_queue', name)}.arn}}"
-        return self._arn(queue_arn(self.needed, name))
+    def queue_reference(self, queue: QueueNeed) -> str:
+        return f"${{{self._address('aws_sqs_queue', queue.name)}.arn}}"
 
-    def _arn(self, arn: Arn) -> str:
-        if arn == SCHEDULER_ROLE:
-            return f"${{{self._address('aws_iam_role', _SCHEDULER)}.arn}}"
-        if arn.whole is not None:
-            return _text(arn.whole)
-        return arn._replace(resource=_text(arn.resource)).filled(_PARTITION, _REGION, _ACCOUNT)
+    def topic_reference(self, topic: TopicNeed) -> str:
+        return f"${{{self._address('aws_sns_topic', topic.arn)}.arn}}"
 
-    def _scheduler_arn(self) -> Arn:
-        given = self.needed.scheduler_role
-        return SCHEDULER_ROLE if given is None else Arn(whole=given)
+    def scheduler_role_reference(self) -> str:
+        return f"${{{self._address('aws_iam_role', _SCHEDULER)}.arn}}"
 
+    def open_arn(self, arn: Arn) -> str:
+        return arn._replace(resource=self.text(arn.resource)).filled(_PARTITION, _REGION, _ACCOUNT)
 
-def _text(text: str) -> str:
-    """Return a text that Terraform takes as it is."""
-    return text.replace("${", "$${").replace("%{", "%%{")
+    def text(self, text: str) -> str:
+        return text.replace("${", "$${").replace("%{", "%%{")
