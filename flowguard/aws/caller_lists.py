@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from botocore.exceptions import ClientError
 
 from flowguard.aws import expressions
+from flowguard.aws.batch_writes import write_rows
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import ASKER, LARGEST_ITEM, number, read_item, run_key
 from flowguard.errors import FlowguardError, TooLarge
@@ -25,14 +26,8 @@ from flowguard.protocol.run import ENDED, RunItem, Status
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-ROWS_A_CALL = 25
-"""What BatchWriteItem takes."""
-
 ROWS_A_PAGE = 100
 """Callers that are read, answered and removed together."""
-
-MOST_TRIES = 5
-"""How often rows that DynamoDB left unprocessed are removed again."""
 
 LARGEST_ROW = LARGEST_ITEM - 4_096
 """Bytes of a caller's text in a row, beside its keys."""
@@ -136,22 +131,9 @@ class DynamoDBCallers(NamedTuple):
 
     def forget(self, flow: str, object_id: ObjectId, term: str, callers: Sequence[Caller]) -> None:
         """Remove rows of callers that were answered. A worker that dies then goes on with the others."""
-        for start in range(0, len(callers), ROWS_A_CALL):
-            left: Any = {
-                self.table: [
-                    {"DeleteRequest": {"Key": _row_key(flow, object_id, term, one)}}
-                    for one in callers[start : start + ROWS_A_CALL]
-                ]
-            }
-            for attempt in range(MOST_TRIES):
-                request = left
-                answer = patiently(lambda: self.client.batch_write_item(RequestItems=request), self.pause)  # noqa: B023
-                left = answer.get("UnprocessedItems")
-                if not left:
-                    break
-                self.pause(0.05 * 2**attempt)
-            else:
-                raise RowsLeft(sum(map(len, left.values())))
+        requests = [{"DeleteRequest": {"Key": _row_key(flow, object_id, term, one)}} for one in callers]
+        if left := write_rows(self.client, self.table, requests, self.pause):
+            raise RowsLeft(left)
 
     # -- resets
 

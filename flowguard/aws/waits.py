@@ -19,6 +19,7 @@ from urllib.parse import quote
 from botocore.exceptions import ClientError
 
 from flowguard.aws import expressions
+from flowguard.aws.batch_writes import write_rows
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import (
     KEPT_FREE,
@@ -40,12 +41,6 @@ from flowguard.wire.answer_address import AnswerAddress
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
-
-ROWS_A_CALL = 25
-"""What BatchWriteItem takes."""
-
-MOST_TRIES = 5
-"""How often rows that DynamoDB left unprocessed are written again."""
 
 LARGEST_EARLY = LARGEST_ITEM - KEPT_FREE
 """Bytes of an answer that is kept before its wait, beside which its keys have to fit."""
@@ -223,19 +218,9 @@ class DynamoDBWaits(NamedTuple):
 
     def save(self, rows: Sequence[AwaitingRow]) -> None:
         """Write the rows, 25 to a BatchWriteItem. What DynamoDB leaves unprocessed is written again."""
-        for start in range(0, len(rows), ROWS_A_CALL):
-            left: Any = {
-                self.table: [{"PutRequest": {"Item": _item(row)}} for row in rows[start : start + ROWS_A_CALL]]
-            }
-            for attempt in range(MOST_TRIES):
-                request = left
-                answer = patiently(lambda: self.client.batch_write_item(RequestItems=request), self.pause)  # noqa: B023
-                left = answer.get("UnprocessedItems")
-                if not left:
-                    break
-                self.pause(0.05 * 2**attempt)
-            else:
-                raise RowsUnwritten(sum(map(len, left.values())))
+        requests = [{"PutRequest": {"Item": _item(row)}} for row in rows]
+        if left := write_rows(self.client, self.table, requests, self.pause):
+            raise RowsUnwritten(left)
 
     def waiting_for(self, flow: str, awaited_id: str) -> Iterator[AwaitingRow]:
         """Yield who waits for the id, with one consistent query a page."""

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from flowguard.aws.batch_writes import MOST_TRIES
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_store
-from flowguard.aws.waits import MOST_TRIES, DynamoDBWaits, RowsUnwritten
+from flowguard.aws.waits import DynamoDBWaits, RowsUnwritten
 from flowguard.errors import TooLarge
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.run import AwaitingRow, RunItem
@@ -22,6 +23,7 @@ from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.wire.answer_address import AnswerAddress
 from tests.aws import states
 from tests.aws.engines import on_memory
+from tests.aws.test_batch_writes import Unprocessed
 
 NOW_MS = 1_800_000_000_000
 KEY = {"pk": {"S": "run#flow#object"}, "sk": {"S": "run"}}
@@ -203,40 +205,12 @@ def test_many_rows_are_read_page_by_page(clients: Clients) -> None:
     assert pages == [True] * 3
 
 
-class Unprocessed:
-    """Leaves so many of the first rows of each call unwritten, so many times."""
-
-    def __init__(self, times: int) -> None:
-        self.times = times
-
-    def __call__(self, call: ApiCall, proceed: Proceed) -> Response:
-        if call.operation != "BatchWriteItem" or not self.times:
-            return proceed()
-        self.times -= 1
-        requests = call.params["RequestItems"]["flowguard"]
-        if len(requests) <= 3:
-            return {"UnprocessedItems": {"flowguard": requests}, "ResponseMetadata": {}}
-        left, call.params["RequestItems"]["flowguard"] = requests[:3], requests[3:]
-        answer = dict(proceed())
-        return {**answer, "UnprocessedItems": {"flowguard": left}}
-
-
-def test_rows_that_are_left_are_written_again(clients: Clients) -> None:
-    store = waits(clients)
-    with intercept(Unprocessed(MOST_TRIES - 1)):
-        store.save(rows(20))
-    assert len(list(store.waiting_for("flow", "paid"))) == 20
-
-
-def test_rows_that_are_never_written_are_counted(clients: Clients) -> None:
-    paused: list[float] = []
-    store = waits(clients)._replace(pause=paused.append)
+def test_rows_that_are_never_written_are_an_error(clients: Clients) -> None:
     with (
         intercept(Unprocessed(MOST_TRIES)),
         pytest.raises(RowsUnwritten, match="3 rows of what is awaited were not written; the hop is tried again"),
     ):
-        store.save(rows(20))
-    assert paused == [0.05, 0.1, 0.2, 0.4, 0.8]
+        waits(clients).save(rows(20))
 
 
 # -- answers that come before their wait -------------------------------------------------------------------------------

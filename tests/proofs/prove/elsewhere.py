@@ -180,6 +180,11 @@ TESTED: Final = (
         "answers as large as can be, deadlines that come early or twice, and rows that DynamoDB leaves unwritten",
     ),
     Elsewhere(
+        r"^aws\.batch_writes\.",
+        ("tests/aws/test_batch_writes.py",),
+        "more rows than one call takes, and rows that DynamoDB leaves unwritten",
+    ),
+    Elsewhere(
         r"^expressions\.CLAIM_(RESUMED|FIRST)_HOP",
         ("tests/worker/test_waiting.py",),
         "a wait that was there before",

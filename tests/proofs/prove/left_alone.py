@@ -40,6 +40,7 @@ MODULES: Final = (
     "flowguard.wire.http_request",
     "flowguard.worker.http_callbacks",
     "flowguard.aws.store",
+    "flowguard.aws.batch_writes",
     "flowguard.aws.memos",
     "flowguard.aws.waits",
     "flowguard.aws.refused_writes",
