@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Final
 
 from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of
-from flowguard.deploy.needs import Deployment, FunctionNeed, TableNeed, Target, TopicNeed
+from flowguard.deploy.needs import Deployment, FunctionNeed, Permission, TableNeed, Target, TopicNeed
 from flowguard.deploy.options import LONGEST_TIMEOUT, RETENTIONS, DeployOptions, FunctionOptions
 from flowguard.deploy.permissions import Scope, makes_tokens, permissions_of, tables_of_stage
 from flowguard.deploy.problems import CannotDeploy
@@ -210,14 +210,14 @@ def _function(
         max_concurrency=own.max_concurrency,
         reads=tuple(plan.read_by(name)),
         permissions=permissions,
-        environment=tuple(sorted({**own.environment, **_settings(function, options)}.items())),
+        environment=tuple(sorted({**own.environment, **_settings(function, permissions, options)}.items())),
         role=own.role,
         policies=own.policies,
         has_url=function.kind is FunctionKind.ANSWERS and any(makes_tokens(flow) for flow in function.flows),
     )
 
 
-def _settings(function: FoundFunction, options: DeployOptions) -> Mapping[str, str]:
+def _settings(function: FoundFunction, permissions: Iterable[Permission], options: DeployOptions) -> Mapping[str, str]:
     """Return the settings that a function needs in its environment."""
     settings = options.settings
     found = {"FLOWGUARD_TABLE": settings.table}
@@ -228,7 +228,7 @@ def _settings(function: FoundFunction, options: DeployOptions) -> Mapping[str, s
     answers = function.kind is FunctionKind.ANSWERS and any(makes_tokens(flow) for flow in function.flows)
     if stages or answers:
         found["FLOWGUARD_TOKEN_KEYS"] = settings.token_keys
-    if function.kind is FunctionKind.STAGES and any(flow.long_delays for flow in function.flows):
+    if any(one.on is Target.SCHEDULES for one in permissions):
         found["FLOWGUARD_SCHEDULER_GROUP"] = settings.scheduler_group
     return found
 

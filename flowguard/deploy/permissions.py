@@ -49,7 +49,7 @@ def permissions_of(
         case FunctionKind.STAGES:
             _stages(found, function, reads, scope, settings)
         case FunctionKind.ANSWERS:
-            _answers(found, function, settings)
+            _answers(found, function, reads, settings)
         case FunctionKind.KILLED:
             found.on(Target.TABLE, settings.table, "dynamodb:UpdateItem")
             found.sends(to for flow in function.flows for to in flow_sends(flow, scope))
@@ -94,6 +94,10 @@ class _Allowed:
                 case _:
                     assert_never(one)
 
+    def schedules(self, settings: SettingsOptions) -> None:
+        self.on(Target.SCHEDULES, settings.scheduler_group, "scheduler:CreateSchedule")
+        self.on(Target.SCHEDULER_ROLE, settings.scheduler_role or "", "iam:PassRole")
+
     def keys(self, place: str) -> None:
         kind, _, name = place.partition(":")
         if kind == "ssm":
@@ -133,21 +137,27 @@ def _stages(
         if flow.long_delays:
             if isinstance(flow.answers, Queue) and flow.answers in to:  # a deadline's schedule names the queue's ARN
                 found.on(Target.QUEUE, flow.answers.name, "sqs:GetQueueAttributes")
-            found.on(Target.SCHEDULES, settings.scheduler_group, "scheduler:CreateSchedule")
-            found.on(Target.SCHEDULER_ROLE, settings.scheduler_role or "", "iam:PassRole")
+            found.schedules(settings)
     for flow in function.flows:
-        if waits(flow) and isinstance(flow.answers, Queue) and flow.answers.short_name in reads:
+        if _gets_deadlines(flow, reads):
             found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
             found.sends((flow.answers, *wait_targets(flow)))
 
 
-def _answers(found: _Allowed, function: FoundFunction, settings: SettingsOptions) -> None:
+def _gets_deadlines(flow: AnyFlow, reads: Mapping[str, Queue]) -> bool:
+    """Answer whether a function that reads these queues gets the deadlines of the flow's waits."""
+    return waits(flow) and isinstance(flow.answers, Queue) and flow.answers.short_name in reads
+
+
+def _answers(found: _Allowed, function: FoundFunction, reads: Mapping[str, Queue], settings: SettingsOptions) -> None:
     found.on(Target.TABLE, settings.table, "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem")
     for flow in function.flows:
         if any(one.keep_early is not None for one in flow.callbacks):
             found.on(Target.TABLE, settings.table, "dynamodb:PutItem")
         if makes_tokens(flow):
             found.keys(settings.token_keys)
+        if flow.long_delays and _gets_deadlines(flow, reads):  # one that came before its moment is scheduled again
+            found.schedules(settings)
         found.sends((flow.answers, flow.dead_letters, *wait_targets(flow)))
 
 

@@ -237,6 +237,47 @@ def test_a_deadline_by_the_scheduler_needs_the_arn_of_the_queue_that_it_comes_to
         assert ("own" in {queue.name for queue in needed.schedule_targets()}) is long_delays
 
 
+@pytest.mark.parametrize("long_delays", [True, False])
+@pytest.mark.parametrize("conflict", [SUPERSEDE, ATTACH])
+def test_a_function_of_answers_may_schedule_the_deadlines_that_it_gets(
+    deploy: Deploy, conflict: Any, long_delays: bool
+) -> None:
+    class Later(Stage[dict[str, Any]], name="later", inbox="later"):
+        def handle(self, answers: dict[str, Any], step: AnyStep) -> Outcome:
+            return Done()
+
+    class Wait(Stage[Order], name="wait", then="later", inbox="waits"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Later.when_all(paid=step.event("paid"), within=timedelta(hours=1))
+
+    callbacks = (Callback("payments", id="order_id"),)
+    flow = made((Wait, Later), long_delays=long_delays, callbacks=callbacks, on_conflict=conflict)
+    needed = deploy(stages=lambda_handler(flow), answers=callback_handler(flow))
+    answers = needed.function("own-answers")
+    gets_deadlines = conflict is SUPERSEDE
+    assert ("own" in answers.reads) is gets_deadlines
+    schedules = {Target.SCHEDULES, Target.SCHEDULER_ROLE} & {one.on for one in answers.permissions}
+    assert len(schedules) == (2 if long_delays and gets_deadlines else 0)
+    assert ("FLOWGUARD_SCHEDULER_GROUP" in dict(answers.environment)) is (long_delays and gets_deadlines)
+
+
+def test_a_flow_that_waits_for_nothing_has_no_deadlines_to_schedule(deploy: Deploy) -> None:
+    class Later(Stage[dict[str, Any]], name="later", inbox="later"):
+        def handle(self, answers: dict[str, Any], step: AnyStep) -> Outcome:
+            return Done()
+
+    class Wait(Stage[Order], name="wait", then="later", inbox="waits"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Later.when_all(paid=step.event("paid"), within=timedelta(hours=1))
+
+    waiting = made((Wait, Later), answers="shared", callbacks=(Callback("payments", id="order_id"),))
+    late = made((Ship,), name="late", answers="shared", long_delays=True)
+    needed = deploy(waiting=lambda_handler(waiting), late=lambda_handler(late), answers=callback_handler(waiting, late))
+    answers = needed.function("own-answers")
+    assert answers.reads == ("payments", "shared")
+    assert Target.SCHEDULES not in {one.on for one in answers.permissions}
+
+
 def test_requests_that_wait_for_a_run_are_kept_in_its_table(deploy: Deploy) -> None:
     class Only(Stage[Order], name="only"):
         def handle(self, order: Order, step: AnyStep) -> Outcome:

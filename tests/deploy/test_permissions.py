@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import cache
+from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
+from pydantic import BaseModel
 
+from flowguard import Callback, Done, Flow, Outcome, Stage, Step, callback_handler, lambda_handler
+from flowguard.aws.clients import Clients
+from flowguard.aws.services import aws_services
+from flowguard.client import FlowClient
+from flowguard.clock import ManualClock
 from flowguard.deploy.needs import Deployment, Target
 from flowguard.deploy.options import DeployOptions, SettingsOptions
+from flowguard.settings import Settings
 from flowguard.sim.account import SIMULATED_ROLE
-from tests.deploy.exercised import Made, exercised, granted, needs
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.sim.memory.aws import MemoryAWS
+from tests.deploy.exercised import Made, actions_of, exercised, granted, needs
 
 SHIPPED = {
     "validate_cart": "validate_cart",
@@ -78,3 +90,70 @@ def test_nothing_is_granted_on_everything() -> None:
                 assert one.name
                 assert "*" not in one.name or one.on is Target.OBJECTS
                 assert not any("*" in action for action in one.actions)
+
+
+# -- the deadline of a long wait, which no sample has
+
+
+class Order(BaseModel):
+    order_id: str
+
+
+class Later(Stage[dict[str, Any]], name="later", inbox="later"):
+    def handle(self, answers: dict[str, Any], step: Step) -> Outcome:
+        return Done()
+
+
+class Wait(Stage[Order], name="wait", then="later", inbox="waits"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        return Later.when_all(paid=step.event("paid"), within=timedelta(days=1))
+
+
+class Patient(
+    Flow,
+    name="patient",
+    object_id="order_id",
+    answers="patient",
+    long_delays=True,
+    callbacks=(Callback("payments", id="order_id"),),
+):
+    stages = (Wait, Later)
+
+
+stages = lambda_handler(Patient)
+answers = callback_handler(Patient)
+
+
+def test_a_function_of_answers_may_schedule_a_deadline_that_came_before_its_moment() -> None:
+    """The scheduler refused it at first, so it came by SQS."""
+    needed = needs(__name__, options=DeployOptions(reply_to=("replies",), settings=OF_THE_WORLD))
+    clock = ManualClock(1_800_000_000_000)
+    with MemoryAWS(clock=clock) as aws:
+        aws.create_table("flowguard")
+        for queue in needed.queues:
+            aws.create_queue(queue.name)
+        services = aws_services(Settings(scheduler_role=SIMULATED_ROLE), Clients(), clock=clock)
+        FlowClient.of(services).start(Patient, Order(order_id="o1"))
+        with intercept(scheduler_is_denied):
+            stages.using(services)(received(aws, "waits"))
+        clock.advance(seconds=900)
+        deadline = received(aws, "patient")
+        with intercept(Recorder()) as calls:
+            assert answers.using(services)(deadline) == {"batchItemFailures": []}
+    made = {("patient-answers", action, name) for call in calls.calls for action, name in actions_of(call)}
+    assert ("patient-answers", "scheduler:CreateSchedule", "default") in made
+    assert sorted(made - granted(needed)) == []
+    assert dict(needed.function("patient-answers").environment)["FLOWGUARD_SCHEDULER_GROUP"] == "default"
+
+
+def received(aws: MemoryAWS, queue: str) -> Any:
+    sqs = aws.client("sqs")
+    url = sqs.get_queue_url(QueueName=queue)["QueueUrl"]
+    found = sqs.receive_message(QueueUrl=url, MessageAttributeNames=["All"], MessageSystemAttributeNames=["All"])
+    return {"Messages": [{**one, "eventSourceARN": aws.queue_arn(url)} for one in found["Messages"]]}
+
+
+def scheduler_is_denied(call: ApiCall, proceed: Proceed, /) -> Response:
+    if call.service == "scheduler":
+        raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, call.operation)
+    return proceed()
