@@ -105,10 +105,11 @@ def is_abandoned(item: RunItem, request: ClaimRequest) -> bool:
 def _same_hop(item: RunItem, request: ClaimRequest) -> Verdict:
     """Decide the claim of the hop that the item is at.
 
-    A copy of the request with an earlier time is never granted: the copy with the later time is carried out.
+    A copy of the request with an earlier time is never granted: the copy with the later time is carried out. Only
+    first hops come here with another time.
     """
     m = request.message
-    older = m.hop == 1 and m.requested_at < item.requested_at
+    older = m.requested_at < item.requested_at
     if item.done:
         is_open = item.status is Status.FAILED and not (item.given_up is not None and item.given_up.undone)
         redriven = is_open and m.redrive > item.redrive
@@ -170,7 +171,6 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
         askers=_askers(item, request),
         reset_at=None if item is None or begins_work(request) else item.reset_at,
         reset_by=item.reset_by if item is not None else None,
-        first_message=item.first_message if item is not None else None,
         left_end=item.left_end if item is not None and first else None,
     )
 

@@ -27,24 +27,25 @@ TESTED: Final = (
         "no explored request that is turned away has a reply_to",
     ),
     Elsewhere(
-        r"^(protocol\.claims\.(decide|_calling|_is_past|begins_work|can_be_reset|_callers|_askers|begins_list|"
-        r"noted_asker|answered_askers|taken|is_abandoned|_same_hop)|protocol\.run\.Commit\.closes_list|"
-        r"worker\.runtime\.Runtime\.(_claim|_answered_by_another|_begun_anew|_replies|_flush|_done|_answered|_refused)\b|"
+        r"^protocol\.claims\.",
+        ("tests/protocol/test_claims.py", "tests/protocol/test_taken.py", "tests/protocol/test_failed_hop.py"),
+        "items and messages in every state, of flows that take callers too",
+    ),
+    Elsewhere(
+        r"^protocol\.run\.",
+        ("tests/protocol/test_failed_hop.py", "tests/protocol/test_run.py"),
+        "runs before and after, and ends of every kind",
+    ),
+    Elsewhere(
+        r"^(worker\.runtime\.Runtime\.(_claim|_answered_by_another|_begun_anew|_replies|_flush|_done|_answered|_refused)\b|"
         r"worker\.runtime\.Runtime\._claim_request: ClaimRequest\(fresh|worker\.batch\.Batch\._ending: \(order|"
-        r"worker\.plan\.Planner\.(_kept_until|_first_message|_to_be_told|_told_of|_complete|_commit|ended)|"
-        r"aws\.store\.(DynamoDBStore\.(_claimed_item|_closed|_commit_call|_fenced|_packed|_refused|_with_left_end|claim|"
-        r"commit|with_first_message)|_sizes_of_callers|_long_texts))",
+        r"worker\.plan\.Planner\.(_kept_until|_first_message|_to_be_told|_told_of|_complete|_commit|ended))",
         (
             "tests/worker/runtime/test_callers.py",
             "tests/worker/runtime/test_resets.py",
             "tests/worker/runtime/test_superseded_told.py",
             "tests/worker/runtime/test_on_failed.py",
             "tests/worker/test_same_request_id.py",
-            "tests/protocol/test_taken.py",
-            "tests/protocol/test_failed_hop.py",
-            "tests/aws/store/",
-            "tests/aws/test_claims_agree.py",
-            "tests/aws/test_resets_agree.py",
             "tests/worker/runtime/test_failures.py",
             "tests/worker/runtime/test_gone_texts.py",
             "tests/worker/runtime/test_lost.py",

@@ -105,6 +105,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "the two are never equal there: equal ones have been answered a line before": (
         "protocol.claims.decide: m.hop < item.hop → becomes m.hop <= item.hop",
         "protocol.claims._another_run: (m.requested_at, m.request_id) < (item.requested_at, item.request_id) → becomes (m.requested_at, m.request_id) <= (item.requested_at, item.request_id)",
+        "protocol.claims._calling: (m.requested_at, m.request_id) > (item.requested_at, item.request_id) → becomes (m.requested_at, m.request_id) >= (item.requested_at, item.request_id)",
         "protocol.claims.fenced_by: (item.requested_at, item.request_id) < (mine.requested_at, mine.request_id) → becomes (item.requested_at, item.request_id) <= (mine.requested_at, mine.request_id)",
     ),
     "a write without a condition cannot fail by it: the other branch is for the type checker": (

@@ -1,0 +1,55 @@
+"""What a run item and a commit say of themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowguard.destinations import Queue
+from flowguard.ids import Owner, RequestId
+from flowguard.protocol.outbox import Kind, Outbox, Send
+from flowguard.protocol.run import Commit, NewWait, RunItem, Status
+from flowguard.protocol.waiting import Wait, WaitPlan
+
+SEND = Send(Kind.SIDE, Queue("q"), "{}", "r.1.0")
+
+
+@pytest.mark.parametrize(
+    ("status", "takes_callers", "closes"),
+    [
+        (Status.COMPLETED, True, True),
+        (Status.FAILED, True, True),
+        (Status.RUNNING, True, False),
+        (Status.WAITING, True, False),
+        (Status.COMPLETED, False, False),
+    ],
+)
+def test_the_end_of_a_run_that_takes_callers_closes_their_list(
+    status: Status, takes_callers: bool, closes: bool
+) -> None:
+    assert Commit(status, 1, 2, None, None, takes_callers=takes_callers).closes_list is closes
+
+
+def test_a_wait_begins_with_all_that_its_plan_names() -> None:
+    plan = WaitPlan("stage-2", {"a": None, "b": None})
+    assert NewWait(plan, 1, 9).begun() == Wait(frozenset("ab"), 1, 9, plan=plan)
+
+
+@pytest.mark.parametrize(("hop", "outbox", "sends"), [(2, True, (SEND,)), (2, False, ()), (3, True, ())])
+def test_a_hop_has_unsent_what_its_own_outbox_holds(hop: int, outbox: bool, sends: tuple[Send, ...]) -> None:
+    item = RunItem(
+        request_id=RequestId("r"),
+        requested_at=5,
+        version=1,
+        status=Status.RUNNING,
+        stage="stage",
+        hop=2,
+        retry=0,
+        redrive=0,
+        epoch=1,
+        owner=Owner("w"),
+        lease_until=9,
+        done=True,
+        committed_at=1,
+        outbox=Outbox(RequestId("r"), 1, (SEND,)) if outbox else None,
+    )
+    assert item.unsent_at(hop) == sends
