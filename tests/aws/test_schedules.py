@@ -78,6 +78,7 @@ def test_the_arn_of_a_queue_given_by_name_or_url_is_looked_up_once(aws: AWSInPro
                 send = Send(Kind.SIDE, Queue(name), "{}", f"{name}-{number}", delay=901)
                 assert made.create({0: send}) == {}
         assert calls.count("sqs", "GetQueueAttributes") == 1
+        assert calls.count("sqs", "GetQueueUrl") == (1 if name == "price-order" else 0)
     assert {found["Target"]["Arn"] for found in stored(aws)} == {ARN}
 
 
@@ -123,6 +124,24 @@ def test_a_mistake_in_the_code_is_not_taken_for_a_scheduler_that_refuses(aws: AW
 
     with intercept(broken), pytest.raises(TypeError, match="a mistake"):
         schedules(aws).create({0: SEND})
+
+
+def deadline(after: int, delay: int) -> Send:
+    """The message of a deadline so many seconds after the start, which a commit has given this delay."""
+    return Send(
+        Kind.DEADLINE, Queue(ARN), json.dumps({"deadline": START + after * 1_000}), "run-1.1.deadline", delay=delay
+    )
+
+
+@pytest.mark.parametrize(("after", "delay", "left"), [(600, 3_600, 600), (-5, 3_600, 0), (3_600, 900, 900)])
+def test_a_deadline_that_is_sent_late_waits_for_its_moment_and_a_step_of_sqs_stays_a_step(
+    aws: AWSInProcess, after: int, delay: int, left: int
+) -> None:
+    assert schedules(aws).timed(deadline(after, delay)).delay == left
+
+
+def test_what_is_no_deadline_keeps_its_delay_however_late_it_is_sent(aws: AWSInProcess) -> None:
+    assert schedules(aws).timed(SEND) == SEND
 
 
 def patient(script: Script) -> AnyFlow:

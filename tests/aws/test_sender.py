@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from flowguard.aws.schedules import Schedules
 from flowguard.aws.sender import AWSSender
+from flowguard.clock import ManualClock
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.protocol.outbox import Kind, Send, largest
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
@@ -359,6 +360,22 @@ def test_a_refused_event_is_named_by_its_place(sender: AWSSender) -> None:
 
     with intercept(refused):
         assert sender.send(sends(Bus("b", "s", "t"), ["x", "y"])) == {1: Refusal("ThrottlingException: ")}
+
+
+# -- deadlines
+
+
+def test_a_deadline_that_cannot_be_scheduled_goes_a_quarter_of_an_hour_by_sqs_and_nothing_else_does(
+    aws: AWSInProcess,
+) -> None:
+    aws.create_queue("emails")
+    sender = AWSSender(same_clients(), Schedules(same_clients(), clock=ManualClock(0)))
+    [retry] = sends(Queue("emails"), ["retry"], delay=3_600)
+    deadline = Send(Kind.DEADLINE, Queue("emails"), '{"deadline":3600000}', "r1.1.deadline", ID, delay=3_600)
+    with intercept(Recorder()) as calls:
+        assert set(sender.send([deadline, retry])) == {1}
+    [entry] = calls.calls[-1].params["Entries"]
+    assert (entry["MessageBody"], entry["DelaySeconds"]) == (deadline.body, 900)
 
 
 # -- visibility

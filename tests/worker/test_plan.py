@@ -11,9 +11,10 @@ from pydantic import BaseModel
 
 from flowguard.destinations import Bus, Queue, Topic
 from flowguard.errors import RunFailed
-from flowguard.flow import Flow
+from flowguard.flow import ATTACH, Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Next, Outcome
+from flowguard.protocol.callers import Caller
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Commit, Status
 from flowguard.stage import Stage
@@ -63,6 +64,14 @@ class PriceCart(Flow, name="price-cart", object_id="cart_id", max_hops=3, carry=
 
 
 class ToldCart(Flow, name="told-cart", object_id="cart_id", complete_to=TOPIC, dead_letters="dead"):
+    stages = (Price, Confirm, Note)
+
+
+class SharedCart(Flow, name="shared-cart", object_id="cart_id", on_conflict=ATTACH):
+    stages = (Price, Confirm, Note)
+
+
+class KeptCart(Flow, name="kept-cart", object_id="cart_id", keep_result=timedelta(days=60)):
     stages = (Price, Confirm, Note)
 
 
@@ -232,6 +241,11 @@ def test_the_complete_message_has_an_id_of_its_own_behind_those_of_the_side_mess
     }
 
 
+def test_the_answer_to_a_run_that_waits_says_what_it_is_for() -> None:
+    (complete,) = sends(ended(Done(), reply_to="sqs:replies", answer_to='{"name":"priced"}'))
+    assert complete.attributes[PLACE] == Attribute.string('{"answer":{"name":"priced"}}')
+
+
 def test_no_one_is_told_before_the_end() -> None:
     assert [one.kind for one in sends(ended(Confirm.message(Priced(total=1)), ToldCart, reply_to="sqs:a"))] == [
         Kind.NEXT
@@ -357,3 +371,39 @@ def test_a_state_that_a_stage_does_not_declare_is_refused_with_the_way_to_declar
     step.state = {"total": 3}
     with pytest.raises(RunFailed, match=r"'stateless' left dict in step.state, and declares no state; write Stage\["):
         ended(Done(), StatelessFlow, step, stage="stateless")
+
+
+# -- a run that answers callers ---------------------------------------------------------------------------------------
+
+
+def test_a_run_and_each_caller_of_it_get_their_answer_under_the_id_that_any_other_run_would_give_it() -> None:
+    caller = Caller.of(MESSAGE._replace(reply_to="sqs:replies"))
+    assert caller is not None
+    own = caller.reply_id("shared-cart", MESSAGE.object_id)
+    completed = ended(Done(), SharedCart, reply_to="sqs:replies")
+    failed = planner(SharedCart, reply_to="sqs:replies").failed(ERROR, RECEIVED)
+    assert [send.id for commit in (completed, failed) for send in sends(commit) if send.kind is Kind.COMPLETE] == [
+        own,
+        own,
+    ]
+
+
+def test_each_end_of_a_run_closes_its_list_of_callers_and_nothing_else_does() -> None:
+    assert ended(Done(), SharedCart).closes_list
+    assert planner(SharedCart).failed(ERROR, RECEIVED).closes_list
+    assert not ended(Confirm.message(Priced(total=1)), SharedCart).closes_list
+    assert not planner().failed(ERROR, RECEIVED).closes_list
+
+
+def test_only_the_first_hop_of_a_run_that_goes_on_and_takes_callers_stores_what_it_begins_anew_with() -> None:
+    onward = Confirm.message(Priced(total=1))
+    stored = ended(onward, SharedCart).first_message
+    assert stored is not None
+    assert json.loads(stored)[:3] == ["price", 1, MESSAGE.body]
+    others = ended(onward, SharedCart, hop=2), ended(onward), ended(Done(), SharedCart)
+    assert [commit.first_message for commit in others] == [None, None, None]
+
+
+def test_the_item_of_a_kept_result_is_there_as_long_as_that_is_good_and_that_of_a_run_at_work_is_not() -> None:
+    assert ended(Done(), KeptCart).expires_at == MOMENT + timedelta(days=60) // timedelta(milliseconds=1)
+    assert ended(Confirm.message(Priced(total=1)), KeptCart).expires_at == expires_at(KeptCart, MOMENT)

@@ -260,6 +260,13 @@ def test_a_deadline_comes_when_it_is_over_and_not_before_or_after_a_quarter_of_a
     assert place(sent) == {"deadline": address("deadline").as_json()}
 
 
+def test_a_deadline_of_a_flow_with_long_delays_comes_once() -> None:
+    class Patient(Flow, name="patient", object_id="cart_id", answers="answers", long_delays=True):
+        stages = Carts.stages
+
+    assert deadline_message(Patient, address("x"), MOMENT + 86_400_000, MOMENT, MESSAGE).delay == 86_400
+
+
 @pytest.mark.parametrize("flow", [Search, Carts])
 def test_asks_that_would_take_an_object_from_each_other_are_refused(flow: type[Flow]) -> None:
     twice = {name: STEP.ask(flow, Cart(cart_id="c-1"), object_id=None) for name in ("a", "b")}

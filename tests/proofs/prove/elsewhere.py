@@ -37,22 +37,75 @@ TESTED: Final = (
         "runs before and after, and ends of every kind",
     ),
     Elsewhere(
-        r"^(worker\.runtime\.Runtime\.(_claim|_answered_by_another|_begun_anew|_replies|_flush|_done|_answered|_refused)\b|"
-        r"worker\.runtime\.Runtime\._claim_request: ClaimRequest\(fresh|worker\.batch\.Batch\._ending: \(order|"
-        r"worker\.plan\.Planner\.(_kept_until|_first_message|_to_be_told|_told_of|_complete|_commit|ended))",
+        r"^worker\.runtime\.Runtime\.(_claim\b|_claim_request: ClaimRequest\(fresh|_answered_by_another: verdict)",
         (
-            "tests/worker/runtime/test_callers.py",
-            "tests/worker/runtime/test_resets.py",
-            "tests/worker/runtime/test_superseded_told.py",
-            "tests/worker/runtime/test_on_failed.py",
-            "tests/worker/test_same_request_id.py",
-            "tests/worker/runtime/test_failures.py",
-            "tests/worker/runtime/test_gone_texts.py",
-            "tests/worker/runtime/test_lost.py",
-            "tests/worker/test_plan.py",
-            "tests/worker/test_batch.py",
+            "tests/worker/runtime/test_callers.py::test_a_run_that_ends_just_before_a_caller_attaches",
+            "tests/worker/runtime/test_callers.py::test_a_request_that_meets",
+            "tests/worker/runtime/test_callers.py::test_a_request_from",
         ),
-        "no explored flow takes callers, keeps results or is reset",
+        "no explored flow takes callers",
+    ),
+    Elsewhere(
+        r"^worker\.runtime\.Runtime\.(_answered_by_another|_done: (except|item\.lost))",
+        (
+            "tests/worker/runtime/test_gone_texts.py::test_a_copy",
+            "tests/worker/runtime/test_gone_texts.py::test_a_request_whose_answer_is_gone",
+        ),
+        "results that are gone, of runs that had ended before the request came",
+    ),
+    Elsewhere(
+        r"^worker\.runtime\.Runtime\.(_begun_anew|_refused: case Verdict\.RESET)",
+        (
+            "tests/worker/runtime/test_resets.py::test_a_run_that_began_before_its_flow_took_callers",
+            "tests/worker/runtime/test_resets.py::test_a_reset_whose_caller_died",
+        ),
+        "no explored flow is reset",
+    ),
+    Elsewhere(
+        r"^worker\.runtime\.Runtime\._flush\b",
+        ("tests/worker/runtime/test_superseded_told.py::test_what_the_older_run_had_committed",),
+        "all of it is sent again where its worker dies, so no end says what went first",
+    ),
+    Elsewhere(
+        r"^worker\.runtime\.Runtime\.(_replies|_done)\b",
+        (
+            "tests/worker/runtime/test_callers.py::test_a_copy_of_an_earlier_hop",
+            "tests/worker/runtime/test_callers.py::test_a_run_whose_callers_cannot_be_read_now",
+            "tests/worker/runtime/test_on_failed.py::test_whoever_attached_to_the_run",
+        ),
+        "no explored flow takes callers",
+    ),
+    Elsewhere(
+        r"^worker\.runtime\.Runtime\._answered: .*callers",
+        (
+            "tests/worker/runtime/test_callers.py::test_a_request_that_meets",
+            "tests/worker/runtime/test_claims.py::test_the_next_hop_is_handled_in_two_calls",
+        ),
+        "no explored flow takes callers",
+    ),
+    Elsewhere(
+        r"^worker\.runtime\.Runtime\._(answered|refused)\b",
+        (
+            "tests/worker/runtime/test_fence.py",
+            "tests/worker/runtime/test_claims.py",
+            "tests/worker/runtime/test_callers.py::test_a_request_from_before_the_end",
+            "tests/worker/runtime/test_callers.py::test_an_older_request_that_comes_late",
+            "tests/worker/runtime/test_on_failed.py::test_a_redriven_letter_of_the_hop_that_failed_is_refused",
+        ),
+        "verdicts that no explored flow meets",
+    ),
+    Elsewhere(
+        r"^worker\.batch\.Batch\._ending: \(order",
+        (
+            "tests/worker/test_batch.py::test_the_first_record_is_begun",
+            "tests/worker/runtime/test_resets.py::test_a_stage_resets_another_flows_run",
+        ),
+        "no explored flow is reset",
+    ),
+    Elsewhere(
+        r"^worker\.plan\.Planner\.(_kept_until|_first_message|_to_be_told|_told_of|_complete|_commit|ended)",
+        ("tests/worker/test_plan.py",),
+        "ends of every form, of flows that take callers and keep results",
     ),
     Elsewhere(
         r"^expressions\.(FIRST_HOP|LATER_HOP_OF_CALLERS|CLAIM_FIRST_HOP_OF_CALLERS)",

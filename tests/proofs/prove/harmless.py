@@ -115,6 +115,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.runtime.Runtime._planned: arrival.stage is None → forced false",
         "worker.runtime.Runtime._refused: case Verdict.DONE if item is not None → forced true",
         "worker.runtime.Runtime._refused: case Verdict.BUSY if item is not None → forced true",
+        "worker.runtime.Runtime._refused: case Verdict.RESET if item is not None → forced true",
+        "worker.runtime.Runtime._refused: case Verdict.ATTACHED | Verdict.KEPT if item is not None → forced true",
+        "worker.runtime.Runtime._refused: case Verdict.GIVEN_UP if item is not None → forced true",
+        "worker.runtime.Runtime._claim: claim.item is None → forced false",
         "worker.runtime.Runtime._answered: case FencedBy.FINISHED if answer.item is not None → forced true",
         "aws.store.DynamoDBStore._refused: item is not None → forced true",
         "aws.store.DynamoDBStore._refused: item is not None → forced true (2)",
@@ -136,6 +140,12 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "a lease that ends between two looks at the clock: SQS refuses less than 0 s, and the record stays hidden": (
         "worker.runtime.Runtime._refused: max(1, -((self.services.clock.now() - item.lease_until) // 1000)) → without 1",
+    ),
+    "an answer is made of the item, whose only error is that its text is gone": (
+        "worker.runtime.Runtime._answered_by_another: except TextGone → catches every Exception",
+    ),
+    "a warning is given and a list grows: neither looks at the other": (
+        "aws.sender.AWSSender._to_queue_in_time: logger.warning('a deadline goes by SQS, a quarter of an hour at a time: %s', refusals.pop(place).why); then soon.append((place, replace(late[place], delay=_LONGEST_IN_SQS))) → the other way round",
     ),
     "with nothing to send the sender makes no call": (
         "worker.runtime.Runtime._flush_outbox: not sends → forced false",
@@ -174,8 +184,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "it is as good as false itself: forced to be so it stays what it is": (
         "worker.batch.Batch._has_time: timedelta(0) → forced false",
         "worker.plan.retried: '' → forced false",
+        "worker.plan.Planner._kept_until: 0 → forced false",
         "worker.trust.Trust._is_signed: '' → forced false",
         "worker.runtime.Runtime._done: '' → forced false",
+        "worker.runtime.Runtime._answered_by_another: '' → forced false",
         "worker.settler.Settler.look_early: '' → forced false",
         "worker.routing.Routes.resolve: ObjectId('') → forced false",
         "aws.packing.Packing.pack: {} → forced false",

@@ -247,6 +247,35 @@ def test_answers_that_cannot_be_sent_now_keep_the_record() -> None:
         assert len(answers(at)) == MOST_HELD + 2
 
 
+def test_a_run_whose_callers_cannot_be_read_now_sends_its_own_messages_at_once() -> None:
+    def throttled(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "Query":
+            raise ConnectionError("no way")
+        return proceed()
+
+    with scene(shared) as at:
+        at.deliver(at.message())
+        for one in range(MOST_HELD + 1):
+            at.deliver(caller(at, one))
+        at.sent("emails")
+        at.script.closing = lambda step: step.send("emails", {"closed": "o1"})
+        with intercept(throttled):
+            assert at.deliver(at.second()) == [False]
+        assert [one["Body"] for one in at.sent("emails")] == ['{"closed":"o1"}']
+
+
+def test_a_copy_of_an_earlier_hop_answers_nobody_again_and_one_of_the_last_says_the_same_again() -> None:
+    with scene(shared) as at:
+        at.deliver(at.message(), caller(at))
+        at.deliver(at.second())
+        [told] = at.sent("completed")
+        assert json.loads(told["Body"])["result"] == {"total": 7}
+        assert at.deliver(at.message()) == [True]
+        assert at.sent("completed") == []
+        assert at.deliver(at.second()) == [True], "the worker may have died before it told anybody"
+        assert [one["Body"] for one in at.sent("completed")] == [told["Body"]]
+
+
 def test_a_request_that_its_queue_gave_up_is_answered_all_the_same() -> None:
     with scene(shared) as at:
         at.deliver(at.message())

@@ -31,7 +31,7 @@ def test_a_worker_fenced_by_an_unfinished_attempt_does_not_ack(at: Scene) -> Non
 
     at.script.pricing = overtaken
     assert at.deliver(at.message()) == [False]
-    assert at.told(EventType.FENCED) == 1
+    assert (at.told(EventType.FENCED), at.told(EventType.BROKEN)) == (1, 0)
 
 
 def test_a_worker_fenced_by_an_attempt_that_finished_sends_the_finishers_outbox(at: Scene) -> None:

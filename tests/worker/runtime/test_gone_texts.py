@@ -11,7 +11,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from flowguard.events import EventType
-from flowguard.flow import AnyFlow, Flow
+from flowguard.flow import ATTACH, AnyFlow, Flow
+from flowguard.ids import RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
@@ -134,3 +135,24 @@ def test_a_copy_says_that_the_result_of_its_run_is_gone_and_nothing_where_it_is_
         ending = ending_of(at, at.message(), Keeping)
     assert ending.ack
     assert f"the text at s3://{BUCKET}/" in ending.why
+
+
+class Sharing(Flow, name="orders", object_id="order_id", on_conflict=ATTACH, dead_letters="dead"):
+    stages = (Keep,)
+
+
+def test_a_request_whose_answer_is_gone_is_a_dead_letter_and_one_that_wants_none_is_done() -> None:
+    with scene(lambda script: Sharing, settings=Settings(bucket=BUCKET, offload_above=1_024)) as at:
+        at.aws.client("s3").create_bucket(Bucket=BUCKET)
+        with stored() as keys:
+            assert at.deliver(at.message()) == [True]
+        other = at.message(request_id=RequestId("run-2"), requested_at=START - 500)
+        assert ending_of(at, other, Sharing).why == ""
+        lose(at, keys, "result")
+        ending = ending_of(at, other, Sharing)
+        assert ending.ack
+        assert f"the text at s3://{BUCKET}/" in ending.why
+        assert at.deliver(other._replace(reply_to="sqs:completed")) == [True]
+        assert at.sent("completed") == []
+        [letter] = at.sent("dead")
+    assert json.loads(letter["MessageAttributes"][PLACE]["StringValue"])["error"][0] == "TextGone"

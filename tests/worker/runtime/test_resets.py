@@ -11,6 +11,7 @@ from flowguard.client import FlowClient
 from flowguard.errors import DefinitionError, RunFailed
 from flowguard.events import EventType
 from flowguard.flow import ATTACH, IGNORE, PER_REQUEST, UNTIL_RESET, AnyFlow, Flow
+from flowguard.handler import lambda_handler
 from flowguard.ids import RequestId
 from flowguard.protocol.verdicts import ResetVerdict
 from flowguard.sim.calls import intercept
@@ -178,6 +179,18 @@ def test_a_reset_whose_caller_died_before_it_sent_anything_is_mended_by_what_com
         work_off(at)
         assert at.priced() == 2
         assert "run-1" in [one for one, *_ in answers(at)]
+
+
+def test_a_run_that_began_before_its_flow_took_callers_cannot_begin_anew_and_says_so() -> None:
+    with scene() as at:
+        at.deliver(at.message())
+        flow = triggered_cache(at.script)
+        at.handler = lambda_handler(flow).using(at.handler._services)
+        at.clock.advance(seconds=1)
+        assert client(at).reset(flow, "o1") is ResetVerdict.RESTARTED
+        assert at.deliver(at.second()) == [True]
+        [letter] = at.sent("dead")
+        assert "it began before its flow took callers" in letter["MessageAttributes"]["flowguard"]["StringValue"]
 
 
 def test_what_a_run_before_its_reset_had_sent_changes_nothing_any_more() -> None:

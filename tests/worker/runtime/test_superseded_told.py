@@ -39,6 +39,15 @@ def test_the_request_that_loses_its_object_is_told() -> None:
         assert replies(at) == [], "its own later hop has nothing to tell any more"
 
 
+def test_what_the_older_run_had_committed_goes_out_before_the_word_that_it_was_superseded() -> None:
+    with scene() as at:
+        at.deliver(at.message(**TOLD))
+        with intercept(Recorder()) as calls:
+            at.deliver(newer(at, 2))
+        queues = [call.params["QueueUrl"] for call in calls.calls if call.operation == "SendMessageBatch"]
+        assert [url.rpartition("/")[2] for url in queues][:2] == ["emails", "completed"]
+
+
 def test_an_older_run_that_had_ended_is_told_its_end_and_no_more() -> None:
     with scene() as at:
         at.deliver(at.message(**TOLD))
