@@ -28,7 +28,7 @@ def waits_end_once(history: History, flows: Sequence[AnyFlow]) -> Iterator[Probl
     for version in history.versions:
         was, item = before.get(version.key), version.item
         before[version.key] = item
-        if was is None or item is None or was.request_id != item.request_id or was.wait is None:
+        if was is None or item is None or _run(was) != _run(item) or was.wait is None:
             continue
         if _is_same_hop(was, item) and item.wait is not None:
             yield from _changed(version.key, was.wait, item.wait)
@@ -85,9 +85,11 @@ def answers_are_told_what_is_so(history: History, flows: Sequence[AnyFlow]) -> I
 def _of_another_run(written: Sequence[Version], answered: Sequence[Message]) -> Iterator[Problem]:
     """Yield each run that was changed by an answer to an earlier run of its object."""
     for version in written:
-        requests = {one.request_id for one in answered if _key(one) == version.key}
-        if version.item is not None and requests and version.item.request_id not in requests:
-            text = f"an answer to {', '.join(sorted(requests))} changed the run of {version.item.request_id}"
+        runs = {_run(one) for one in answered if _key(one) == version.key}
+        if version.item is not None and runs and _run(version.item) not in runs:
+            text = (
+                f"an answer to {', '.join(sorted(map(_shown, runs)))} changed the run of {_shown(_run(version.item))}"
+            )
             yield Problem("I9", version.key, text)
 
 
@@ -101,7 +103,7 @@ def _is_kept(event: Event, written: Sequence[Version]) -> Iterator[Problem]:
 
 
 def _has(item: RunItem | None, message: Message, name: str) -> bool:
-    here = item is not None and (item.request_id, item.hop) == (message.request_id, message.hop)
+    here = item is not None and (_run(item), item.hop) == (_run(message), message.hop)
     return here and item is not None and item.wait is not None and name in item.wait.answered
 
 
@@ -114,11 +116,20 @@ def _told(history: History, worked: DeliveryRecord, event: Event) -> Iterator[Pr
     key = _key(message)
     found = [one.item for one in history.versions if one.key == key and one.call < settled[-1]]
     item = found[-1] if found else None
-    is_another = item is not None and item.request_id != message.request_id
+    is_another = item is not None and _run(item) != _run(message)
     if is_another is not (verdict == AnswerVerdict.SUPERSEDED):
-        of = item.request_id if item is not None else None
+        of = _shown(_run(item)) if item is not None else None
         text = f"an answer to {message.request_id} was told {verdict}, and the item was that of"
-        yield Problem("I9", key, text, message.request_id, of)
+        yield Problem("I9", key, text, _shown(_run(message)), of)
+
+
+def _run(of: RunItem | Message) -> tuple[str, int]:
+    """Return what names a run of its object: a request id may come again with another time."""
+    return of.request_id, of.requested_at
+
+
+def _shown(run: tuple[str, int]) -> str:
+    return f"{run[0]} at {run[1]}"
 
 
 def _key(message: Message) -> str:

@@ -98,6 +98,11 @@ def settles_the_newer_run(patch: Patch) -> None:
     patch.setattr(expressions, "ANSWER", loose)
 
 
+def settles_the_same_request_at_another_time(patch: Patch) -> None:
+    loose = expressions.ANSWER.replace("requested_at = :requested_at", "requested_at >= :requested_at")
+    patch.setattr(expressions, "ANSWER", loose)
+
+
 def does_not_say_superseded(patch: Patch) -> None:
     def judge(item: Any, address: Any, **more: Any) -> AnswerVerdict:
         found = decided(item, address, **more)
@@ -157,6 +162,7 @@ ALL = Order(order_id="o1", asks=("stock", "paid"))
 PAID = Order(order_id="o1", asks=("stock", "paid", "approval"))
 LONG = Order(order_id="o1", asks=("approval",), minutes=60)
 OLDER, NEWER = Order(order_id="o1"), Order(order_id="o1", minutes=20)
+LATER = START + 5_000
 ELSEWHERE = "sqs:https://sqs.eu-west-1.amazonaws.com/999999999999/theirs"
 
 SEEDED: list[tuple[Callable[[Patch], None], list[Any], str]] = [
@@ -164,6 +170,7 @@ SEEDED: list[tuple[Callable[[Patch], None], list[Any], str]] = [
     (goes_on_before_it_is_over, [ALL], "I8"),
     (kept_and_not_said_so, [PAID, later(paid(1))], "I8"),
     (settles_the_newer_run, [OLDER, NEWER], "I9"),
+    (settles_the_same_request_at_another_time, [request(OLDER), NEWER, request(NEWER, requested_at=LATER)], "I9"),
     (does_not_say_superseded, [OLDER, NEWER], "I9"),
     (asks_for_the_old_run, [OLDER, NEWER], "I9"),
     (commits_no_deadline, [ALL], "I15"),
