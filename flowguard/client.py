@@ -20,6 +20,7 @@ from flowguard.events import Observer, log
 from flowguard.flow import AnyFlow, is_flow
 from flowguard.ids import Ids, ObjectId, RandomIds, RequestId, name_problem
 from flowguard.payloads import Payload, encode_json
+from flowguard.printable import bounded
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.verdicts import AnswerVerdict, ResetVerdict
 from flowguard.protocol.waiting import GivenAnswer
@@ -29,10 +30,14 @@ from flowguard.wire.message import LATEST_TIME
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
 from flowguard.wire.tokens import NO_TOKENS, Tokens, awaited_id_problem, is_token, token_awaited_id
 from flowguard.worker.callbacks import Callbacks
+from flowguard.worker.cancelling import Canceller
 from flowguard.worker.outside import FoundAnswer
 from flowguard.worker.ports import Sender, Services, Store
 from flowguard.worker.resets import Resetter
 from flowguard.worker.settler import failure
+
+LONGEST_REASON = 200
+"""Characters of the reason of a cancellation that are kept."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +194,29 @@ class FlowClient:
         if done.restart is not None and (refusals := self._sender.send([done.restart.send])):
             raise SendFailed({str(done.restart.send.to): refusal.why for refusal in refusals.values()})
         return done.verdict
+
+    def cancel(self, flow: AnyFlow, object_id: str, *, why: str) -> bool:
+        """Cancel the flow's run of an object. Return False where there is none that goes on.
+
+        Its worker is fenced: nothing of it is applied any more. The run's next message ends it as FAILED with the error
+        :class:`flowguard.errors.Cancelled`, without a dead letter, or goes on at the flow's ``on_failed``. All who wait
+        for its end get that. That message is under way, or comes when the worker's lease or the delay of a retry is
+        over; a run that waits is ended at once, and answers to it are EXPIRED. A run that was asked for after this call
+        is left alone, and so is one that ``on_failed`` undoes already.
+
+        ``why`` is the text of the error, for people. Raises :class:`SendFailed` where the message for a run that waits
+        was not taken. The run is cancelled then, and its deadline ends it.
+        """
+        _check_flow(flow)
+        given: Any = why
+        if not isinstance(given, str) or not given.strip():
+            raise RunFailed(f"why={shown(why)}; write a text that says why the run is cancelled")
+        own, now, object_id = self._new_id(), self._clock.now(), _object(object_id)
+        text = bounded(why, LONGEST_REASON)
+        done = Canceller(self._services("a cancellation")).cancel(flow, object_id, own, now, text)
+        if done.send is not None and (refusals := self._sender.send([done.send])):
+            raise SendFailed({str(done.send.to): refusal.why for refusal in refusals.values()})
+        return done.cancelled
 
     def result(
         self, flow: AnyFlow, object_id: str, *, max_age: timedelta | None = None, otherwise: Payload | None = None

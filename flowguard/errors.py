@@ -80,6 +80,10 @@ class Reject(FlowguardError):
         return _reason(self.why)
 
 
+class Cancelled(Reject):
+    """The run was cancelled from outside. It ends FAILED with this error, or goes on at the flow's ``on_failed``."""
+
+
 # -- mistakes of definition and configuration ------------------------------------------------------------------------
 
 

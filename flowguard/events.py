@@ -31,6 +31,9 @@ class EventType(StrEnum):
     KEPT = "kept"
     GONE = "gone"
     EARLY = "early"
+    WAS_CANCELLED = "was_cancelled"
+    """A run was cancelled. Its next message ends it."""
+
     WAS_RESET = "was_reset"
     """A run was reset. The fact ``verdict`` says whether it begins anew or a stored end was dropped."""
     TOOK_OVER = "took_over"

@@ -150,11 +150,11 @@ END_NAMES: Final = {
 COMMIT_NAMES: Final = {**END_NAMES, "#state": "state"}
 
 # an absent set is smaller than any number, but moto refuses to ask for its size
-_WAITING: Final = (
-    f"{_SAME_TIME} AND request_id = :request_id AND hop = :hop AND #status = :waiting AND "
-    "attribute_not_exists(#wait.timed_out) AND "
+_GOES_ON: Final = (
+    "#status = :waiting AND attribute_not_exists(#wait.timed_out) AND "
     "#wait.spare >= :zero AND attribute_exists(waiting) AND size(waiting) > #wait.spare"
 )
+_WAITING: Final = f"{_SAME_TIME} AND request_id = :request_id AND hop = :hop AND {_GOES_ON}"
 WAIT_NAMES: Final = {"#status": "status", "#wait": "wait"}
 
 ANSWER: Final = f"{_WAITING} AND contains(waiting, :name) AND #wait.room >= :size"
@@ -164,6 +164,12 @@ KEEP_FAILURE: Final = KEEP_ANSWER.replace(" DELETE", ", #wait.spare = #wait.spar
 
 TIME_OUT: Final = f"{_WAITING} AND #wait.deadline <= :now"
 END_WAIT: Final = "SET #wait.timed_out = :yes"
+
+# a cancelled run: its epoch is the fence of its worker, and a wait that goes on ends as one that has timed out
+CAN_CANCEL: Final = "epoch = :epoch AND done = :done"
+CANCEL: Final = "SET cancelled = :cancelled, epoch = epoch + :one, lease_until = :now"
+CAN_CANCEL_WAIT: Final = f"request_id = :request_id AND {_GOES_ON}"
+CANCEL_WAIT: Final = f"SET cancelled = :cancelled, {END_WAIT.removeprefix('SET ')}"
 
 # of the copies of a deadline's message only one goes on: the first that comes after the message before them had sent
 # it, or one that comes when all others must be lost

@@ -11,7 +11,7 @@ from typing import Any
 from flowguard.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.callers import Callers
 from flowguard.protocol.failed_hop import FailedHop
-from flowguard.protocol.run import RunItem, Status
+from flowguard.protocol.run import Cancellation, RunItem, Status
 from flowguard.protocol.waiting import Late, Wait
 from flowguard.wire.message import ErrorNote, Message
 
@@ -121,6 +121,7 @@ def read_item(item: Item) -> RunItem:
         wait=_wait(item) if "wait" in item else None,
         late=_late(item["late"]["M"]) if "late" in item else None,
         failed=_failed(item["failed"]["M"]) if "failed" in item else None,
+        cancellation=_cancellation(item["cancelled"]["M"]) if "cancelled" in item else None,
         callers=read_callers(item["callers"]) if "callers" in item else None,
         reset_at=int(item["reset_at"]["N"]) if "reset_at" in item else None,
         reset_by=item["reset_by"]["S"] if "reset_by" in item else None,
@@ -157,6 +158,16 @@ def late_item(late: Late) -> Item:
 
 def _late(found: Item) -> Late:
     return Late(int(found["hop"]["N"]), frozenset(found["names"]["SS"]))
+
+
+def cancellation_item(cancellation: Cancellation) -> Item:
+    """Return a cancelled run as the item holds it."""
+    c = cancellation
+    return {"M": {"request_id": {"S": c.request_id}, "at": number(c.at), "why": {"S": c.why}}}
+
+
+def _cancellation(found: Item) -> Cancellation:
+    return Cancellation(RequestId(found["request_id"]["S"]), int(found["at"]["N"]), found["why"]["S"])
 
 
 def failed_item(failed: FailedHop) -> Item:

@@ -24,6 +24,7 @@ from flowguard.aws.items import (
     LARGEST_ITEM,
     Item,
     callers_item,
+    cancellation_item,
     failed_item,
     late_item,
     message_problem,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from flowguard.aws.caller_lists import DynamoDBCallers
+    from flowguard.aws.cancellations import DynamoDBCancellations
     from flowguard.aws.memos import DynamoDBMemos
 
 PLAN = "plan"
@@ -359,6 +361,8 @@ class DynamoDBStore:
         if commit.wait is not None:
             sizes["the wait"] = _size_of_names(commit.wait)
         sizes |= {**_failed_sizes(item, commit), **_sizes_of_callers(item)}
+        if item.cancellation is not None:
+            sizes["the cancelled run"] = size_of_value(cancellation_item(item.cancellation))
         if (late := _late(item, commit) or item.late) is not None:
             sizes["the names without an answer"] = size_of_value(late_item(late))
         if sum(sizes.values()) > LARGEST_ITEM:
@@ -445,6 +449,13 @@ class DynamoDBStore:
         from flowguard.aws.caller_lists import DynamoDBCallers  # a function without callers starts quicker
 
         return DynamoDBCallers(self._client, self._table, self.with_first_message, self._with_end, self._pause)
+
+    @property
+    def cancellations(self) -> DynamoDBCancellations:
+        """Return what cancels runs, in the same table."""
+        from flowguard.aws.cancellations import DynamoDBCancellations  # most functions cancel nothing
+
+        return DynamoDBCancellations(self._client, self._table, self._with_plan, self._pause)
 
     def with_first_message(self, item: RunItem, found: Item) -> RunItem:
         """Return the item with what its work begins anew with."""

@@ -164,6 +164,7 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
         left=item.left if item is not None else None,
         memo=item.memo if item is not None else None,
         failed=item.failed if item is not None else None,
+        cancellation=item.cancellation if item is not None else None,
         callers=_callers(item, request),
         answered=item.answered if item is not None else None,
         answered_by=item.answered_by if item is not None else None,

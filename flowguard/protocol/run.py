@@ -37,6 +37,14 @@ class Status(StrEnum):
 ENDED = frozenset({Status.COMPLETED, Status.FAILED})
 
 
+class Cancellation(NamedTuple):
+    """A cancelled run: that of the request, unless it was asked for later than ``at`` (ms)."""
+
+    request_id: RequestId
+    at: int
+    why: str
+
+
 class RunItem(NamedTuple):
     """The item as it is stored. Times are ms since 1970; ``state`` and ``result`` are JSON text.
 
@@ -89,6 +97,8 @@ class RunItem(NamedTuple):
     """What the work begins anew with. Only who has to send it reads it."""
     left_end: LeftEnd | None = None
     """The end of the run before. Only a claim of a first hop has it."""
+    cancellation: Cancellation | None = None
+    """The run that was cancelled last: this one (:attr:`cancelled_because`), or one before."""
     lost: TextGone | None = None
     """Why the state or the result cannot be read, where the item points to a text that is gone."""
     failed: FailedHop | None = None
@@ -101,6 +111,14 @@ class RunItem(NamedTuple):
         if found is None or (found.request_id, found.requested_at) != (self.request_id, self.requested_at):
             return None
         return found
+
+    @property
+    def cancelled_because(self) -> str | None:
+        """Return why this run was cancelled. None for a run that was not."""
+        found = self.cancellation
+        if found is None or found.request_id != self.request_id or found.at < self.requested_at:
+            return None
+        return found.why
 
     def unsent_at(self, hop: int) -> tuple[Send, ...]:
         """Return what the commit of ``hop`` may not have sent yet: nothing once a later hop was claimed."""

@@ -14,7 +14,7 @@ from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
-from flowguard.worker.ports import CallerLists, Memos, Refusal, Sender, Services, Store, Waits
+from flowguard.worker.ports import CallerLists, Cancellations, Memos, Refusal, Sender, Services, Store, Waits
 
 
 class Point(StrEnum):
@@ -64,6 +64,10 @@ class _Store:
     @property
     def memos(self) -> Memos:
         return self._store.memos
+
+    @property
+    def cancellations(self) -> Cancellations:
+        return self._store.cancellations
 
     @property
     def callers(self) -> CallerLists:

@@ -92,6 +92,18 @@ class Memos(Protocol):
         ...
 
 
+class Cancellations(Protocol):
+    """Runs that are cancelled from outside."""
+
+    def cancel(self, flow: str, object_id: ObjectId, at: int, why: str, now: int) -> RunItem | None:
+        """Fence the run, and note that it is cancelled, unless it was asked for later than ``at``. Times are in ms.
+
+        A wait that goes on is over then. Returns the item afterwards, with the plan of its wait; None where there is
+        no run to cancel.
+        """
+        ...
+
+
 class CallerLists(Protocol):
     """Those who are answered with the end of a run that another request began."""
 
@@ -141,6 +153,11 @@ class Store(Protocol):
     @property
     def memos(self) -> Memos:
         """Return what keeps the memory of hops, on the same table."""
+        ...
+
+    @property
+    def cancellations(self) -> Cancellations:
+        """Return what cancels runs, on the same table."""
         ...
 
     @property

@@ -10,7 +10,17 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, assert_never
 
-from flowguard.errors import ConditionFailed, NotHeld, Reject, Retry, RunFailed, SendFailed, TextGone, WorkerFenced
+from flowguard.errors import (
+    Cancelled,
+    ConditionFailed,
+    NotHeld,
+    Reject,
+    Retry,
+    RunFailed,
+    SendFailed,
+    TextGone,
+    WorkerFenced,
+)
 from flowguard.events import EventType
 from flowguard.failure import Again, Attempt, Never, after_failure
 from flowguard.flow import AnyFlow
@@ -205,6 +215,8 @@ class Runtime:
     def _planned(self, arrival: Arrival, memory: HopMemory, refused: RefusedWrites, calls: int) -> Commit:
         """Call the handler, and plan the commit of what it asks for."""
         claim = memory.claim
+        if (why := claim.item.cancelled_because) is not None and claim.item.given_up is None:
+            raise Cancelled(why)
         if arrival.problem is not None or arrival.stage is None:
             raise arrival.problem or RunFailed("the message is for no stage")
         if claim.item.lost is not None:
@@ -400,13 +412,16 @@ class Runtime:
         """End the run as FAILED, or go on where its flow has a stage for that."""
         to = arrival.flow.on_failed
         if to is None or claim.item.given_up is not None:
-            return self._end_failed(arrival, claim, note)
+            return self._end_failed(arrival, claim, note, error)
         planner, failure = self._planner(arrival, claim), failure_of(arrival.message, claim.item, note, error)
-        letter = dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self.services.signer)
+        letters = [dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self.services.signer)]
+        if isinstance(error, Cancelled):
+            letters = []
         with suppress(Reject):
-            commit = planner.giving_up(to, failure, note, [letter])
+            commit = planner.giving_up(to, failure, note, letters)
             return self._answered(arrival, claim, commit, self.services.store.commit(claim, commit))
-        self._send_before(arrival, letter)
+        for letter in letters:
+            self._send_before(arrival, letter)
         try:
             commit = planner.giving_up(to, failure.model_copy(update={"payload": None}), note, [])
             return self._answered(arrival, claim, commit, self.services.store.commit(claim, commit))
@@ -415,18 +430,21 @@ class Runtime:
             _, ended = planner.without_letter(planner.failed(note.because(why), arrival.envelope))
             return self._commit_without_letter(arrival, claim, ended)
 
-    def _end_failed(self, arrival: Arrival, claim: Claim, error: ErrorNote) -> Ending:
-        """End the run as FAILED, with its message among the dead letters.
+    def _end_failed(self, arrival: Arrival, claim: Claim, note: ErrorNote, error: BaseException) -> Ending:
+        """End the run as FAILED, with its message among the dead letters. A cancelled run leaves no letter.
 
         Where the letter does not fit into the item it is sent before the commit: a worker that dies between the two
         leaves a copy, whose redrive is judged by the run item like any other. Where the replies do not fit either, they
         are sent after it, and get lost with a worker that dies just then.
         """
-        store, commit = self.services.store, self._planner(arrival, claim).failed(error, arrival.envelope)
+        planner = self._planner(arrival, claim)
+        commit = planner.failed(note, arrival.envelope)
+        letter, told = planner.without_letter(commit)
+        if isinstance(error, Cancelled):
+            return self._commit_without_letter(arrival, claim, told)
         try:
-            return self._answered(arrival, claim, commit, store.commit(claim, commit))
+            return self._answered(arrival, claim, commit, self.services.store.commit(claim, commit))
         except Reject:
-            letter, told = self._planner(arrival, claim).without_letter(commit)
             self._send_before(arrival, letter)
             return self._commit_without_letter(arrival, claim, told)
 

@@ -145,7 +145,7 @@ class Settler:
         """
         verdict, item = self._services.store.waits.settle(address, answer)
         self._emit(EventType.ANSWERED, address, item, name=address.name, verdict=verdict.value, failed=answer.failed)
-        return verdict, self._onward(flow, envelope, address, item)
+        return verdict, self.onward(flow, envelope, address, item)
 
     def look_early(self, flow: AnyFlow, envelope: Envelope, item: RunItem, message: Message) -> Iterator[Send]:
         """Settle what was kept before the wait began, and yield the message of a wait that is over.
@@ -156,7 +156,7 @@ class Settler:
         if item.status is not Status.WAITING or wait is None or wait.plan is None:
             return
         address = AnswerAddress(flow.name, message.object_id, item.request_id, item.requested_at, item.hop, "")
-        onward = self._onward(flow, envelope, address, item)
+        onward = self.onward(flow, envelope, address, item)
         for name in sorted(wait.plan.early & wait.waiting) if onward is None else ():
             awaited_id = wait.plan.names[name] or ""
             kept = self._services.store.waits.early(flow.name, awaited_id, self._services.clock.now())
@@ -184,7 +184,7 @@ class Settler:
             if applied:
                 self._emit(EventType.TIMED_OUT, address, item)
             if item is None or item.wait is None or item.wait.end is not None:
-                return self._onward(flow, envelope, address, item)
+                return self.onward(flow, envelope, address, item)
         return self._later(flow, envelope, deadline, now)
 
     def _later(
@@ -195,12 +195,12 @@ class Settler:
         look = Look(envelope.message_id, since, now, long_ago=now - LOST_AFTER // _MILLISECOND)
         goes_on, item = self._services.store.waits.look(deadline.address, look)
         if not goes_on or item is None or item.wait is None:
-            return self._onward(flow, envelope, deadline.address, item)
+            return self.onward(flow, envelope, deadline.address, item)
         message, wait = _message(deadline.address, item), item.wait
         again = deadline_message(flow, deadline.address, wait.deadline, now, message, sent_at=wait.looked_at)
         return Arrival(envelope, flow, None, message), again
 
-    def _onward(
+    def onward(
         self, flow: AnyFlow, envelope: Envelope, address: AnswerAddress, item: RunItem | None
     ) -> tuple[Arrival, Send] | None:
         """Build the message of the hop after a wait that is over. None where it goes on, or the run went on already.

@@ -15,7 +15,7 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.memo import Memo
 from flowguard.protocol.outbox import Outbox
-from flowguard.protocol.run import ClaimRequest, LeftState, RunItem, Status
+from flowguard.protocol.run import Cancellation, ClaimRequest, LeftState, RunItem, Status
 from flowguard.protocol.waiting import Late
 from flowguard.wire.message import ErrorNote
 from tests.aws.states import OTHERS, STORED, item, request, wait
@@ -55,6 +55,7 @@ KEPT: dict[str, Any] = {
     "left": LeftState(lambda: "{}", 2),
     "memo": Memo(RequestId("r"), 1, {}, 7),
     "failed": FailedHop(RequestId("r"), 1, 1, 0, ErrorNote("Reject", "no", 1)),
+    "cancellation": Cancellation(RequestId("r"), 1, "a mistake"),
     "callers": Callers("open"),
     "answered": Callers("before"),
     "answered_by": RequestId("before"),

@@ -21,6 +21,22 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
+        r"^(aws\.cancellations\.|expressions\.(CAN_)?CANCEL|protocol\.run\.RunItem\.cancelled_because)",
+        (
+            "tests/aws/test_cancellations.py",
+            "tests/worker/runtime/test_cancelled.py::test_a_run_that_never_holds_still",
+            "tests/worker/runtime/test_cancelled.py::test_a_copy_of_the_request_with_a_later_time",
+            "tests/worker/runtime/test_cancelled.py::test_a_newer_request",
+        ),
+        "no explored flow is cancelled",
+    ),
+    Elsewhere(
+        r"^(worker\.cancelling\.|protocol\.claims\.taken: .*cancellation|"
+        r"worker\.runtime\.Runtime\.(_planned: .*(why|cancelled|given_up)|_end.*Cancelled))",
+        ("tests/worker/runtime/test_cancelled.py",),
+        "no explored flow is cancelled",
+    ),
+    Elsewhere(
         r"^(worker\.(teller\.Teller\.turned_away|replies\.not_carried_out)|"
         r"aws\.store\.DynamoDBStore\._refused: .*STALE)",
         ("tests/worker/runtime/test_turned_away.py",),

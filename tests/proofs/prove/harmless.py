@@ -63,6 +63,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "expressions.ANSWER: attribute_exists(waiting) → true",
         "expressions.TIME_OUT: attribute_exists(waiting) → true",
         "expressions.TIME_OUT_LATER: attribute_exists(waiting) → true",
+        "expressions.CAN_CANCEL_WAIT: attribute_exists(waiting) → true",
     ),
     "an item that waits has its wait with its plan, and a commit of one packs it: this is for the type checker": (
         "protocol.claims.is_waiting: item.wait is None → forced false",
@@ -162,8 +163,12 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "expressions.FIRST_HOP[ATTACH]: request_id < :request_id → becomes request_id <= :request_id",
     ),
     "what is not there is removed without harm": ("aws.store._say_failed: item.memo is not None → forced true",),
-    "an item that awaits names at this very hop is WAITING": ("expressions.TIME_OUT_LATER: #status = :waiting → true",),
+    "an item that awaits names at this very hop is WAITING": (
+        "expressions.TIME_OUT_LATER: #status = :waiting → true",
+        "expressions.CAN_CANCEL_WAIT: #status = :waiting → true",
+    ),
     "what is no answer of DynamoDB is not final, and raised again": (
+        "aws.cancellations.DynamoDBCancellations._noted: except ClientError → catches every Exception",
         "aws.tables.read_consistently: except ClientError → catches every Exception",
     ),
     "no two claims have one owner, and the owner is compared too": (

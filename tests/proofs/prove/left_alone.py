@@ -53,6 +53,8 @@ MODULES: Final = (
     "flowguard.newest",
     "flowguard.aws.packing",
     "flowguard.aws.faults",
+    "flowguard.aws.cancellations",
+    "flowguard.worker.cancelling",
     "flowguard.protocol.entry",
     "flowguard.aws.ledger",
     "flowguard.once_function",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from flowguard.errors import Cancelled
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow
 from flowguard.protocol.outbox import Kind as SendKind
@@ -59,12 +60,18 @@ def requests_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator
 
 
 def _letters(key: str, item: RunItem, dead: Collection[tuple[str, int, int]]) -> Iterator[Problem]:
-    """Check that a failed run has one dead letter for each hop that failed: for the one that it gave up, too."""
+    """Check that a failed run has one dead letter for each hop that failed: for the one that it gave up, too.
+
+    What was cancelled leaves none.
+    """
     failed = item.given_up
-    if failed is not None and (found := sum(hop == failed.hop for _, hop, _ in dead)) != 1:
-        yield Problem("I6", key, f"a run that gave up hop {failed.hop} has one dead letter of it", 1, found)
+    if failed is not None:
+        found, wanted = sum(hop == failed.hop for _, hop, _ in dead), int(failed.error.type != Cancelled.__name__)
+        if found != wanted:
+            yield Problem("I6", key, f"a run that gave up hop {failed.hop} has one dead letter of it", wanted, found)
     own = sum(failed is None or hop != failed.hop for _, hop, _ in dead)
-    if own != (wanted := 0 if is_undone(item) else 1):
+    is_over = is_undone(item) or (failed is None and item.cancelled_because is not None)
+    if own != (wanted := 0 if is_over else 1):
         yield Problem("I6", key, "a failed run has one dead letter", wanted, own)
 
 

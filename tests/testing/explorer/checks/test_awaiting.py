@@ -71,7 +71,7 @@ def answered_again(patch: Patch) -> None:
 def goes_on_before_it_is_over(patch: Patch) -> None:
     going = expressions.LATER_HOP.replace(expressions._OVER, "(attribute_exists(#wait) OR :zero = :zero)")
     patch.setattr(expressions, "LATER_HOP", going)
-    onward = Settler._onward
+    onward = Settler.onward
 
     def always(self: Settler, flow: Any, envelope: Any, address: Any, item: Any) -> Any:
         goes_on = item is not None and item.wait is not None and item.wait.end is None
@@ -79,7 +79,7 @@ def goes_on_before_it_is_over(patch: Patch) -> None:
             self, flow, envelope, address, item._replace(wait=item.wait._replace(spare=9)) if goes_on else item
         )
 
-    patch.setattr(Settler, "_onward", always)
+    patch.setattr(Settler, "onward", always)
 
 
 def kept_and_not_said_so(patch: Patch) -> None:

@@ -1,0 +1,117 @@
+"""The store of cancelled runs: they are noted in the run item, under the fence that their workers meet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from botocore.exceptions import ClientError
+
+from flowguard.aws import expressions
+from flowguard.aws.faults import error_code, patiently
+from flowguard.aws.items import Item, cancellation_item, number, read_item, run_key
+from flowguard.errors import FlowguardError
+from flowguard.ids import ObjectId
+from flowguard.protocol.claims import is_waiting
+from flowguard.protocol.run import ENDED, Cancellation, RunItem, Status
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+MOST_TRIES = 8
+"""Writes that may meet a run which goes on meanwhile, before the caller is told to try again."""
+
+
+class RunTooBusy(FlowguardError):
+    """A run went on with each try to cancel it. It was not cancelled: try again."""
+
+    def __init__(self, flow: str, object_id: str) -> None:
+        super().__init__(flow, object_id)
+        self.flow = flow
+        self.object_id = object_id
+
+    def __str__(self) -> str:
+        return f"the run of {self.flow} was not cancelled: it went on {MOST_TRIES} times meanwhile; try again"
+
+
+class DynamoDBCancellations(NamedTuple):
+    """Implements :class:`flowguard.worker.ports.Cancellations` on the run table.
+
+    ``with_plan`` reads the plan of a wait.
+    """
+
+    client: DynamoDBClient
+    table: str
+    with_plan: Callable[[RunItem, Any], RunItem]
+    pause: Callable[[float], None] = time.sleep
+
+    def cancel(self, flow: str, object_id: ObjectId, at: int, why: str, now: int) -> RunItem | None:
+        """Fence the run, and note in its item that it is cancelled. None where there is no run to cancel.
+
+        One consistent GetItem, and one UpdateItem under the condition that the run has not gone on since. Raises
+        :class:`RunTooBusy`.
+        """
+        for _ in range(MOST_TRIES):
+            item = self._read(flow, object_id)
+            if item is None or not _can_be_cancelled(item, at):
+                return None
+            noted = self._noted(run_key(flow, object_id), item, Cancellation(item.request_id, at, why), now)
+            if noted is not None:
+                return self.with_plan(read_item(noted), noted)
+        raise RunTooBusy(flow, object_id)
+
+    def _read(self, flow: str, object_id: ObjectId) -> RunItem | None:
+        key = run_key(flow, object_id)
+        answer: Any = patiently(
+            lambda: self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True), self.pause
+        )
+        return read_item(answer["Item"]) if "Item" in answer else None
+
+    def _noted(self, key: Item, item: RunItem, note: Cancellation, now: int) -> Any:
+        """Note it in the item that was read. Return the item afterwards, None where the run has gone on."""
+        call: Any = {
+            "TableName": self.table,
+            "Key": key,
+            **(_of_a_wait(item) if is_waiting(item) else _of_a_worker(item, now)),
+            "ReturnValues": "ALL_NEW",
+        }
+        call["ExpressionAttributeValues"][":cancelled"] = cancellation_item(note)
+        try:
+            return patiently(lambda: self.client.update_item(**call), self.pause)["Attributes"]
+        except ClientError as error:
+            if error_code(error) != "ConditionalCheckFailedException":
+                raise
+            return None
+
+
+def _of_a_worker(item: RunItem, now: int) -> dict[str, Any]:
+    return {
+        "UpdateExpression": expressions.CANCEL,
+        "ConditionExpression": expressions.CAN_CANCEL,
+        "ExpressionAttributeValues": {
+            ":epoch": number(item.epoch),
+            ":done": {"BOOL": item.done},
+            ":one": number(1),
+            ":now": number(now),
+        },
+    }
+
+
+def _of_a_wait(item: RunItem) -> dict[str, Any]:
+    return {
+        "UpdateExpression": expressions.CANCEL_WAIT,
+        "ConditionExpression": expressions.CAN_CANCEL_WAIT,
+        "ExpressionAttributeNames": expressions.WAIT_NAMES,
+        "ExpressionAttributeValues": {
+            ":request_id": {"S": item.request_id},
+            ":waiting": {"S": Status.WAITING.value},
+            ":zero": number(0),
+            ":yes": {"BOOL": True},
+        },
+    }
+
+
+def _can_be_cancelled(item: RunItem, at: int) -> bool:
+    """Answer whether the run goes on. One that has failed, and undoes what it did, is let to end."""
+    return item.status not in ENDED and item.requested_at <= at and item.given_up is None

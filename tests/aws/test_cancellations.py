@@ -1,0 +1,122 @@
+"""A cancellation meets a run in every state, and a run that goes on between its read and its write."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+from botocore.exceptions import ClientError
+
+from flowguard.aws.cancellations import DynamoDBCancellations
+from flowguard.aws.clients import Clients
+from flowguard.aws.items import number
+from flowguard.aws.services import aws_store
+from flowguard.ids import ObjectId
+from flowguard.protocol.run import RunItem
+from flowguard.settings import Settings
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from tests.aws import states
+from tests.aws.states import NOW, STORED, WAITS
+from tests.aws.store.run import meet
+
+AT: Final = STORED[0]
+"""The latest moment of a request that the cancellation is for."""
+
+
+def state(name: str, epoch: int = 7, **waits: Any) -> dict[str, Any]:
+    found = states.item(1, name, (0, 0), "alive", "other", states.wait(**waits) if waits else None)
+    return {**found, "epoch": number(epoch)}
+
+
+FOUND: Final[dict[str, Any]] = {
+    "nothing": None,
+    "a worker": state("running"),
+    "another worker": state("running", 8),
+    "a hop is committed": state("done"),
+    "completed": state("completed"),
+    "failed": state("failed"),
+    "it undoes what it did": {**state("running", 11), **states.failed(STORED, 1, undone=False)},
+    "it follows one that was undone": {**state("running", 9), **states.failed((499, "request-z"), 1, undone=True)},
+    "asked for later": {**state("running", 10), "requested_at": number(AT + 1)},
+    **{f"it waits: {name}": state("waiting", **about) for name, about in WAITS.items()},
+    "it waits: another request": {**state("waiting"), "request_id": {"S": "request-z"}},
+}
+WAITS_FOR_MORE: Final = "it waits: one of two is missing"
+GOES_ON: Final = {
+    "a worker",
+    "another worker",
+    "a hop is committed",
+    "it follows one that was undone",
+    *(name for name in FOUND if name.startswith("it waits")),
+}
+
+
+def cancel(clients: Clients) -> RunItem | None:
+    store: DynamoDBCancellations = aws_store(Settings(), clients).cancellations
+    return store.cancel("flow", ObjectId("object"), AT, "a mistake", NOW)
+
+
+def raw(clients: Clients) -> Any:
+    key = {"pk": {"S": "run#flow#object"}, "sk": {"S": "run"}}
+    return clients.dynamodb.get_item(TableName="flowguard", Key=key).get("Item")
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_run_that_goes_on_is_cancelled_and_nothing_else_is_changed(name: str, clients: Clients) -> None:
+    found = FOUND[name]
+    meet(clients, found)
+    item = cancel(clients)
+    after = raw(clients)
+    if name not in GOES_ON:
+        assert (item, after) == (None, found)
+        return
+    assert item is not None
+    assert item.cancelled_because == "a mistake"
+    cancelled = {"M": {"request_id": found["request_id"], "at": number(AT), "why": {"S": "a mistake"}}}
+    if name == WAITS_FOR_MORE or "another" in name.partition("it waits")[2]:
+        wait = {"M": {**found["wait"]["M"], "timed_out": {"BOOL": True}}}
+        assert after == {**found, "cancelled": cancelled, "wait": wait}
+        assert item.wait is not None
+        assert item.wait.plan is not None, "the message that goes on is made of it"
+    else:
+        epoch = number(int(found["epoch"]["N"]) + 1)
+        assert after == {**found, "cancelled": cancelled, "epoch": epoch, "lease_until": number(NOW)}
+
+
+def can_become(name: str, then: str) -> bool:
+    """Answer whether a run gets from one state to the other. A committed hop changes by a claim or an answer only."""
+    was, now = FOUND[name], FOUND[then]
+    is_claimed = now["epoch"] != was["epoch"]
+    return is_claimed or not was["done"]["BOOL"] or name == then or (name == WAITS_FOR_MORE and "it waits" in then)
+
+
+@pytest.mark.parametrize("then", [name for name in FOUND if name != "nothing"])
+def test_a_run_that_goes_on_meanwhile_is_judged_as_it_is_then(then: str, clients: Clients) -> None:
+    meet(clients, FOUND[then])
+    expected = cancel(clients)
+    left = raw(clients)
+    for name in (name for name in GOES_ON if can_become(name, then)):
+        meet(clients, FOUND[name])
+        pending = [FOUND[then]]
+
+        def interceptor(call: ApiCall, proceed: Proceed, pending: list[Any] = pending) -> Response:
+            if call.operation == "UpdateItem" and pending:
+                meet(clients, pending.pop())
+            return proceed()
+
+        with intercept(interceptor):
+            assert cancel(clients) == expected, name
+        assert raw(clients) == left, name
+
+
+def test_what_dynamodb_refuses_otherwise_is_raised(clients: Clients) -> None:
+    meet(clients, FOUND["a worker"])
+
+    def interceptor(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != "UpdateItem":
+            return proceed()
+        response: Any = {"Error": {"Code": "AccessDeniedException", "Message": "no"}}
+        raise ClientError(response, call.operation)
+
+    with intercept(interceptor), pytest.raises(ClientError, match="AccessDenied"):
+        cancel(clients)

@@ -1,0 +1,324 @@
+"""A run that is cancelled from outside: nothing of its worker is applied any more, and all who wait are told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flowguard.aws.cancellations import MOST_TRIES, RunTooBusy
+from flowguard.client import LONGEST_REASON, FlowClient
+from flowguard.errors import Reject, RunFailed, SendFailed
+from flowguard.events import EventType
+from flowguard.ids import RequestId
+from flowguard.protocol.run import Status
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.step import Step
+from flowguard.testing import hostile
+from tests.scene import OrderState, Scene, scene
+from tests.waits import WaitScene, wait_scene
+from tests.worker.runtime.failing import hand_over, undoing_scene, undone
+from tests.worker.runtime.mishaps import Died, boom, dies_at
+from tests.worker.runtime.test_callers import answers, caller, shared
+
+TOLD = {"reply_to": "sqs:completed"}
+
+
+def client(at: Scene | WaitScene) -> FlowClient:
+    return FlowClient.of(at.handler._services if isinstance(at, Scene) else at.services)
+
+
+def cancel(at: Scene, why: str = "ordered by mistake") -> bool:
+    return client(at).cancel(at.flow, "o1", why=why)
+
+
+def cancelling(at: Scene) -> Callable[[Step[OrderState]], None]:
+    """A handler during which somebody cancels its run."""
+
+    def handle(step: Step[OrderState]) -> None:
+        assert cancel(at)
+
+    return handle
+
+
+def status(at: Scene) -> Status:
+    item = at.item()
+    assert item is not None
+    return item.status
+
+
+def errors(at: Scene) -> set[str]:
+    """The errors in the Complete messages."""
+    return {json.loads(one["Body"]).get("error", "") for one in at.sent("completed")}
+
+
+def test_a_run_between_two_stages_ends_with_its_next_message_and_without_a_dead_letter() -> None:
+    with scene() as at:
+        at.deliver(at.message(**TOLD))
+        assert cancel(at)
+        assert at.deliver(at.second(**TOLD)) == [True]
+        assert (status(at), at.told(EventType.WAS_CANCELLED)) == (Status.FAILED, 1)
+        assert errors(at) == {"Cancelled: ordered by mistake"}
+        assert at.sent("dead") == []
+        assert ("close-order", "run-1", 1) not in at.script.handled
+
+
+def test_a_worker_whose_run_is_cancelled_meanwhile_is_fenced() -> None:
+    with scene() as at:
+        at.script.pricing = cancelling(at)
+        assert at.deliver(at.message(**TOLD)) == [False], "its record comes again, and ends the run"
+        assert (at.priced(), at.sent("emails"), status(at)) == (0, [], Status.RUNNING)
+        assert at.deliver(at.message(**TOLD)) == [True]
+        assert (status(at), errors(at)) == (Status.FAILED, {"Cancelled: ordered by mistake"})
+        assert at.script.handled == [("price-order", "run-1", 1)]
+
+
+def test_a_retry_that_comes_later_ends_the_run() -> None:
+    with scene() as at:
+        at.script.pricing = boom
+        at.deliver(at.message())
+        assert cancel(at)
+        assert at.deliver(at.message(retry=1)) == [True]
+        assert (status(at), len(at.script.handled)) == (Status.FAILED, 1)
+
+
+def test_there_is_nothing_to_cancel_where_no_run_goes_on() -> None:
+    with scene() as at:
+        assert not cancel(at)
+        at.deliver(at.message())
+        at.deliver(at.second())
+        assert not cancel(at)
+        assert (status(at), at.told(EventType.WAS_CANCELLED)) == (Status.COMPLETED, 0)
+
+
+def test_a_newer_request_is_carried_out_after_a_cancelled_one() -> None:
+    with scene() as at:
+        at.deliver(at.message())
+        assert cancel(at)
+        at.deliver(at.newer())
+        assert (status(at), at.priced()) == (Status.RUNNING, 2)
+        at.deliver(at.newer(stage="close-order", hop=2, body='{"total":7}'))
+        assert status(at) is Status.COMPLETED
+
+
+def test_a_request_from_after_the_cancellation_is_left_alone() -> None:
+    with scene() as at:
+        at.deliver(at.message(requested_at=at.clock.now() + 1))
+        assert not cancel(at)
+
+
+def test_a_copy_of_the_request_with_a_later_time_is_a_wish_of_its_own() -> None:
+    with scene() as at:
+        at.script.pricing = cancelling(at)
+        at.deliver(at.message())
+        at.script.pricing = lambda step: None
+        assert at.deliver(at.message(requested_at=at.clock.now() + 1)) == [True]
+        assert at.priced() == 1
+
+
+def test_a_cancellation_that_comes_twice_is_one() -> None:
+    with scene() as at:
+        at.deliver(at.message(**TOLD))
+        assert cancel(at, "first")
+        assert cancel(at, "second")
+        at.deliver(at.second(**TOLD))
+        assert errors(at) == {"Cancelled: second"}
+        assert not cancel(at)
+
+
+def test_callers_of_a_cancelled_run_are_told() -> None:
+    with scene(shared) as at:
+        at.deliver(at.message(**TOLD))
+        at.deliver(caller(at))
+        assert cancel(at)
+        at.deliver(at.second(**TOLD))
+        assert answers(at) == [("caller-0", "run-1", "FAILED"), ("run-1", "run-1", "FAILED")]
+
+
+def test_a_cancelled_run_is_undone_by_its_flow() -> None:
+    with undoing_scene() as (at, undoing):
+        at.deliver(at.message())
+        assert cancel(at)
+        at.deliver(at.second())
+        assert at.sent("dead") == []
+        assert hand_over(at) == [True]
+        [(failure, state)] = undoing.seen
+        assert (failure.type, failure.text, state.total) == ("Cancelled", "ordered by mistake", 7)
+        assert (undone(at), status(at)) == (1, Status.FAILED)
+
+
+def test_a_run_that_is_undone_already_is_left_to_end() -> None:
+    def rejects(step: Step[OrderState]) -> None:
+        raise Reject("no such customer")
+
+    with undoing_scene() as (at, undoing):
+        at.script.closing = rejects
+        at.deliver(at.message())
+        at.deliver(at.second())
+        assert not cancel(at)
+        hand_over(at)
+        assert undoing.seen[0][0].type == "Reject"
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("operation", ["GetItem", "UpdateItem"])
+def test_who_dies_while_cancelling_has_cancelled_or_not(operation: str, after: bool) -> None:
+    with scene() as at:
+        at.deliver(at.message())
+        with intercept(dies_at(operation, after=after)), pytest.raises(Died):
+            cancel(at)
+        at.deliver(at.second())
+        assert status(at) is (Status.FAILED if (operation, after) == ("UpdateItem", True) else Status.COMPLETED)
+
+
+def test_a_run_that_goes_on_meanwhile_is_cancelled_where_it_is_then() -> None:
+    with scene() as at:
+        at.deliver(at.message())
+        with intercept(just_before_the_write(lambda: at.deliver(at.second(retry=1)), at)):
+            at.script.closing = boom
+            assert cancel(at)
+        item = at.item()
+        assert item is not None
+        assert (item.hop, item.cancelled_because) == (2, "ordered by mistake")
+
+
+def just_before_the_write(happens: Callable[[], Any], at: Scene) -> Any:
+    pending = [happens]
+
+    def interceptor(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "UpdateItem" and "cancelled" in call.params.get("UpdateExpression", "") and pending:
+            pending.pop()()
+        return proceed()
+
+    return interceptor
+
+
+def test_a_run_that_never_holds_still_is_not_cancelled_and_that_is_said() -> None:
+    count = iter(range(1_000))
+    with scene() as at:
+        at.deliver(at.message())
+
+        def goes_on() -> None:
+            at.deliver(at.newer(request_id=RequestId(f"run-{next(count) + 2}"), requested_at=at.clock.now()))
+
+        def interceptor(call: ApiCall, proceed: Proceed) -> Response:
+            if call.operation == "UpdateItem" and "cancelled" in call.params.get("UpdateExpression", ""):
+                goes_on()
+            return proceed()
+
+        with intercept(interceptor), pytest.raises(RunTooBusy, match=f"it went on {MOST_TRIES} times meanwhile"):
+            cancel(at)
+
+
+def test_a_reason_is_bounded_and_may_hold_anything() -> None:
+    with scene() as at:
+        at.deliver(at.message(**TOLD))
+        assert cancel(at, "x" * 10_000)
+        item = at.item()
+        assert item is not None
+        kept = item.cancelled_because or ""
+        assert kept.startswith("x" * LONGEST_REASON)
+        assert len(kept) < LONGEST_REASON + 50, "and a word about the rest"
+
+
+@pytest.mark.parametrize("text", [text for text in hostile.TEXTS if text.strip()])
+def test_a_hostile_reason_ends_the_run_all_the_same(text: str) -> None:
+    with scene() as at:
+        at.deliver(at.message(**TOLD))
+        assert cancel(at, text)
+        assert at.deliver(at.second(**TOLD)) == [True]
+        assert status(at) is Status.FAILED
+
+
+@pytest.mark.parametrize("why", ["", "  ", None, 7])
+def test_a_cancellation_says_why(why: Any) -> None:
+    with scene() as at:
+        at.deliver(at.message())
+        with pytest.raises(RunFailed, match="write a text that says why"):
+            cancel(at, why)
+        assert at.item().cancelled_because is None  # type: ignore[union-attr]  # it was begun
+
+
+def test_it_costs_one_read_and_one_write() -> None:
+    calls: list[str] = []
+
+    def counting(call: ApiCall, proceed: Proceed) -> Response:
+        calls.append(call.operation)
+        return proceed()
+
+    with scene() as at:
+        at.deliver(at.message())
+        with intercept(counting):
+            cancel(at)
+    assert calls == ["GetItem", "UpdateItem"]
+
+
+# -- runs that wait ---------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_waits_is_ended_at_once_and_its_answers_are_expired() -> None:
+    with wait_scene() as at:
+        at.begin()
+        assert client(at).cancel(at.flow, "c1", why="ordered by mistake")
+        at.answer("a")
+        assert at.verdicts() == ["EXPIRED"]
+        at.resume()
+        assert (at.item().status, str(at.item().error)) == (Status.FAILED, "Cancelled: ordered by mistake")
+        at.time_out()
+        assert at.resume() == 0
+        assert at.told(EventType.TIMED_OUT) == 0
+
+
+def test_a_wait_whose_answers_are_there_is_cancelled_before_it_goes_on() -> None:
+    with wait_scene() as at:
+        at.begin()
+        for name in "abc":
+            at.answer(name)
+        assert client(at).cancel(at.flow, "c1", why="ordered by mistake")
+        at.resume()
+        assert at.item().status is Status.FAILED
+        at.answer("a")
+        assert at.verdicts()[-1] == "DUPLICATE"
+
+
+def test_an_answer_that_comes_just_before_is_no_way_round_it() -> None:
+    with wait_scene() as at:
+        at.begin()
+        at.answer("a")
+        at.answer("b")
+        pending = ["c"]
+
+        def interceptor(call: ApiCall, proceed: Proceed) -> Response:
+            if call.operation == "UpdateItem" and "cancelled" in call.params["UpdateExpression"] and pending:
+                at.answer(pending.pop())
+            return proceed()
+
+        with intercept(interceptor):
+            assert client(at).cancel(at.flow, "c1", why="ordered by mistake")
+        assert at.wait.timed_out is False, "the answers were there before"
+        at.resume()
+        assert at.item().status is Status.FAILED
+
+
+def test_where_the_message_is_not_taken_the_deadline_ends_the_run() -> None:
+    with wait_scene() as at:
+        at.begin()
+        with intercept(dies_at("SendMessageBatch")), pytest.raises(Died):
+            client(at).cancel(at.flow, "c1", why="ordered by mistake")
+        assert at.item().status is Status.WAITING
+        at.time_out()
+        at.resume()
+        assert (at.item().status, str(at.item().error)) == (Status.FAILED, "Cancelled: ordered by mistake")
+
+
+def test_a_queue_that_does_not_take_the_message_is_an_error_that_says_so() -> None:
+    with wait_scene() as at:
+        at.begin()
+        at.waiting("carts")
+        drop = at.aws.client("sqs")
+        drop.delete_queue(QueueUrl=drop.get_queue_url(QueueName="carts")["QueueUrl"])
+        with pytest.raises(SendFailed, match="sqs:carts"):
+            client(at).cancel(at.flow, "c1", why="ordered by mistake")
+        assert at.item().cancelled_because == "ordered by mistake"
