@@ -31,7 +31,7 @@ COMMANDS: Final = {
     "waits": "Show what a run waits for.",
     "callback": "Answer by hand what a run waits for.",
     "once": "Show the entry of a key of @once.",
-    "graph": "Draw a flow.",
+    "graph": "Draw the graph of a flow.",
     "iac": "Write the template of a deployment.",
     "check": "Find faults in the source of handlers.",
     "doctor": "Compare what is live with what the flows need.",
@@ -40,7 +40,7 @@ COMMANDS: Final = {
 
 @contextmanager
 def needed_extras() -> Iterator[None]:
-    """Say which extras bring a library that is not installed. What a flow's own module imports is named elsewhere."""
+    """Name the extras that bring a library which is not installed."""
     try:
         yield
     except ModuleNotFoundError as missing:

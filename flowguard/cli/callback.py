@@ -1,4 +1,4 @@
-"""``flowguard callback``: an answer by hand to what a run waits for."""
+"""The command ``flowguard callback``."""
 
 from __future__ import annotations
 

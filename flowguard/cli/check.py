@@ -1,4 +1,4 @@
-"""The command of ``flowguard check``, which finds faults in the source of handlers."""
+"""The command ``flowguard check``."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ BAD: Final = 2  # where a file cannot be read
 def check(paths: tuple[Path, ...], *, as_json: bool, as_sarif: bool) -> None:
     """Find faults in the source of handlers, without importing it.
 
-    PATHS are files, or directories of *.py. The stages of each file are checked, functions under @once, and what of the
-    same file gets their step or payload. A line is left out by "# flowguard: ignore[FG102]" with the reason after it.
+    PATHS are files, or directories of *.py. The stages of each file are checked, the functions under @once, and the
+    functions that get their step or payload. "# flowguard: ignore[FG102]" with a reason after it leaves out a line.
 
     The exit code is 0 where nothing is found, 1 where something is, 2 where a file cannot be read.
     """

@@ -19,7 +19,7 @@ from flowguard.sim.loading import NoSuchFlow
 
 
 class CannotRun(click.ClickException):
-    """The command cannot be run like this: what it names is not there."""
+    """The command cannot be run with these arguments and settings."""
 
     exit_code = click.UsageError.exit_code
 
@@ -68,7 +68,7 @@ def check_id(what: str, text: str) -> None:
 
 @contextmanager
 def connection_errors(what: str = "AWS") -> Iterator[None]:
-    """Make errors of AWS, of settings and of loading a flow the command's own."""
+    """Turn errors of AWS, of settings and of loading a flow into errors of the command."""
     try:
         with explained(what):
             yield

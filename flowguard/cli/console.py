@@ -1,4 +1,4 @@
-"""Where tables and lines are printed in columns and colours, and their cells."""
+"""The console on which tables and lines are printed, and their cells."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WIDE: Final = 100_000
 
 
 def console() -> Console:
-    """Return a console on standard output. Where nobody is looking it is plain, and has lines of any width."""
+    """Return a console on standard output. Away from a terminal it is plain, and lines have any width."""
     terminal = is_terminal()
     return Console(
         file=sys.stdout, width=None if terminal else WIDE, force_terminal=terminal, highlight=False, emoji=False

@@ -1,4 +1,4 @@
-"""A replay as people read it. It has a line for each delivery, then what is left, then the counts."""
+"""The text of a replay. Deliveries come first, then the final state, then the counts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _STYLES = {
 
 
 def show_timeline(out: Console, rows: Sequence[Delivered], start: int) -> None:
-    """Print one delivery after another. ``start`` is the moment that times are counted from, ms since 1970."""
+    """Print the deliveries. Times are relative to ``start``, ms since 1970."""
     flows = {row.flow for row in rows if row.flow}
     cells = [
         (
@@ -64,10 +64,7 @@ def show_timeline(out: Console, rows: Sequence[Delivered], start: int) -> None:
 
 
 def show_aftermath(out: Console, left: FinalState) -> None:
-    """Print what is left at the end.
-
-    That is the run items, the user's tables, dead letters and the other queues.
-    """
+    """Print the final state of runs, tables and queues."""
     if left.runs:
         _section(out, "runs")
         show_table(out, _RUNS, [_run(run) for run in left.runs])
@@ -85,7 +82,7 @@ def show_aftermath(out: Console, left: FinalState) -> None:
 
 
 def summary(counts: Counts) -> str:
-    """Return the last line, which has the counts."""
+    """Return the last line, with the counts."""
     parts = (
         f"{counts.messages} messages in",
         f"{counts.deliveries} deliveries",
@@ -115,7 +112,7 @@ def _section(out: Console, title: str, *lines: str) -> None:
 
 
 def _grouped(rows: Iterable[Delivered]) -> Iterator[list[Delivered]]:
-    """Yield each row, and as one group those one after another whose deadline is not due yet."""
+    """Yield the rows in groups. Deadlines that are not due yet, one after another, are one group."""
     for is_early, group in groupby(rows, _is_early_deadline):
         if is_early:
             yield list(group)
@@ -124,7 +121,7 @@ def _grouped(rows: Iterable[Delivered]) -> Iterator[list[Delivered]]:
 
 
 def _is_early_deadline(row: Delivered) -> bool:
-    """Answer whether all that happened is that a deadline was sent again."""
+    """Answer whether a delivery only sent a deadline again."""
     only_sent = row.verdict is None and row.outcome is None and row.why is None and row.crash is None
     return only_sent and len(row.sends) == 1 and (row.sends[0].id or "").endswith(f".{DEADLINE}")
 
@@ -139,7 +136,7 @@ def _after(row: Delivered, start: int) -> str:
 
 
 def _short(record: str) -> Text:
-    """Return as much of an id as tells it from the others."""
+    """Cut a long id to eight characters."""
     return cell(record if len(record) <= 12 else record.removeprefix("invocation-")[:8])
 
 

@@ -54,7 +54,7 @@ HAPPY_END: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Where the acts are played: ``play`` delivers samples until all is quiet."""
+    """The stage of the acts. ``play`` delivers samples until nothing is left to deliver."""
 
     world: World
     script: Script
@@ -80,7 +80,7 @@ def one_run(scene: Scene) -> Iterator[Delivered]:
 
 
 def three_copies(scene: Scene) -> Iterator[Delivered]:
-    """The same message three times. One is carried out; its copies are told that it is done, and so on all the way."""
+    """The same message three times. One is carried out; its copies get the verdict DONE, at each hop."""
     return scene.play(*["triggered_cache/05-sns-to-sqs.json"] * 3)
 
 
@@ -176,12 +176,12 @@ def _scene() -> Iterator[Scene]:
 
 
 def _is_clone(folder: Path) -> bool:
-    """Answer whether the flows and their samples are there. Folders of these names alone may be anybody's."""
+    """Answer whether the directory has the flows and their samples."""
     return all((folder / name / "validate_cart").is_dir() for name in ("flows", "samples"))
 
 
 def happy_end(left: FinalState) -> dict[str, Any]:
-    """Return what the tables hold when all is over."""
+    """Return the items of the tables at the end."""
     totals = left.tables["cart-totals"]
     return {
         "runs completed": sum(run.status == "COMPLETED" for run in left.runs),
@@ -196,7 +196,7 @@ def happy_end(left: FinalState) -> dict[str, Any]:
 
 
 def differences(expected: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    """Return a line for each figure that is not what it should be."""
+    """Return a line for each figure that differs from the expected one."""
     return [
         f"NOT AS EXPECTED: {name.replace('_', ' ')}: {found.get(name)} instead of {value}"
         for name, value in expected.items()

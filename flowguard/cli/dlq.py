@@ -1,4 +1,4 @@
-"""The commands of ``flowguard dlq``, which look at dead letters and send them back or drop them."""
+"""The commands of ``flowguard dlq``."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def list_(*, limit: int | None, as_json: bool, payload: bool, **options: Any) ->
 @click.argument("message_id", metavar="ID")
 @click.option("--payload", is_flag=True, help="Show the payload too.")
 def show(*, message_id: str, limit: int | None, as_json: bool, payload: bool, **options: Any) -> None:
-    """Show all that one letter says, its payload only if asked for."""
+    """Show one letter. Its payload is shown only with --payload."""
     with _reading(options) as reading:
         found = [letter for page in _pages(reading, Filters.of(options), (message_id,), limit) for letter in page]
     for letter in found:
@@ -166,7 +166,7 @@ def _reading(options: dict[str, Any]) -> Iterator[Reading]:
 
 
 def _pages(reading: Reading, filters: Filters, ids: tuple[str, ...], most: int | None) -> Iterator[list[Letter]]:
-    """Yield the letters that were asked for, page by page. The queue is read no further than needed."""
+    """Yield the chosen letters, page by page. The queue is read no further than needed."""
     missing, left = set(ids), most
     now = SystemClock().now()
     for page in reading.pages():
@@ -185,7 +185,7 @@ def _check_choice(ids: tuple[str, ...], every: bool) -> None:
 
 
 def _missing(ids: tuple[str, ...], found: list[Letter]) -> bool:
-    """Name the letters that were asked for and not seen. Answers whether there are any."""
+    """Print the ids that were not found. Returns whether there are any."""
     missing = [name for name in ids if name not in {letter.message_id for letter in found}]
     for name in missing:
         complain(f"{name}: no such letter is visible now; is it gone, filtered out, or held by a reader?")

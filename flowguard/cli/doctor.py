@@ -1,4 +1,4 @@
-"""The command of ``flowguard doctor``, which compares what is live with what the flows need."""
+"""The command ``flowguard doctor``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STYLES: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severi
 
 
 class NotExamined(click.ClickException):
-    """Nothing could be looked at."""
+    """Nothing could be examined."""
 
     exit_code = click.UsageError.exit_code
 
@@ -47,13 +47,13 @@ def doctor(
     warnings_ok: bool,
     as_json: bool,
 ) -> None:
-    """Compare what is live with what the handlers of each MODULE need.
+    """Compare the live resources with what the handlers of each MODULE need.
 
-    Nothing is changed. Each finding says what is wrong, why that matters, and how to cure it. What may not be read, or
-    is not served by an emulator, is a note.
+    Nothing is changed. Each finding says what is wrong, why that matters, and how to cure it. A resource that may not
+    be read is a note.
 
-    The exit code is 0 where nothing is wrong, 1 where there is an error or a warning, 2 where nothing could be looked
-    at. Notes do not count.
+    The exit code is 0 where nothing is wrong, 1 where there is an error or a warning, 2 where nothing could be
+    examined. Notes do not count.
     """
     needed, _ = read_needs(modules, options)
     live = LiveAccount(boto3.session.Session(region_name=region), endpoint_url)

@@ -1,4 +1,4 @@
-"""``flowguard explore``: a flow under every fault there is on an AWS inside the process."""
+"""The command ``flowguard explore``."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def _one(
 
 
 def _write(file: str | None, text: str) -> None:
-    """Write the text to the file. Does nothing where no file was named."""
+    """Write the text to the file, if one is named."""
     if file is None:
         return
     try:
@@ -218,7 +218,7 @@ def _write(file: str | None, text: str) -> None:
 def _explored(
     flows: tuple[str, ...], files: tuple[str, ...], messages: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of what is explored and the files of its messages, whichever of the two forms they are in."""
+    """Return the names of the flows and the files of messages, from either form of the arguments."""
     if messages and flows:
         raise click.UsageError("give each FILE as an argument beside --flow, or leave --flow out beside --messages")
     if messages:

@@ -1,4 +1,4 @@
-"""What the options of ``flowguard explore`` say, read for :func:`flowguard.testing.explore`."""
+"""Parsers for the options of ``flowguard explore``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def free_of(flows: Iterable[Explored], given: Iterable[str]) -> dict[str, list[s
 
 
 def table_in(text: str) -> tuple[str, dict[str, str]]:
-    """Parse a ``--table`` option: ``NAME=HASH[:TYPE][,RANGE[:TYPE]]``. The default type is S."""
+    """Parse a ``--table`` option, such as ``orders=order_id,line:N``. A key without a type is a string."""
     table, keys = pair_in(text, "=")
     parts = [key.partition(":") for key in keys.split(",")]
     found = {name: kind or "S" for name, _, kind in parts}
@@ -42,7 +42,7 @@ def table_in(text: str) -> tuple[str, dict[str, str]]:
 
 
 def named_json(option: str) -> Callable[[str], tuple[str, Any]]:
-    """Return a function that parses what this option says: ``NAME=JSON``."""
+    """Return a parser of ``NAME=JSON`` for this option."""
 
     def read(text: str) -> tuple[str, Any]:
         name, value = pair_in(text, "=")
@@ -55,7 +55,7 @@ def named_json(option: str) -> Callable[[str], tuple[str, Any]]:
 
 
 def items_in(given: Iterable[str]) -> dict[str, list[Any]]:
-    """Parse the ``--item`` options by their tables: ``TABLE=JSON``."""
+    """Parse the ``--item`` options, such as ``orders={"order_id": "o1"}``. Returns the items by table."""
     found: dict[str, list[Any]] = {}
     for table, item in map(named_json("--item"), given):
         found.setdefault(table, []).append(item)

@@ -1,4 +1,4 @@
-"""The check that a command is asked for one format."""
+"""The check of options that choose a format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from click.core import ParameterSource
 
 
 def check_one_format(*names: str) -> None:
-    """Check that the running command was given one of these parameters at most."""
+    """Check that the user gave at most one of these parameters of the running command."""
     context = click.get_current_context()
     given = [
         option.opts[0]

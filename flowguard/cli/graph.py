@@ -1,4 +1,4 @@
-"""The command of ``flowguard graph``, which draws a flow."""
+"""The command ``flowguard graph``."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class NoGraph(click.ClickException):
 )
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON: --format json.")
 def graph(flow: str, *, form: str, as_json: bool) -> None:
-    """Draw a flow with its stages, waits, time-outs, failures and queues.
+    """Draw the graph of a flow.
 
-    Nothing runs. The module is imported, and the source of its handlers is read: where they send, what they wait for,
-    where a run ends. What cannot be read from it is named on standard error.
+    It has the flow's stages, waits, time-outs, failures and queues. The module is imported, and the source of its
+    handlers is read. Nothing runs. Source that cannot be read is named on standard error.
 
     The exit code is 0, or 2 where there is no such flow.
     """

@@ -1,4 +1,4 @@
-"""The command of ``flowguard iac``, which writes the template of a deployment."""
+"""The command ``flowguard iac``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORMATS: Final[Mapping[str, Callable[[Deployment, DeployOptions], str]]] = {
 
 
 class NoTemplate(click.ClickException):
-    """What the modules or options say cannot be deployed. Nothing was written."""
+    """The modules or options cannot be deployed. Nothing was written."""
 
     exit_code = click.UsageError.exit_code
 
@@ -50,13 +50,13 @@ def read_needs(modules: tuple[str, ...], options_file: Path | None) -> tuple[Dep
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write; standard output by default.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON that says what is needed, and no template.")
 def iac(modules: tuple[str, ...], *, form: str, options: Path | None, output: Path | None, as_json: bool) -> None:
-    """Write the template of what the handlers of each MODULE need at AWS.
+    """Write the template of the AWS resources that the handlers of each MODULE need.
 
     A MODULE is where a lambda_handler(…), callback_handler(…) or dlq_handler(…) is; with :FLOW only those that serve
     that flow. The template has tables, queues, topics, functions with their event sources, alarms, and for each
-    function a role that may do what its stages do and no more. Equal modules and options give equal bytes.
+    function a role with the least permissions. Equal modules and options give equal bytes.
 
-    What could not be read from the handlers is named on standard error.
+    Source that could not be read is named on standard error.
 
     The exit code is 0, or 2 where something cannot be deployed; then nothing is written.
     """

@@ -1,4 +1,4 @@
-"""Dead letters as people and programs read them, and the filters that choose among them."""
+"""The printing of dead letters, and the filters that choose them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class Seconds(click.ParamType[int]):
-    """The type of an option that is a time. ``90s``, ``15m``, ``1h`` or ``2d`` is read as seconds."""
+    """A click type for times. ``90s``, ``15m``, ``1h`` or ``2d`` becomes seconds."""
 
     name = "time"
 
@@ -43,7 +43,7 @@ class Seconds(click.ParamType[int]):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a letter must match to be chosen. Those that are None let everything pass."""
+    """The filters of letters. None matches every letter."""
 
     flow: str | None = None
     stage: str | None = None
@@ -192,7 +192,7 @@ def _stage(facts: Mapping[str, Any]) -> str:
 
 
 def _error(facts: Mapping[str, Any]) -> str:
-    """Describe on one line what happened. For an unsent message it names the destination too."""
+    """Return the error on one line. For an unsent message it names the destination too."""
     error = facts["error"]
     text = f"{error['type']}: {error['text']}" if error else "given up by SQS"
     if facts["problem"]:

@@ -1,4 +1,4 @@
-"""``flowguard normalize``: what a function would read from each record of an event."""
+"""The command ``flowguard normalize``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command of ``flowguard once``, which looks at the entry of a key."""
+"""The commands of ``flowguard once``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TIMES: Final = ("begun_at", "updated_at", "lease_until", "completed_at", "expir
 
 
 class UnreadableEntry(click.ClickException):
-    """The entry cannot be read: what the command names is not there, or may not be read."""
+    """The entry cannot be read, such as one of a table that does not exist."""
 
     exit_code = click.UsageError.exit_code
 
@@ -80,7 +80,7 @@ def _read(name: str, key: str, options: dict[str, Any]) -> Entry | None:
 
 
 def _facts(name: str, key: str, entry: Entry, *, with_result: bool) -> dict[str, Any]:
-    """Return what is shown. Times are texts; what there is not is None."""
+    """Return the facts to show. Times are texts."""
     told = entry._asdict()
     facts: dict[str, Any] = {"name": name, "key": key, "status": entry.status.value, "met": entry.met}
     facts |= {what: _time(told[what]) for what in _TIMES}

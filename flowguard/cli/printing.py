@@ -1,4 +1,4 @@
-"""Printing for every command. No text of a sender reaches a terminal as it is."""
+"""Printing for every command. Control characters of senders are escaped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def say_json(text: str) -> None:
 
 @contextmanager
 def printable_errors() -> Iterator[None]:
-    """Make the errors printable that click prints by itself. They repeat arguments as they were typed."""
+    """Escape control characters in click's own errors, which repeat the arguments."""
     try:
         yield
     except click.ClickException as error:
@@ -38,6 +38,6 @@ def printable_errors() -> Iterator[None]:
 
 
 def take_any_text() -> None:
-    """Let standard output write escapes for what its encoding cannot take; standard error does so by itself."""
+    """Let standard output escape characters that its encoding lacks, as standard error does."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")

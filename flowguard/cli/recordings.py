@@ -52,7 +52,7 @@ def _files(name: str) -> list[str]:
 
 
 def read_text(file: str) -> str:
-    """Read a file, or standard input for a dash, in any UTF."""
+    """Read a file in any UTF. A dash is standard input."""
     data = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
     return data.decode(json.detect_encoding(data))
 

@@ -1,4 +1,4 @@
-"""``flowguard replay``: recorded envelopes through the flows on an AWS inside the process."""
+"""The command ``flowguard replay``."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def replay(
 
 
 def _complain_of_failed(left: FinalState, failing: tuple[str, ...]) -> bool:
-    """Name the runs that failed unexpectedly, and the objects of which none failed as expected. Return whether any."""
+    """Print the runs that failed unexpectedly, and the objects of --failing that did not. Returns whether any."""
     failed = [run for run in left.runs if run.status == Status.FAILED.value]
     unexpected = [run for run in failed if run.object_id not in failing]
     for run in unexpected:

@@ -1,4 +1,4 @@
-"""``flowguard waits``: what a run waits for, until when, and which answers it has."""
+"""The command ``flowguard waits``."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def waits(flow: str, object_id: str, *, payload: bool, as_json: bool, **options:
 
 
 def _facts(flow: str, object_id: str, item: RunItem, *, payload: bool) -> dict[str, Any]:
-    """Return what is shown, as JSON has it. ``wait`` is None for a run that does not wait."""
+    """Return the facts to show, as JSON values. ``wait`` is None for a run that does not wait."""
     wait = item.wait if item.status is Status.WAITING else None
     return {
         "flow": flow,
@@ -102,7 +102,7 @@ def _of_name(name: str, wait: Wait, plan: WaitPlan, *, payload: bool) -> dict[st
 
 
 def _what(name: str, own: str | None) -> str:
-    """Say what was awaited. The id of what a party outside was asked for begins with the name."""
+    """Return the kind of what is awaited. The id of an ask begins with its name."""
     if own is None:
         return "flow"
     return "asked" if own.startswith(f"{name}#") else "event"

@@ -1,4 +1,4 @@
-"""The ARNs of what functions may use. The parts that a deployment fills in are left open."""
+"""The ARNs of the resources in policies. Partition, region and account are filled in by the deployment."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LONGEST_PLACE: Final = len("arn:aws-us-gov:secretsmanager:ap-southeast-1:123456
 
 
 class Arn(NamedTuple):
-    """An ARN of the deployment's own account. ``region`` and ``account`` say whether it names them.
+    """An ARN of the deployment's own account, or the ``whole`` ARN of another.
 
-    Where ``whole`` is given, it is that.
+    ``region`` and ``account`` say whether it names them.
     """
 
     service: str = ""
@@ -28,7 +28,7 @@ class Arn(NamedTuple):
     whole: str | None = None
 
     def filled(self, partition: str, region: str, account: str) -> str:
-        """Return the ARN with these parts."""
+        """Return the ARN with these parts filled in."""
         if self.whole is not None:
             return self.whole
         return ":".join(

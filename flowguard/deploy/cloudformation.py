@@ -24,7 +24,7 @@ def cloudformation(needed: Deployment, options: DeployOptions) -> str:
 
 
 def sam(needed: Deployment, options: DeployOptions) -> str:
-    """Return the template for SAM. It takes the functions' code from the directory that it is in."""
+    """Return the template for SAM. The functions' code is in the directory of the template."""
     return _written(_Sam(needed, options).whole())
 
 
@@ -114,7 +114,7 @@ class _CloudFormation(Template):
             "Properties": {"TopicName": topic.name, **({"FifoTopic": True} if topic.fifo else {})},
         }
 
-    # -- who sends to queues
+    # -- the senders of queues
 
     def add_subscription(self, queue: QueueNeed, topic: TopicNeed, topic_arn: Any) -> None:
         self.resources[self.ids.camel("Subscription", f"{queue.name} {topic.arn}")] = {
@@ -289,7 +289,7 @@ class _CloudFormation(Template):
 
 
 class _Sam(_CloudFormation):
-    """The same with SAM's functions, which SAM builds and packs itself."""
+    """The template with functions of SAM, which builds and packs their code."""
 
     def transform(self) -> Json:
         return {"Transform": "AWS::Serverless-2016-10-31"}

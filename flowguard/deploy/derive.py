@@ -1,4 +1,4 @@
-"""Derives what a deployment needs from its handlers, their flows and its options."""
+"""The derivation of a deployment from its handlers, their flows and its options."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TABLE_NAME = re.compile("[A-Za-z0-9_.-]{3,255}")
 
 
 def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Deployment:
-    """Describe what the functions need. Raises :class:`CannotDeploy` with all that keeps them from being deployed."""
+    """Describe the deployment of the functions. Raises :class:`CannotDeploy` with all problems."""
     what = ", ".join(dict.fromkeys(function.module for function in functions))
     flows = flows_of(functions)
     named = {name_of(one, options): one for one in functions}
@@ -69,7 +69,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
 
 
 def name_of(function: FoundFunction, options: DeployOptions) -> str:
-    """Return a function's name at Lambda. It is its first flow's and its own, once where they are the same."""
+    """Return a function's name at Lambda, such as ``shop-place`` for ``place`` of the flow ``shop``."""
     given = _options_of(function, options).name
     if given is not None:
         return given
@@ -136,7 +136,7 @@ def _batch_problems(function: FoundFunction, options: FunctionOptions, queues: I
 
 
 def _timeout(function: FoundFunction, options: FunctionOptions, problems: list[str]) -> int:
-    """Return a function's time-out in seconds. Its slowest stage fits into it, with a little time for sending."""
+    """Return a function's time-out in seconds. It is the slowest stage's, and some more for sending."""
     spans = {stage.name: stage.timeout or LEASE_WITHOUT_LAMBDA for _, stage in function.stages}
     slowest = max(spans, key=lambda name: spans[name], default="")
     longest = spans.get(slowest, LEASE_WITHOUT_LAMBDA)
@@ -251,7 +251,7 @@ def _unknown(flows: Sequence[AnyFlow]) -> Iterator[SourcePlace]:
 def _unmet_options(
     functions: Sequence[FoundFunction], tables: Sequence[TableNeed], plan: QueuePlan, options: DeployOptions
 ) -> Iterator[str]:
-    """Say which options are for nothing that is here. They may be for another deployment, or be misspelt."""
+    """Yield a note for each option that has no effect. It may be misspelt, or for another deployment."""
     known = {
         "functions": {name for one in functions for name in (one.attribute, one.handler)},
         "queues": {queue.name for queue in plan.queues},

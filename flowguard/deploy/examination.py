@@ -17,7 +17,7 @@ MOST_OFF_BY = 60
 
 
 def examine(needed: Deployment, live: LiveAccount, *, now: int, most_runs: int) -> Iterator[LiveFinding]:
-    """Yield every difference between what is live and what is needed. ``now`` is ms since 1970, of this machine."""
+    """Yield all findings about a live deployment. ``now`` is this machine's time in ms since 1970."""
     yield from check_tables(needed, live)
     yield from check_queues(needed, live)
     yield from check_functions(needed, live)

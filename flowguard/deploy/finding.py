@@ -29,7 +29,7 @@ class LiveFinding:
     cure: str
 
     def as_json(self) -> dict[str, str]:
-        """Return it for programs."""
+        """Return the finding as JSON values."""
         facts = {name: getattr(self, name) for name in ("rule", "resource", "what", "why", "cure")}
         return {**facts, "severity": self.severity.value}
 

@@ -1,4 +1,4 @@
-"""The graph of a flow. Its nodes are stages, queues and ends, its edges what leads from one to the next."""
+"""The graph of a flow. Its nodes are stages, queues and ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flowguard.stage import AnyStage
 
 
 class Shape(Enum):
-    """What a node stands for."""
+    """The kind of a node."""
 
     STAGE = "stage"
     PLACE = "place"
@@ -27,7 +27,7 @@ class Shape(Enum):
 
 
 class EdgeKind(Enum):
-    """What an edge stands for."""
+    """The kind of an edge."""
 
     ENTERS = "enters"
     THEN = "then"
@@ -73,7 +73,7 @@ class FlowGraph:
 
 
 def graph_of(flow: AnyFlow) -> FlowGraph:
-    """Draw up the graph of a flow from its class and the source of its handlers."""
+    """Return the graph of a flow, from its class and the source of its handlers."""
     drawn = _Drawing(flow)
     return FlowGraph(flow.name, tuple(drawn.nodes.values()), tuple(dict.fromkeys(drawn.edges)), tuple(drawn.notes))
 
@@ -143,7 +143,7 @@ class _Drawing:
 
 
 def _reached(flow: AnyFlow) -> set[str]:
-    """Return the stages of a run that has not failed."""
+    """Return the stages that a run can reach without failing."""
     found: set[str] = set()
     ahead = [*flow.entries]
     while ahead:
@@ -195,7 +195,7 @@ def _of_wait(own: str, wait: WaitUse) -> Iterator[GraphEdge]:
 
 
 def spoken(span: timedelta) -> str:
-    """Return a time span in words, exactly."""
+    """Return a time span in words, such as ``90 min``."""
     seconds = span.total_seconds()
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= length and seconds % length == 0:

@@ -18,7 +18,7 @@ from flowguard.stage import AnyStage
 
 
 class FunctionKind(Enum):
-    """What a function is for."""
+    """The kind of a function."""
 
     STAGES = "stages"
     ANSWERS = "answers"
@@ -38,7 +38,7 @@ class FoundFunction:
 
     @property
     def handler(self) -> str:
-        """Return what Lambda points at."""
+        """Return the handler's name for Lambda."""
         return f"{self.module}.{self.attribute}"
 
 
@@ -100,7 +100,7 @@ def _beside(module: ModuleType) -> str | None:
 def flows_of(functions: Iterable[FoundFunction]) -> tuple[AnyFlow, ...]:
     """Return the flows that the functions serve, each once.
 
-    Raises :class:`CannotDeploy` where two have one name: their messages could not be told apart.
+    Raises :class:`CannotDeploy` for two of one name, whose messages would be mixed up.
     """
     found: dict[str, type[Flow]] = {}
     for function in functions:

@@ -1,4 +1,4 @@
-"""Functions as they are live, against what the flows need."""
+"""Checks of the live functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OWN: Final = frozenset(f"FLOWGUARD_{name.upper()}" for name in Settings.model_f
 
 
 def check_functions(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:
-    """Yield what is wrong with the functions, their event sources and their roles."""
+    """Yield the findings about the functions, their event sources and their roles."""
     for function in needed.functions:
         found = live.function(function.name)
         if found is None:

@@ -53,7 +53,7 @@ _ASCII: Final[Mapping[EdgeKind, str]] = {
 
 
 def mermaid(graph: FlowGraph) -> str:
-    """Return the graph as Mermaid draws it."""
+    """Return the graph in the language of Mermaid."""
     ids = _ids(graph)
     lines = ["flowchart TD"]
     for node in graph.nodes:
@@ -67,7 +67,7 @@ def mermaid(graph: FlowGraph) -> str:
 
 
 def dot(graph: FlowGraph) -> str:
-    """Return the graph as Graphviz draws it."""
+    """Return the graph in the language of Graphviz."""
     ids = _ids(graph)
     lines = [f"digraph {_quoted(graph.name)} {{"]
     for node in graph.nodes:
@@ -80,7 +80,7 @@ def dot(graph: FlowGraph) -> str:
 
 
 def ascii_text(graph: FlowGraph) -> str:
-    """Return the graph as a list of its stages, each with where it leads."""
+    """Return the graph as a list of its stages and their edges."""
     lines = [graph.name]
     for node in graph.nodes:
         edges = [edge for edge in graph.edges if edge.source == node.key]
@@ -118,7 +118,7 @@ FORMATS: Final[Mapping[str, Callable[[FlowGraph], str]]] = {
 
 
 def _ids(graph: FlowGraph) -> Mapping[str, str]:
-    """Return a short name for each node, which no language of graphs takes for a word of its own."""
+    """Return a short id for each node. It is no keyword of a graph language."""
     return {node.key: f"n{number}" for number, node in enumerate(graph.nodes, 1)}
 
 
@@ -127,7 +127,7 @@ def _label(node: GraphNode) -> Iterable[str]:
 
 
 def _mermaid_text(text: str) -> str:
-    """Return a text that Mermaid and a browser show as it is."""
+    """Escape a text for Mermaid and for HTML."""
     signs = {"#": "#35;", '"': "#quot;", "&": "#amp;", "<": "#lt;", ">": "#gt;", "`": "#96;"}
     return "".join(signs.get(sign, sign) for sign in one_line(text))
 

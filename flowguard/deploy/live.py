@@ -1,4 +1,4 @@
-"""What is live at AWS, read and never changed. What is not there is None; what may not be read is named."""
+"""A reader of the live resources at AWS. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class LiveAccount:
         return self._clients[service]
 
     def _ask(self, service: str, operation: str, **params: Any) -> Any:
-        """Return an answer of AWS. None where there is no such thing, or it may not be read."""
+        """Return an answer of AWS. None if the resource does not exist or may not be read."""
         try:
             return getattr(self._client(service), operation)(**params)
         except ClientError as error:
@@ -81,7 +81,7 @@ class LiveAccount:
             raise NotLive(f"{str(error).rstrip('.')}; is --endpoint-url right, and are there credentials?") from None
 
     def was_read(self, service: str, operation: str) -> bool:
-        """Answer whether the operation was allowed, as far as it was asked for."""
+        """Answer whether the operation has not been refused."""
         return f"{service}:{operation}" not in self.unread
 
     # -- queues and topics
@@ -124,13 +124,13 @@ class LiveAccount:
         return table
 
     def time_to_live(self, name: str) -> Mapping[str, Any] | None:
-        """Return how items of a table expire."""
+        """Return the time-to-live setting of a table."""
         found = self._ask("dynamodb", "describe_time_to_live", TableName=name)
         ttl: Mapping[str, Any] | None = None if found is None else found["TimeToLiveDescription"]
         return ttl
 
     def restorable(self, name: str) -> bool | None:
-        """Answer whether a table can be restored to any moment of the last days."""
+        """Answer whether a table has point-in-time recovery."""
         found = self._ask("dynamodb", "describe_continuous_backups", TableName=name)
         if found is None:
             return None
@@ -138,7 +138,7 @@ class LiveAccount:
         return bool(told.get("PointInTimeRecoveryStatus") == "ENABLED")
 
     def runs(self, table: str, most: int) -> Iterator[Mapping[str, Any]]:
-        """Yield the run items of a table that are not over, of at most that many items that were looked at."""
+        """Yield the run items of a table that are not over. At most ``most`` items are read."""
         params: dict[str, Any] = {
             "TableName": table,
             "FilterExpression": "#status IN (:running, :waiting)",
@@ -164,18 +164,18 @@ class LiveAccount:
         return found
 
     def event_sources(self, function: str) -> list[Mapping[str, Any]] | None:
-        """Return what invokes a function with records."""
+        """Return the event source mappings of a function."""
         found = self._ask("lambda", "list_event_source_mappings", FunctionName=function)
         sources: list[Mapping[str, Any]] | None = None if found is None else found["EventSourceMappings"]
         return sources
 
     def function_url(self, name: str) -> bool | None:
-        """Answer whether a function has a URL. None where that may not be read."""
+        """Answer whether a function has a URL. None if that may not be read."""
         found = self._ask("lambda", "get_function_url_config", FunctionName=name)
         return found is not None if self.was_read("lambda", "get_function_url_config") else None
 
     def denied(self, role: str, actions: list[str], resource: str) -> list[str] | None:
-        """Return which of the actions a role may not do on the resource. None where AWS does not say."""
+        """Return the actions that a role is denied on the resource. None if AWS does not say."""
         found = self._ask(
             "iam", "simulate_principal_policy", PolicySourceArn=role, ActionNames=actions, ResourceArns=[resource]
         )
@@ -186,7 +186,7 @@ class LiveAccount:
     # -- clocks
 
     def clock(self) -> float | None:
-        """Return AWS's time in seconds since 1970, as an answer of it says. None where it says none."""
+        """Return AWS's time in seconds since 1970. None if no answer has one."""
         answer = self._ask("sts", "get_caller_identity")
         date = None if answer is None else answer["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
         if date is not None:

@@ -14,7 +14,7 @@ from flowguard.sim.declared import TableKey
 
 
 class Role(Enum):
-    """What a queue is for."""
+    """The purpose of a queue."""
 
     INBOX = "inbox"
     ANSWERS = "answers"
@@ -27,7 +27,7 @@ class Role(Enum):
 
 
 class Target(Enum):
-    """What a permission is on."""
+    """The kind of resource of a permission."""
 
     TABLE = "table"
     QUEUE = "queue"
@@ -90,7 +90,7 @@ class QueueNeed:
 
     @property
     def made(self) -> bool:
-        """Answer whether a template makes it."""
+        """Answer whether a template makes the queue."""
         return not self.existing and self.arn is None
 
 
@@ -112,7 +112,7 @@ class TopicNeed:
 
 @dataclass(frozen=True)
 class FunctionNeed:
-    """A Lambda function with all that it may do."""
+    """A Lambda function with its permissions and settings."""
 
     name: str
     found: FoundFunction
@@ -131,7 +131,7 @@ class FunctionNeed:
 
 @dataclass(frozen=True)
 class Deployment:
-    """Everything that some functions need. ``notes`` say what could not be read from them."""
+    """Everything that some functions need. ``notes`` are about source that could not be read."""
 
     flows: tuple[AnyFlow, ...]
     functions: tuple[FunctionNeed, ...]
@@ -154,7 +154,7 @@ class Deployment:
         return next(one for one in self.functions if one.name == name)
 
     def schedule_targets(self) -> Iterator[QueueNeed]:
-        """Yield the queues to which the scheduler sends what is delayed for long: retries, and deadlines of waits."""
+        """Yield the queues to which the scheduler sends delayed retries and the deadlines of waits."""
         late = {flow.name for flow in self.flows if flow.long_delays}
         for queue in self.queues:
             reader = None if queue.reader is None else self.function(queue.reader)

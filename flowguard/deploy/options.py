@@ -1,4 +1,4 @@
-"""What differs from one deployment to the next, as a TOML file says it. All of it has a default."""
+"""The options of a deployment, read from a TOML file. All have defaults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Frozen(BaseModel):
 
 
 class FunctionOptions(Frozen):
-    """Options of one function, or in ``[defaults]`` of all. What is None is worked out."""
+    """Options of one function, or in ``[defaults]`` of all. None is replaced by a derived value."""
 
     name: str | None = None
     """Its name at Lambda; the first flow's and its own by default."""
@@ -49,7 +49,7 @@ class FunctionOptions(Frozen):
 
 
 class QueueOptions(Frozen):
-    """Options of one queue. ``existing`` says that it is there: it is named and not made."""
+    """Options of one queue. An ``existing`` queue is named and not made."""
 
     existing: bool = False
     max_receive_count: int = Field(5, ge=3, le=1_000)
@@ -113,7 +113,7 @@ class DeployOptions(Frozen):
             raise CannotDeploy(str(file), (problems_of(error),)) from None
 
     def of_function(self, attribute: str, handler: str) -> FunctionOptions:
-        """Return the options of a function, by its handler's name or its whole path. Defaults fill what they leave."""
+        """Return the options of a function by its handler's name or whole path. Defaults are filled in."""
         own = self.functions.get(handler, self.functions.get(attribute))
         if own is None:
             return self.defaults

@@ -40,9 +40,9 @@ def permissions_of(
     scope: Scope,
     settings: SettingsOptions,
 ) -> tuple[Permission, ...]:
-    """Return what a function may do.
+    """Return the permissions of a function.
 
-    ``reads`` are the queues that it reads, by name. Flows of the scope that ask one of the function's get its answers.
+    ``reads`` are the queues that it reads, by name. It answers the flows of the scope that ask its own.
     """
     found = _Allowed()
     match function.kind:
@@ -162,10 +162,10 @@ def _answers(found: _Allowed, function: FoundFunction, reads: Mapping[str, Queue
 
 
 def _sends_of_function(flow: AnyFlow, stage: AnyStage, scope: Scope) -> Iterator[Destination]:
-    """Yield where a stage's function sends.
+    """Yield the destinations of a stage's function.
 
-    One at which requests enter sends what an older run had left, of whatever stage. One that a wait goes on at sends
-    what the waiting stage had left.
+    The function of a first stage also sends the outbox that an older run has left, of any stage. The function at which
+    a wait goes on also sends that of the waiting stage.
     """
     if stage.name in flow.entries:
         yield from flow_sends(flow, scope)
@@ -180,14 +180,14 @@ def _sends_of_function(flow: AnyFlow, stage: AnyStage, scope: Scope) -> Iterator
 
 
 def flow_sends(flow: AnyFlow, scope: Scope) -> Iterator[Destination]:
-    """Yield where any stage of a flow sends."""
+    """Yield the destinations of all stages of a flow."""
     for stage in flow.stages:
         yield from stage_sends(flow, stage)
     yield from endings(flow, scope)
 
 
 def stage_sends(flow: AnyFlow, stage: AnyStage) -> Iterator[Destination]:
-    """Yield where a stage sends, the next stages' inboxes among them."""
+    """Yield the destinations of a stage, with the inboxes of the next stages."""
     uses = uses_of(stage)
     yield from sorted(uses.sends, key=str)
     for other in sorted(uses.starts | uses.asks_flows, key=lambda one: one.name):
@@ -201,7 +201,7 @@ def stage_sends(flow: AnyFlow, stage: AnyStage) -> Iterator[Destination]:
 
 
 def endings(flow: AnyFlow, scope: Scope) -> Iterator[Destination]:
-    """Yield where the end of a run is sent."""
+    """Yield the destinations of messages about the end of a run."""
     yield flow.dead_letters
     if flow.complete_to is not None:
         yield flow.complete_to
@@ -240,7 +240,7 @@ def makes_tokens(flow: AnyFlow) -> bool:
 
 
 def tables_of_stage(flow: AnyFlow, stage: AnyStage) -> Mapping[str, frozenset[str]]:
-    """Return the actions on the user's tables. Where a table is not known, they are all on all declared ones."""
+    """Return the actions on the user's tables. With an unknown table: all actions on all declared tables."""
     uses: Uses = uses_of(stage)
     if not uses.unknown_tables:
         return uses.tables

@@ -1,4 +1,4 @@
-"""The error of a deployment that cannot be described, with all that is wrong."""
+"""The error of a deployment that cannot be described."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues as they are live, against what the flows need."""
+"""Checks of the live queues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Attributes = Mapping[str, str]
 
 
 def check_queues(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:
-    """Yield what is wrong with the queues and their subscriptions."""
+    """Yield the findings about the queues and their subscriptions."""
     for queue in needed.queues:
         if queue.role is Role.OUTSIDE and queue.arn is not None:
             continue  # it may be in another account, where nobody here may look

@@ -42,7 +42,7 @@ class Retentions:
 
     @classmethod
     def of(cls, whole: timedelta, *, fifo: bool, handled: bool) -> Retentions:
-        """Divide a flow's retention. ``handled`` says that a function empties the queue of records given up."""
+        """Split a flow's retention between its queues. ``handled``: a dlq_handler reads the dead-letter queue."""
         seconds = whole // timedelta(seconds=1)
         inbox = _within(seconds * 2 // 7)
         killed = _within(seconds * 5 // 14)
@@ -153,7 +153,7 @@ class QueuePlan:
         return next(killed, None)
 
     def _give_up_to(self, flow: AnyFlow, queue: Queue) -> str:
-        """Return the queue of a redrive policy. Without a function for it, that is the flow's dead letters."""
+        """Return the queue of a redrive policy. Without a dlq_handler it is the flow's dead letters."""
         dead = flow.dead_letters
         if self._killed_reader(flow) is None and isinstance(dead, Queue) and dead.fifo == queue.fifo:
             return dead.short_name
@@ -237,7 +237,7 @@ def _problems(queue: QueueNeed) -> Iterator[str]:
 
 
 def _callback_sources(flow: AnyFlow) -> Iterator[tuple[Queue, Destination]]:
-    """Yield the queues that bring a flow's answers from outside, each with what feeds it."""
+    """Yield the queues of a flow's callbacks, each with the source of its messages."""
     by_topic = callback_queues([flow])
     for one in flow.callbacks:
         match one.source:

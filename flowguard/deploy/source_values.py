@@ -1,4 +1,4 @@
-"""The values that expressions in the source of a function have, as far as they can be told without running it."""
+"""Static evaluation of expressions in source, without running it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SourceValues:
         self._locals = _locals(tree)
 
     def of(self, node: ast.expr) -> list[Any] | None:
-        """Return the values that an expression may have. None where they cannot be told from the source."""
+        """Return the possible values of an expression. None if the source does not say."""
         match node:
             case ast.Constant(value):
                 return [value]
@@ -55,7 +55,7 @@ class SourceValues:
                 return None
 
     def one(self, node: ast.expr) -> Any:
-        """Return the value of an expression that has a single one. None for others."""
+        """Return the only possible value of an expression. None if there are several or none."""
         values = self.of(node)
         return values[0] if values is not None and len(values) == 1 else None
 
@@ -83,14 +83,14 @@ class SourceValues:
 
 
 def argument(node: ast.Call, place: int, name: str) -> ast.expr | None:
-    """Return the argument that a call gives at that place or by that name."""
+    """Return the argument of a call at that position or of that name."""
     if place < len(node.args):
         return None if any(isinstance(one, ast.Starred) for one in node.args[: place + 1]) else node.args[place]
     return next((one.value for one in node.keywords if one.arg == name), None)
 
 
 def parameters_of(tree: ast.FunctionDef) -> list[str]:
-    """Return the names of the parameters that may be given by their place."""
+    """Return the names of the positional parameters."""
     return [one.arg for one in (*tree.args.posonlyargs, *tree.args.args)]
 
 
@@ -105,7 +105,7 @@ def _closure(function: FunctionType) -> dict[str, Any]:
 
 
 def _locals(tree: ast.FunctionDef) -> dict[str, list[ast.expr | None]]:
-    """Return what each local name is assigned. None stands for what is not one plain value."""
+    """Return the expressions that each local name is assigned. None stands for any other binding."""
     found: dict[str, list[ast.expr | None]] = {}
     arguments = tree.args
     for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg):

@@ -1,4 +1,4 @@
-"""Tables and runs as they are live, against what the flows need."""
+"""Checks of the live tables and runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LATE: Final = 3_600_000
 
 
 def check_tables(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:
-    """Yield what is wrong with the tables."""
+    """Yield the findings about the tables."""
     for table in needed.tables:
         found = live.table(table.name)
         if found is None:
@@ -84,7 +84,7 @@ def _key(table: TableNeed) -> str:
 
 
 def check_runs(needed: Deployment, live: LiveAccount, now: int, most: int) -> Iterator[LiveFinding]:
-    """Yield the runs that nobody works on, of at most that many items. ``now`` is ms."""
+    """Yield the findings about runs that are stuck. At most ``most`` items are read. ``now`` is ms."""
     flows = {flow.name for flow in needed.flows}
     for item in live.runs(needed.run_table, most):
         flow, _, object_id = _named(item)

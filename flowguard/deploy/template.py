@@ -1,4 +1,4 @@
-"""The template of a deployment, without its language: which resources it has, and in which order."""
+"""The template of a deployment, whatever its language. It has the resources and their order."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ POLICY_VERSION: Final = "2012-10-17"
 
 
 class Template(ABC):
-    """Adds the resources of a deployment. A language says how each is written.
+    """Adds the resources of a deployment. Each language is a subclass.
 
-    A reference to another resource is whatever the language has for one.
+    The type of a reference to another resource is the language's own.
     """
 
     def __init__(self, needed: Deployment, options: DeployOptions) -> None:

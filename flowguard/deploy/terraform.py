@@ -96,7 +96,7 @@ class _Terraform(Template):
     def add_topic(self, topic: TopicNeed) -> None:
         self._add("aws_sns_topic", topic.arn, {"name": topic.name, **({"fifo_topic": True} if topic.fifo else {})})
 
-    # -- who sends to queues
+    # -- the senders of queues
 
     def add_subscription(self, queue: QueueNeed, topic: TopicNeed, topic_arn: str) -> None:
         block = {"topic_arn": topic_arn, "protocol": "sqs", "endpoint": self.queue_arn(queue.name)}

@@ -12,7 +12,7 @@ from flowguard.flow import AnyFlow
 
 
 class SourcePlace(NamedTuple):
-    """A line of source, with what is there that cannot be read."""
+    """A line of source that cannot be read, and why."""
 
     file: str
     line: int
@@ -34,12 +34,11 @@ class WaitUse(NamedTuple):
 
 @dataclass(frozen=True)
 class Uses:
-    """What the handler of a stage uses.
+    """The resources that the handler of a stage uses.
 
-    ``tables`` are actions of DynamoDB by table. ``asks_flows`` are flows whose result is awaited, ``resets``
-    those whose runs are reset. ``rows`` says that
-    parties outside answer, ``early`` that kept answers are looked for, ``tokens`` that links are made, ``ends`` that
-    the run may be complete.
+    ``tables`` are actions of DynamoDB by table. ``asks_flows`` are flows whose result is awaited, ``resets`` flows
+    whose runs are reset. ``rows`` says that parties outside answer, ``early`` that kept answers are read, ``tokens``
+    that links are made, ``ends`` that the run may be complete.
     """
 
     tables: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -57,7 +56,7 @@ class Uses:
 
 
 class FoundUses:
-    """Collects what is used."""
+    """Collects the resources that are used."""
 
     def __init__(self) -> None:
         self.tables: dict[str, frozenset[str]] = {}
@@ -72,7 +71,7 @@ class FoundUses:
         self.read: set[object] = set()
 
     def unknown(self, place: SourcePlace) -> None:
-        """Note a place where everything may happen."""
+        """Note a place whose effects are unknown."""
         self.unknown_tables.append(place)
         self.unknown_sends.append(place)
 

@@ -38,7 +38,7 @@ _WAITS: Final = frozenset({"when_all", "when_any", "when"})
 
 @dataclasses.dataclass(frozen=True)
 class Held:
-    """What a name of the source holds. It is the step, or an object that keeps the step in ``attributes``."""
+    """The value of a name. It is the step, or an object that keeps the step in ``attributes``."""
 
     keeper: type | None = None
     attributes: frozenset[str] = frozenset()
@@ -49,7 +49,7 @@ STEP: Final = Held()
 
 @functools.cache
 def uses_of(stage: AnyStage) -> Uses:
-    """Read what a stage uses from the source of its handler."""
+    """Return the resources that a stage uses, from the source of its handler."""
     found = FoundUses()
     handle = inspect.getattr_static(stage, "handle")
     place = 1 if isinstance(handle, staticmethod) else 2
@@ -322,7 +322,7 @@ class _Reader:
 
 
 def _kept(keeper: type, given: Sequence[int | str]) -> Held | None:
-    """Return what an object holds that is made with the step. None where its class says nothing of that."""
+    """Return where an object keeps the step that it is made with. None if its class does not say."""
     if dataclasses.is_dataclass(keeper):
         fields = [one.name for one in dataclasses.fields(keeper) if one.init]
         names = {fields[one] if isinstance(one, int) and one < len(fields) else str(one) for one in given}

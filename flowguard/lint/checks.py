@@ -195,7 +195,7 @@ def _loops(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def not_repeatable(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
-    """Find times and random ids in what is recorded."""
+    """Find times and random ids in recorded values."""
     drawn = {
         target.id
         for node in ast.walk(code.node)
@@ -245,7 +245,7 @@ def _is_drawing(source: ModuleSource, call: ast.Call) -> bool:
 
 
 def module_state(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
-    """Find changes of what the module keeps."""
+    """Find changes of module state."""
     shared = source.mutables() - _assigned(code.node)
     for node in ast.walk(code.node):
         if isinstance(node, ast.Global) or _changes(node, frozenset(shared)):
@@ -286,7 +286,7 @@ def _is_log(call: ast.Call) -> bool:
 
 
 def _is_whole(node: ast.AST, code: HandlerCode) -> bool:
-    """Answer whether a value has a payload in it, and not only a field of one."""
+    """Answer whether a value contains a whole payload, and not only a field of one."""
     if isinstance(node, ast.Attribute | ast.Subscript):
         if isinstance(node, ast.Attribute) and (
             node.attr in _WHOLE or (_is_state(node, code) and node.attr == "state")
@@ -333,7 +333,7 @@ def no_deadline(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
 
 
 def swallowed(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
-    """Find clauses that catch everything round a call of the step."""
+    """Find clauses that catch every exception around a call of the step."""
     for node in ast.walk(code.node):
         if isinstance(node, ast.Try) and any(_uses(one, code.steps) for one in node.body):
             for clause in node.handlers:
@@ -344,12 +344,12 @@ def swallowed(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
 
 
 def sleeps(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
-    """Find sleeping."""
+    """Find calls that sleep."""
     return (call for call in _calls(code.node) if source.dotted(call.func) in ("time.sleep", "asyncio.sleep"))
 
 
 def effect_repeated(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
-    """Find changes at other services that are not remembered."""
+    """Find HTTP requests that change something, outside of step.once."""
     if not code.steps:
         return
     remembering = list(_step_calls(code, frozenset({"once"})))

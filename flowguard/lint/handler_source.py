@@ -23,7 +23,7 @@ class HandlerCode:
 
 @dataclass
 class ModuleSource:
-    """A module's tree with what its names mean, as far as its own source says."""
+    """The syntax tree of a module, with the meaning of its names."""
 
     tree: ast.Module
     imports: dict[str, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class ModuleSource:
         return list(_with_called(found, functions, [one for own in methods.values() for one in own.values()]))
 
     def _stages(self) -> list[ast.ClassDef]:
-        """Return the classes that are stages. Their base says so, or how their ``handle`` is written."""
+        """Return the classes that are stages, by their base class or by a ``handle`` that takes a Step."""
         classes = [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
         known: set[str] = set()
         found = []
@@ -93,7 +93,7 @@ class ModuleSource:
         return any(self.dotted(one) in ("flowguard.once", "flowguard.once_function.once") for one in called)
 
     def mutables(self) -> set[str]:
-        """Return the names of the module that hold what can be changed."""
+        """Return the names of the module that hold mutable values."""
         found: set[str] = set()
         for node in self.tree.body:
             targets = (

@@ -30,7 +30,7 @@ BAD_SUPPRESSION: Final = Rule(
     "FG002",
     "suppression-without-reason",
     "suppresses a rule without a reason, or one that is none",
-    "whoever reads it later cannot tell whether it is still right",
+    "a later reader cannot know whether it is still right",
     "write # flowguard: ignore[FG102] and the reason after it",
     "check-your-handlers.md",
 )
