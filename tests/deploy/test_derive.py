@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from flowguard import (
     ATTACH,
@@ -36,14 +35,11 @@ from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.flow import AnyFlow
 from flowguard.stage import AnyStage
+from tests.deploy.waiting import PAYMENTS, Later, Order, Wait
 
 AnyStep = Step[Any]
 MODULE = "shop_handlers"
 DAY = 86_400
-
-
-class Order(BaseModel):
-    order_id: str
 
 
 class Ship(Stage[Order], name="ship", inbox="to-ship"):
@@ -177,15 +173,7 @@ def test_a_fifo_queue_gives_up_to_a_fifo_queue_whose_time_begins_anew(deploy: De
 
 
 def test_a_wait_needs_who_reads_its_answers(deploy: Deploy) -> None:
-    class Later(Stage[dict[str, Any]], name="later", inbox="later"):
-        def handle(self, answers: dict[str, Any], step: AnyStep) -> Outcome:
-            return Done()
-
-    class Wait(Stage[Order], name="wait", then="later", inbox="waits"):
-        def handle(self, order: Order, step: AnyStep) -> Outcome:
-            return Later.when_all(paid=step.event("paid"), within=timedelta(hours=1))
-
-    flow = made((Wait, Later), callbacks=(Callback("payments", id="order_id"), Callback(Topic(NEWS), id="order_id")))
+    flow = made((Wait, Later), callbacks=(*PAYMENTS, Callback(Topic(NEWS), id="order_id")))
     stages = {"wait": lambda_handler(flow, Wait), "later": lambda_handler(flow, Later)}
     assert "own is answered from outside, and no handler takes that; write callback_handler(Own)" in refusal(
         deploy, **stages
@@ -218,16 +206,8 @@ def test_long_delays_need_the_scheduler(deploy: Deploy) -> None:
 
 
 def test_a_deadline_by_the_scheduler_needs_the_arn_of_the_queue_that_it_comes_to(deploy: Deploy) -> None:
-    class Later(Stage[dict[str, Any]], name="later", inbox="later"):
-        def handle(self, answers: dict[str, Any], step: AnyStep) -> Outcome:
-            return Done()
-
-    class Wait(Stage[Order], name="wait", then="later", inbox="waits"):
-        def handle(self, order: Order, step: AnyStep) -> Outcome:
-            return Later.when_all(paid=step.event("paid"), within=timedelta(hours=1))
-
     for long_delays in (True, False):
-        flow = made((Wait, Later), long_delays=long_delays, callbacks=(Callback("payments", id="order_id"),))
+        flow = made((Wait, Later), long_delays=long_delays, callbacks=PAYMENTS)
         needed = deploy(
             wait=lambda_handler(flow, Wait), later=lambda_handler(flow, Later), answers=callback_handler(flow)
         )
@@ -242,16 +222,7 @@ def test_a_deadline_by_the_scheduler_needs_the_arn_of_the_queue_that_it_comes_to
 def test_a_function_of_answers_may_schedule_the_deadlines_that_it_gets(
     deploy: Deploy, conflict: Any, long_delays: bool
 ) -> None:
-    class Later(Stage[dict[str, Any]], name="later", inbox="later"):
-        def handle(self, answers: dict[str, Any], step: AnyStep) -> Outcome:
-            return Done()
-
-    class Wait(Stage[Order], name="wait", then="later", inbox="waits"):
-        def handle(self, order: Order, step: AnyStep) -> Outcome:
-            return Later.when_all(paid=step.event("paid"), within=timedelta(hours=1))
-
-    callbacks = (Callback("payments", id="order_id"),)
-    flow = made((Wait, Later), long_delays=long_delays, callbacks=callbacks, on_conflict=conflict)
+    flow = made((Wait, Later), long_delays=long_delays, callbacks=PAYMENTS, on_conflict=conflict)
     needed = deploy(stages=lambda_handler(flow), answers=callback_handler(flow))
     answers = needed.function("own-answers")
     gets_deadlines = conflict is SUPERSEDE
@@ -262,15 +233,7 @@ def test_a_function_of_answers_may_schedule_the_deadlines_that_it_gets(
 
 
 def test_a_flow_that_waits_for_nothing_has_no_deadlines_to_schedule(deploy: Deploy) -> None:
-    class Later(Stage[dict[str, Any]], name="later", inbox="later"):
-        def handle(self, answers: dict[str, Any], step: AnyStep) -> Outcome:
-            return Done()
-
-    class Wait(Stage[Order], name="wait", then="later", inbox="waits"):
-        def handle(self, order: Order, step: AnyStep) -> Outcome:
-            return Later.when_all(paid=step.event("paid"), within=timedelta(hours=1))
-
-    waiting = made((Wait, Later), answers="shared", callbacks=(Callback("payments", id="order_id"),))
+    waiting = made((Wait, Later), answers="shared", callbacks=PAYMENTS)
     late = made((Ship,), name="late", answers="shared", long_delays=True)
     needed = deploy(waiting=lambda_handler(waiting), late=lambda_handler(late), answers=callback_handler(waiting, late))
     answers = needed.function("own-answers")
@@ -295,7 +258,7 @@ def test_orders_to_reset_are_read_by_a_function_of_stages(deploy: Deploy) -> Non
             step.reset(own, order.order_id)
             return Done()
 
-    own = made((Only,), on_conflict=ATTACH, callbacks=(Callback("payments", id="order_id"),))
+    own = made((Only,), on_conflict=ATTACH, callbacks=PAYMENTS)
     needed = deploy(only=lambda_handler(own), answers=callback_handler(own))
     assert (needed.queue("own").role, needed.queue("own").reader) == (Role.ANSWERS, "own-only")
     sends = {one.name for one in needed.function("own-only").permissions if "sqs:SendMessage" in one.actions}

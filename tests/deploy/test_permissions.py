@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from functools import cache
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from pydantic import BaseModel
 
-from flowguard import Callback, Done, Flow, Outcome, Stage, Step, callback_handler, lambda_handler
+from flowguard import Flow, callback_handler, lambda_handler
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services
 from flowguard.client import FlowClient
@@ -22,6 +20,7 @@ from flowguard.sim.account import SIMULATED_ROLE
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.sim.memory.aws import MemoryAWS
 from tests.deploy.exercised import Made, actions_of, exercised, granted, needs
+from tests.deploy.waiting import PAYMENTS, Later, Order, Wait
 
 SHIPPED = {
     "validate_cart": "validate_cart",
@@ -95,27 +94,13 @@ def test_nothing_is_granted_on_everything() -> None:
 # -- the deadline of a long wait, which no sample has
 
 
-class Order(BaseModel):
-    order_id: str
-
-
-class Later(Stage[dict[str, Any]], name="later", inbox="later"):
-    def handle(self, answers: dict[str, Any], step: Step) -> Outcome:
-        return Done()
-
-
-class Wait(Stage[Order], name="wait", then="later", inbox="waits"):
-    def handle(self, order: Order, step: Step) -> Outcome:
-        return Later.when_all(paid=step.event("paid"), within=timedelta(days=1))
-
-
 class Patient(
     Flow,
     name="patient",
     object_id="order_id",
     answers="patient",
     long_delays=True,
-    callbacks=(Callback("payments", id="order_id"),),
+    callbacks=PAYMENTS,
 ):
     stages = (Wait, Later)
 
