@@ -1,0 +1,311 @@
+"""Dead letters are sent back to their stages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.dead_letter_queue import Unusable
+from flowguard.aws.redriver import Redriver
+from flowguard.destinations import Topic
+from flowguard.flow import Flow
+from flowguard.handler import dlq_handler
+from flowguard.outcome import Done, Outcome
+from flowguard.protocol.run import Status
+from flowguard.sim.account import ACCOUNT_ID, REGION
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.stage import Stage
+from flowguard.step import Step
+from flowguard.worker.redrive import Fate
+from tests.aws.dead_letters.letters import (
+    arn,
+    denying,
+    die,
+    fates,
+    moved_from,
+    put,
+    reading,
+    redrive,
+    reject,
+    sent_again,
+    url,
+    work,
+    works,
+)
+from tests.scene import Order, Orders, OrderState, Scene, record
+
+
+def test_a_letter_goes_back_to_the_queue_it_came_through_and_its_run_goes_on(at: Scene) -> None:
+    die(at)
+    [outcome] = redrive()
+    assert (fates([outcome]), outcome.to, outcome.deleted) == ([Fate.REDRIVEN], arn("price-order"), True)
+    assert work(at, "price-order") == {"batchItemFailures": []}
+    item = at.item()
+    assert item is not None
+    assert (item.request_id, item.redrive, item.status, at.priced()) == ("run-1", 1, Status.RUNNING, 1)
+    assert at.sent("dead") == []
+
+
+@pytest.mark.parametrize("applied", [False, True])
+@pytest.mark.parametrize("operation", ["SendMessageBatch", "DeleteMessageBatch"])
+def test_wherever_it_is_stopped_nothing_is_lost_and_running_again_does_nothing_twice(
+    at: Scene, operation: str, applied: bool
+) -> None:
+    die(at)
+
+    def killed(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != operation:
+            return proceed()
+        if applied:
+            proceed()
+        raise KeyboardInterrupt
+
+    with intercept(killed), pytest.raises(KeyboardInterrupt):
+        redrive()
+    redrive()
+    assert work(at, "price-order") == {"batchItemFailures": []}
+    assert (at.priced(), at.sent("dead")) == (1, [])
+
+
+def test_a_send_that_is_refused_leaves_its_letter_where_it_is(at: Scene) -> None:
+    die(at)
+    with intercept(denying("SendMessageBatch")):
+        [outcome] = redrive()
+    assert "AccessDenied" in str(outcome.failed)
+    assert (outcome.deleted, len(at.sent("dead"))) == (False, 1)
+
+
+def test_a_superseded_letter_changes_nothing_and_stays_unless_it_is_to_be_dropped(at: Scene) -> None:
+    die(at)
+    at.deliver(at.newer())
+    for outcome in redrive():
+        assert outcome.judgement == (Fate.SUPERSEDED, "request run-2 holds the object")
+        assert not outcome.deleted
+    dropped = redrive(drop_obsolete=True)
+    assert {(outcome.deleted, outcome.to) for outcome in dropped} == {(True, None)}
+    assert (at.sent("dead"), at.sent("price-order")) == ([], [])
+
+
+def test_a_letter_whose_run_was_completed_since_is_not_sent_again(at: Scene) -> None:
+    die(at)
+    with reading() as open_:
+        Redriver(Clients(), "flowguard", open_).redrive(next(open_.pages()))
+    copies = at.sent("price-order")
+    at.handler([{**found, "EventSourceARN": arn("price-order")} for found in copies])
+    assert work(at, "close-order") == {"batchItemFailures": []}
+    put(at, "dead", at.message(), **sent_again(copies[0]))
+    assert fates(redrive()) == [Fate.COMPLETED]
+
+
+def test_a_later_hop_whose_run_item_is_gone_is_expired(at: Scene) -> None:
+    at.deliver(at.second())
+    assert at.item() is None
+    [outcome] = redrive(drop_obsolete=True)
+    assert (fates([outcome]), outcome.deleted, at.sent("close-order")) == ([Fate.EXPIRED], True, [])
+
+
+def test_the_consoles_redrive_is_a_right_one_too(at: Scene) -> None:
+    """It moves body and attributes as they are, under a new message id."""
+    die(at)
+    [letter] = at.sent("dead")
+    at.aws.client("sqs").send_message(QueueUrl=url(at, "price-order"), **sent_again(letter))
+    [moved] = at.sent("price-order")
+    assert moved["MessageId"] != letter["MessageId"]
+    at.handler([{**moved, "EventSourceARN": arn("price-order")}])
+    item = at.item()
+    assert item is not None
+    assert (item.request_id, item.redrive, at.priced()) == ("run-1", 1, 1)
+
+
+def test_the_consoles_redrive_after_a_newer_run_changes_nothing(at: Scene) -> None:
+    die(at)
+    [letter] = at.sent("dead")
+    at.deliver(at.newer())
+    at.aws.client("sqs").send_message(QueueUrl=url(at, "price-order"), **sent_again(letter))
+    assert work(at, "price-order") == {"batchItemFailures": []}
+    item = at.item()
+    assert item is not None
+    assert (item.request_id, at.priced()) == ("run-2", 1)
+
+
+# -- what SQS itself dead-lettered
+
+
+def make_dlq(at: Scene, *sources: str) -> None:
+    """The dead-letter queue ``given-up`` of the stages' queues."""
+    dlq = at.aws.create_queue("given-up")
+    policy = json.dumps({"deadLetterTargetArn": at.aws.queue_arn(dlq), "maxReceiveCount": "3"})
+    for source in sources:
+        at.aws.client("sqs").set_queue_attributes(QueueUrl=url(at, source), Attributes={"RedrivePolicy": policy})
+
+
+def test_a_raw_record_goes_to_the_one_queue_whose_dead_letters_these_are(at: Scene) -> None:
+    make_dlq(at, "price-order")
+    put(at, "given-up", at.message())
+    [outcome] = redrive("given-up")
+    assert (fates([outcome]), outcome.to) == ([Fate.REDRIVEN], url(at, "price-order"))
+    assert work(at, "price-order") == {"batchItemFailures": []}
+    item = at.item()
+    assert item is not None
+    assert (item.request_id, item.redrive, at.priced()) == ("run-1", 1, 1)
+
+
+def test_a_record_without_ids_comes_back_as_the_request_that_it_was(at: Scene) -> None:
+    make_dlq(at, "price-order")
+    put(at, "given-up", at.message(), MessageAttributes={})
+    [outcome] = redrive("given-up")
+    work(at, "price-order")
+    item = at.item()
+    assert item is not None
+    assert (item.request_id, item.redrive) == (outcome.letter.message_id, 1)
+
+
+def test_of_several_queues_it_must_be_said_which(at: Scene) -> None:
+    make_dlq(at, "price-order", "close-order")
+    put(at, "given-up", at.message())
+    [outcome] = redrive("given-up")
+    assert "a dead-letter queue of several; give --to or --flow-class" in str(outcome.failed)
+    [by_class] = redrive("given-up", flow=Orders)
+    assert (by_class.to, by_class.deleted) == ("price-order", True)
+
+
+def test_a_letter_that_the_dlq_handler_parked_goes_to_the_stage_not_to_the_dead_letter_queue(at: Scene) -> None:
+    make_dlq(at, "price-order")
+    ender = dlq_handler(Orders).using(at.handler._services)
+    assert ender([{**record_of(at), "eventSourceARN": arn("given-up")}]) == {"batchItemFailures": []}
+    [outcome] = redrive()
+    assert fates([outcome]) == [Fate.REDRIVEN]
+    assert str(outcome.to).endswith("price-order")
+    work(at, "price-order")
+    assert at.priced() == 1
+
+
+def record_of(at: Scene) -> dict[str, Any]:
+    return record(at.message())
+
+
+def test_a_committed_hop_whose_worker_died_before_it_sent_anything_is_sent_back_for_that(at: Scene) -> None:
+    def no_sends(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "SendMessageBatch":
+            raise ClientError({"Error": {"Code": "Down", "Message": ""}}, call.operation)
+        return proceed()
+
+    make_dlq(at, "price-order")
+    put(at, "given-up", at.message())
+    with intercept(no_sends):
+        assert at.deliver(at.message()) == [False]
+    [outcome] = redrive("given-up")
+    assert fates([outcome]) == [Fate.REDRIVEN]
+    work(at, "price-order")
+    assert (at.priced(), len(at.sent("close-order"))) == (1, 1)
+
+
+# -- where to
+
+
+def test_what_came_through_sns_needs_to_be_told_where_its_stage_reads(at: Scene) -> None:
+    topic = at.aws.create_topic("orders")
+    at.aws.subscribe(topic, url(at, "price-order"))
+    at.aws.client("sns").publish(TopicArn=topic, Message='{"order_id":"o1"}')
+    at.script.pricing = reject
+    work(at, "price-order")
+    at.script.pricing = works
+    [outcome] = redrive()
+    assert outcome.failed == "it does not say which queue it came through; give --to or --flow-class"
+    assert redrive(to="price-order")[0].to == "price-order"
+    work(at, "price-order")
+    assert at.priced() == 1
+
+
+class Entry(Stage[Order, OrderState], name="price-order"):
+    def handle(self, order: Order, step: Step[OrderState]) -> Outcome:
+        return Done()
+
+
+class Published(Flow, name="orders", object_id="order_id", inbox=Topic(f"arn:aws:sns:{REGION}:{ACCOUNT_ID}:orders")):
+    stages = (Entry,)
+
+
+def test_no_letter_goes_through_a_topic_which_would_wrap_it_once_more(at: Scene) -> None:
+    die(at)
+    [outcome] = redrive(flow=Published)
+    assert "name the queue behind that with --to" in str(outcome.failed)
+
+
+def test_to_the_dead_letters_themselves_nothing_is_sent(at: Scene) -> None:
+    die(at)
+    with pytest.raises(Unusable, match="is the queue of dead letters itself"):
+        redrive(to=arn("dead"))
+
+
+def test_to_a_fifo_queue_goes_its_group_and_an_id_of_its_own(at: Scene) -> None:
+    at.aws.create_queue("orders.fifo", FifoQueue="true")
+    die(at)
+    redrive(to="orders.fifo")
+    [found] = at.sent("orders.fifo")
+    assert found["Attributes"]["MessageGroupId"] == "o1"
+    assert found["Attributes"]["MessageDeduplicationId"] == "run-1.1.1.redrive"
+
+
+def forged(at: Scene, home: str) -> None:
+    """A parked letter whose body, which is a sender's text, names another queue."""
+    told = {"Type": "Notification", "MessageId": "m", "TopicArn": home, "Message": '{"order_id":"o1"}'}
+    body = json.dumps({**told, "Timestamp": "2026-01-02T03:04:05.678Z"})
+    put(at, "dead", at.message(redrive=1), MessageBody=body)
+
+
+@pytest.mark.parametrize(
+    "home",
+    [
+        f"arn:aws:sqs:{REGION}:999999999999:price-order",
+        f"arn:aws:sqs:{REGION}:{ACCOUNT_ID}:999999999999:price-order",
+        f"arn:aws:sqs:mars-1:{ACCOUNT_ID}:price-order",
+    ],
+)
+def test_a_body_chooses_no_queue_of_another_account_or_region(at: Scene, home: str) -> None:
+    forged(at, home)
+    [outcome] = redrive()
+    assert str(outcome.failed).startswith(
+        f"it names sqs:{home}, which is not in the account and region of {arn('dead')}"
+    )
+    assert str(outcome.failed).endswith("; give --to or --flow-class")
+    assert not outcome.deleted
+    assert redrive(flow=Orders)[0].to == "price-order"
+
+
+def test_the_queue_that_sqs_names_goes_before_that_of_the_body(at: Scene) -> None:
+    forged(at, arn("emails"))
+    with intercept(moved_from(arn("price-order"))):
+        [outcome] = redrive()
+    assert (outcome.to, outcome.deleted, at.sent("emails")) == (arn("price-order"), True, [])
+
+
+def test_where_the_class_is_given_no_letter_of_another_flow_goes_by_its_own_word(at: Scene) -> None:
+    die(at)
+    put(at, "dead", at.message(flow="others", redrive=1))
+    ours, theirs = redrive(flow=Orders)
+    assert (ours.to, ours.deleted) == ("price-order", True)
+    assert str(theirs.failed).startswith("it is of flow 'others', and --flow-class is 'orders'; ")
+    assert not theirs.deleted
+
+
+# -- what goes wrong
+
+
+def test_a_missing_table_is_named_before_anything_is_sent(at: Scene) -> None:
+    die(at)
+    with reading() as open_, pytest.raises(Unusable, match=r"table 'runs': does not exist; .*--table"):
+        Redriver(Clients(), "runs", open_).redrive(next(open_.pages()))
+    assert (at.sent("price-order"), len(at.sent("dead"))) == ([], 1)
+
+
+def test_an_unreadable_letter_fails_by_name_and_the_others_go(at: Scene) -> None:
+    die(at)
+    put(at, "dead", at.message(), MessageAttributes={"flowguard": {"DataType": "String", "StringValue": "{"}})
+    outcomes = redrive()
+    assert [outcome.deleted for outcome in outcomes] == [True, False]
+    assert "it cannot be read: has" in str(outcomes[1].failed) or "is not JSON" in str(outcomes[1].failed)
