@@ -281,6 +281,21 @@ TESTED: Final = (
         "waits that cannot work, and those at the limits",
     ),
     Elsewhere(
+        r"^worker\.resets\.",
+        ("tests/worker/test_resets.py",),
+        "no explored flow is reset",
+    ),
+    Elsewhere(
+        r"^worker\.restart\.",
+        ("tests/worker/test_restart.py",),
+        "no explored flow is reset",
+    ),
+    Elsewhere(
+        r"^wire\.reset_order\.",
+        ("tests/wire/test_reset_order.py",),
+        "no explored flow is reset",
+    ),
+    Elsewhere(
         r"^worker\.resumed\.",
         ("tests/worker/test_resumed.py", "tests/worker/test_waiting.py"),
         "payloads of every form, with failures and without answers",

@@ -218,6 +218,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.settler.find_arrived: except (ValueError, RecursionError) → catches every Exception (2)",
         "worker.settler.Settler._can_be_read: except RunFailed → catches every Exception",
         "worker.outside.read_outside: except TypeError → catches every Exception",
+        "worker.resets.find_reset: except ValueError → catches every Exception",
+        "wire.reset_order.read_reset: except (ValueError, RecursionError) → catches every Exception",
         "worker.outside._payload: except (ValueError, RecursionError) → catches every Exception",
     ),
     "what proves nothing is not believed either: this saves the digest of what nobody signed": (
@@ -233,6 +235,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "the same answer, found the slower way": (
         "worker.settler.find_arrived: f'\"{ANSWER}\"' not in found.value and f'\"{DEADLINE}\"' not in found.value → forced false",
         "wire.message._storable: text.isascii() → forced false",
+        "wire.reset_order.read_reset: f'\"{RESET}\"' not in place → forced false",
         "protocol.outbox.Send._body_size: self.body.isascii() → forced false",
         "protocol.outbox._attribute_problem: attribute.type != 'String' → forced true",
         "aws.writes._is_unicode: text.isascii() → forced false",

@@ -1,0 +1,135 @@
+"""Orders to reset, carried out one by one: what each changes, sends and says. Whole runs: runtime/test_resets.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flowguard.clock import ManualClock
+from flowguard.errors import EnvelopeError, RunFailed, Untrusted
+from flowguard.events import EventType
+from flowguard.ids import ObjectId, RequestId
+from flowguard.protocol.verdicts import ResetVerdict
+from flowguard.testing import sqs_event
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import Envelope, normalize
+from flowguard.wire.message import PLACE
+from flowguard.wire.reset_order import reset_attributes
+from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, Signer
+from flowguard.worker.ending import Ending
+from flowguard.worker.resets import Resetter, find_reset
+from tests.scene import START, Orders, Scene, scene
+from tests.worker.runtime.test_resets import built, triggered_cache
+
+NOW = START + 1_000
+SIGNER = KeySigner(Keyring(lambda: Keys.parse("k1:" + "x" * 32), ManualClock()))
+OTHERS = KeySigner(Keyring(lambda: Keys.parse("k1:" + "y" * 32), ManualClock()))
+
+
+def record(attributes: dict[str, Attribute]) -> Envelope:
+    [found] = normalize(sqs_event("price-order", "{}", attributes=attributes))
+    assert isinstance(found, Envelope)
+    return found
+
+
+def order(signer: Signer = UNSIGNED, *, when: int = NOW) -> Envelope:
+    return record(reset_attributes("orders", ObjectId("o1"), "reset-1", when, signer))
+
+
+def ending(at: Scene, brought: Envelope, signer: Signer = UNSIGNED) -> Ending:
+    found = find_reset(brought)
+    assert found is not None
+    return Resetter(replace(at.handler._services, signer=signer)).ending(brought, at.flow, found)
+
+
+# -- what is an order
+
+
+@pytest.mark.parametrize("attributes", [{}, {PLACE: Attribute.string('{"hop":2}')}])
+def test_a_message_that_is_no_order_is_none(attributes: dict[str, Attribute]) -> None:
+    assert find_reset(record(attributes)) is None
+
+
+def test_an_order_that_cannot_be_read_is_named_with_its_record() -> None:
+    broken = record({PLACE: Attribute.string('{"reset":{"flow":"orders"}}')})
+    with pytest.raises(EnvelopeError, match="without 'object'") as caught:
+        find_reset(broken)
+    assert broken.message_id in str(caught.value)
+
+
+# -- what it changes
+
+
+def test_a_run_at_work_begins_anew_with_one_message_which_each_copy_of_the_order_sends_again() -> None:
+    with scene(triggered_cache) as at:
+        at.deliver(at.message())
+        brought = order()
+        first = ending(at, brought)
+        assert first.arrival is not None
+        [send] = first.sends
+        assert (first.ack, first.verdict, first.envelope) == (True, ResetVerdict.RESTARTED, brought)
+        assert (send.body, send.id) == (at.message().body, first.arrival.message.hop_id)
+        assert ending(at, brought) == first
+
+
+def test_a_result_is_dropped_and_nothing_is_sent() -> None:
+    with scene(triggered_cache) as at:
+        built(at)
+        brought = order()
+        assert ending(at, brought) == Ending(brought, ack=True, verdict=ResetVerdict.DROPPED)
+
+
+def test_where_there_is_no_run_nothing_is_changed_and_nothing_told() -> None:
+    with scene(triggered_cache) as at:
+        brought = order()
+        assert ending(at, brought) == Ending(brought, ack=True, verdict=ResetVerdict.NOTHING)
+        assert (at.item(), at.told(EventType.WAS_RESET)) == (None, 0)
+
+
+def test_a_first_hop_at_work_is_fenced_and_its_own_message_begins_anew() -> None:
+    """Its item still has the first message of a run that was abandoned: that work is not to begin again."""
+    with scene(triggered_cache) as at:
+        at.deliver(at.message())
+        at.clock.advance(seconds=86_400 + 31)
+        now = at.clock.now()
+        brought, endings = order(when=now), []
+        at.script.pricing = lambda step: endings.append(ending(at, brought))
+        assert at.deliver(at.message(request_id=RequestId("run-2"), requested_at=now)) == [False]
+        assert endings == [Ending(brought, ack=True, verdict=ResetVerdict.RESTARTED)]
+
+
+def test_an_observer_is_told_which_run_was_reset_by_what() -> None:
+    with scene(triggered_cache) as at:
+        at.deliver(at.message())
+        ending(at, order())
+        [told] = [event for event in at.tally.events if event.type is EventType.WAS_RESET]
+        assert told.facts == {"verdict": "RESTARTED", "by": "reset-1"}
+        assert told.message is not None
+        assert (told.message.request_id, told.message.hop) == ("run-1", 1)
+
+
+def test_a_flow_that_takes_no_callers_has_nothing_to_reset_and_says_the_cure() -> None:
+    with scene() as at, pytest.raises(RunFailed, match="say on_conflict=ATTACH or keep_result="):
+        Resetter(at.handler._services).reset(Orders, ObjectId("o1"), RequestId("reset-1"), NOW)
+
+
+# -- who may order it
+
+
+@pytest.mark.parametrize("signer", [UNSIGNED, OTHERS], ids=["nobody", "a stranger"])
+def test_where_messages_are_signed_an_order_of_a_stranger_changes_nothing(signer: Signer) -> None:
+    with scene(triggered_cache) as at:
+        built(at)
+        with pytest.raises(Untrusted, match="an order to reset: "):
+            ending(at, order(signer), SIGNER)
+        item = at.item()
+        assert item is not None
+        assert item.reset_at is None
+
+
+@pytest.mark.parametrize(("by", "asked"), [(SIGNER, SIGNER), (SIGNER, UNSIGNED), (UNSIGNED, UNSIGNED)])
+def test_an_order_that_is_signed_or_need_not_be_is_carried_out(by: Signer, asked: Signer) -> None:
+    with scene(triggered_cache) as at:
+        built(at)
+        assert ending(at, order(by), asked).verdict is ResetVerdict.DROPPED
