@@ -31,13 +31,13 @@ TESTED: Final = (
         "no explored flow is cancelled",
     ),
     Elsewhere(
-        r"^(worker\.cancelling\.|protocol\.claims\.taken: .*cancellation|"
+        r"^(worker\.cancelling\.|"
         r"worker\.runtime\.Runtime\.(_planned: .*(why|cancelled|given_up)|_end.*Cancelled))",
         ("tests/worker/runtime/test_cancelled.py",),
         "no explored flow is cancelled",
     ),
     Elsewhere(
-        r"^(worker\.(teller\.Teller\.turned_away|replies\.not_carried_out)|"
+        r"^(worker\.teller\.Teller\.turned_away|"
         r"aws\.store\.DynamoDBStore\._refused: .*STALE)",
         ("tests/worker/runtime/test_turned_away.py",),
         "no explored request that is turned away has a reply_to",
@@ -191,8 +191,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(worker\.plan\.Planner\.(_undone|giving_up|failed|_next|_waiting)|"
-        r"worker\.runtime\.(Runtime\.(_end|_end_failed|_send_before|_commit_without_letter)\b|_given_up|_left_error)|"
-        r"worker\.failure_note\.)",
+        r"worker\.runtime\.(Runtime\.(_end|_end_failed|_send_before|_commit_without_letter)\b|_given_up|_left_error))",
         (
             "tests/worker/runtime/test_on_failed.py",
             "tests/test_on_failed.py",
@@ -289,6 +288,16 @@ TESTED: Final = (
         r"^worker\.restart\.",
         ("tests/worker/test_restart.py",),
         "no explored flow is reset",
+    ),
+    Elsewhere(
+        r"^worker\.replies\.",
+        ("tests/worker/test_replies.py",),
+        "ends of every form, and ways that take no such answer",
+    ),
+    Elsewhere(
+        r"^worker\.failure_note\.",
+        ("tests/worker/test_failure_note.py",),
+        "failures of every form, and results that are gone",
     ),
     Elsewhere(
         r"^wire\.reset_order\.",

@@ -210,6 +210,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "protocol.outbox._type_problem: except EnvelopeError → catches every Exception",
         "wire.bodies.bus_detail: except (ValueError, RecursionError) → catches every Exception",
         "wire.http_request.HttpRequest.text: except ValueError → catches every Exception",
+        "worker.failure_note._payload: except UnicodeEncodeError → catches every Exception",
         "wire.http_request._fields: except ValueError → catches every Exception",
         "wire.http_request._weight: except ValueError → catches every Exception",
         "worker.http_callbacks.HttpCallbacks.respond_to: except EnvelopeError → catches every Exception",
@@ -260,6 +261,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "a text has no attribute that is a key": ("once_keys._inside: isinstance(value, str) → forced false (2)",),
     "nothing else is raised there: a send refuses by Reject, and json by the errors that are caught": (
         "worker.plan.dead_letter: except Reject → catches every Exception",
+        "worker.replies.reply: except Reject → catches every Exception",
         "worker.unsent._said: except (ValueError, RecursionError) → catches every Exception",
     ),
     "the message of a later hop always says its version and its object: this is for the type checker": (

@@ -25,6 +25,8 @@ MODULES: Final = (
     "flowguard.worker.settler",
     "flowguard.worker.resets",
     "flowguard.worker.restart",
+    "flowguard.worker.replies",
+    "flowguard.worker.failure_note",
     "flowguard.wire.reset_order",
     "flowguard.worker.outside",
     "flowguard.worker.callbacks",
