@@ -26,6 +26,7 @@ MODULES: Final = (
     "flowguard.worker.resets",
     "flowguard.worker.restart",
     "flowguard.worker.replies",
+    "flowguard.worker.teller",
     "flowguard.worker.failure_note",
     "flowguard.wire.reset_order",
     "flowguard.worker.outside",
