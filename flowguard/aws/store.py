@@ -89,7 +89,7 @@ SMALLEST_ANSWER = 256
 _FIXED_OF_A_WAIT = 192
 
 _SIZE_OF_CALLERS = 2 * (MOST_HELD * (LARGEST_HELD + 32) + 128)
-"""Bytes that a commit leaves for two lists of callers, whoever attaches: the open one, and the one answered last."""
+"""Bytes reserved in the item for two lists of callers: the open one and the last one answered."""
 
 LONGEST_IN_KEY = 512
 """Characters of a request id, quoted, within a key of S3, which has at most 1,024; a longer one becomes a digest."""
@@ -600,7 +600,7 @@ def _askers(claim: Claim, commit: Commit) -> dict[str, str]:
 
 
 def _sizes_of_callers(item: RunItem) -> dict[str, int]:
-    """Return the bytes of those who are answered. Of lists that is what they may take, whoever attaches."""
+    """Return the bytes of the callers by name. Lists count with the most that they may take."""
     lists = {} if item.callers is None and item.answered is None else {"its callers": _SIZE_OF_CALLERS}
     asked = sum(len(ASKER) + len(key) + len(text.encode()) for key, text in item.askers.items())
     return {**lists, "who asked": asked} if asked else lists

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ from flowguard.protocol.run import AwaitingRow
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer, Look
 from flowguard.settings import Settings
-from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.wire.answer_address import AnswerAddress
 from tests.aws import states
 from tests.aws.engines import on_memory
@@ -65,6 +66,19 @@ def test_an_error_of_dynamodb_and_one_of_the_network_are_raised_as_they_are(
         with intercept(fail), pytest.raises(type(error)) as raised:
             CALLS[call](store)
         assert raised.value is error
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_no_answer_brings_names_or_values_that_its_expressions_do_not_use(
+    failed: bool, clients: Clients, store: DynamoDBWaits
+) -> None:
+    """DynamoDB would refuse it."""
+    put(clients)
+    with intercept(Recorder()) as calls:
+        store.settle(ADDRESS, GivenAnswer("{}", failed))
+    [call] = [one.params for one in calls.calls]
+    used = re.findall(r"[:#]\w+", f"{call['ConditionExpression']} {call['UpdateExpression']}")
+    assert {*call["ExpressionAttributeNames"], *call["ExpressionAttributeValues"]} == set(used)
 
 
 # -- the plan ----------------------------------------------------------------------------------------------------------

@@ -8,18 +8,22 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from flowguard.aws.clients import Clients
-from flowguard.aws.items import ASKER
+from flowguard.aws.items import ASKER, callers_item
+from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import TooLarge
 from flowguard.ids import ObjectId, RequestId
-from flowguard.protocol.callers import LARGEST_ASKER, LARGEST_HELD, MOST_HELD, Caller, Callers
+from flowguard.protocol.callers import LARGEST_ASKER, LARGEST_HELD, MOST_HELD, Caller, Callers, StoredEnd
 from flowguard.protocol.conflict import OnConflict
-from flowguard.protocol.run import Claim, Committed, Refused, Status
+from flowguard.protocol.run import Claim, Committed, FencedBy, Refused, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
-from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.settings import Settings
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.wire.attributes import Attribute
-from tests.aws.states import NOW, STORED, request
-from tests.aws.store.run import claimed, commit, counted, stored
+from flowguard.wire.message import ErrorNote
+from tests.aws.engines import on_memory
+from tests.aws.states import NOW, STORED, item, request
+from tests.aws.store.run import claimed, commit, counted, fenced, meet, stored
 
 OBJECT = ObjectId("object")
 LATER = NOW + 9_000_000
@@ -246,3 +250,126 @@ def test_an_answer_that_never_comes_leaves_a_closed_list(store: DynamoDBStore) -
     assert again.item.answered is not None
     assert (again.verdict, again.item.answered.in_item) == (Verdict.DONE, (caller(1),))
     assert again.item.result == "7"
+
+
+# -- the end of the run before
+
+
+def newer(store: DynamoDBStore, **more: Any) -> RunItem:
+    return claimed(store, (NOW + 600, "request-n"), **more).item
+
+
+def test_a_run_that_failed_leaves_its_error_for_its_callers(memory: DynamoDBStore) -> None:
+    error = ErrorNote("Reject", "sold out", NOW)
+    memory.commit(taking(memory), commit(status=Status.FAILED, takes_callers=True, state=None, error=error))
+    left = newer(memory, policy=OnConflict.ATTACH).left_end
+    assert left is not None
+    assert left.read() == StoredEnd(RequestId(STORED[1]), NOW + 1, "FAILED", None, "Reject: sold out")
+
+
+def test_a_flow_that_takes_no_callers_any_more_is_brought_no_end(memory: DynamoDBStore) -> None:
+    memory.commit(taking(memory), end())
+    assert newer(memory).left_end is None
+
+
+@pytest.mark.parametrize("part", ["answered", "answered_by"])
+def test_an_item_without_an_end_brings_none(part: str) -> None:
+    whole = {"answered": callers_item(Callers("term")), "answered_by": {"S": "before"}}
+    with on_memory() as clients:
+        meet(clients, {**item(1, "running", (0, 0), "abandoned", "other"), part: whole[part]})
+        assert newer(aws_store(Settings(), clients), policy=OnConflict.ATTACH).left_end is None
+
+
+# -- how a list is closed
+
+
+@pytest.mark.parametrize(("writes", "calls"), [((), ["UpdateItem"]), ((counted(),), ["TransactWriteItems", "GetItem"])])
+def test_the_list_is_in_the_answer_of_the_commit_and_read_after_a_transaction(
+    writes: Any, calls: list[str], memory: DynamoDBStore
+) -> None:
+    claim = taking(memory)
+    with intercept(Recorder()) as seen:
+        memory.commit(claim, end(writes=writes))
+    assert [call.operation for call in seen.calls] == calls
+
+
+def test_a_commit_that_closes_no_list_asks_for_nothing_back(memory: DynamoDBStore) -> None:
+    claim = taking(memory)
+    with intercept(Recorder()) as seen:
+        memory.commit(claim, commit(takes_callers=True))
+    assert "ReturnValues" not in seen.calls[0].params
+
+
+@pytest.mark.parametrize("since", ["another run has ended", "the item has expired"])
+def test_a_list_that_is_closed_since_is_not_taken_for_its_own(since: str) -> None:
+    with on_memory() as clients:
+        store = aws_store(Settings(), clients)
+        claim = taking(store)
+        attach(store, 1)
+        came: list[str] = []
+
+        def first(call: ApiCall, proceed: Proceed) -> Response:
+            if call.operation == "GetItem" and not came:
+                came.append(since)
+                if since == "another run has ended":
+                    store.commit(taking(store, (NOW + 600, "request-n"), owner="next"), end())
+                else:
+                    meet(clients, None)
+            return proceed()
+
+        with intercept(first):
+            answer = store.commit(claim, end(writes=(counted(),)))
+        assert closed(answer) == Callers("")
+
+
+def test_a_repeated_commit_that_ends_nothing_brings_no_list(memory: DynamoDBStore) -> None:
+    memory.commit(taking(memory), end())
+    claim = taking(memory, (NOW + 600, "request-n"), owner="next")
+    memory.commit(claim, commit(takes_callers=True))
+    assert memory.commit(claim, commit(takes_callers=True)) == Committed()
+
+
+def test_an_end_that_is_fenced_closes_no_list(memory: DynamoDBStore) -> None:
+    old = taking(memory)
+    taking(memory, (501, "request-n"), owner="newer", now=NOW + 10_000 + 100_001)
+    assert fenced(memory.commit(old, end())) is FencedBy.NEWER_RUN
+    assert met(memory) == Callers("mine")
+
+
+# -- what the work begins anew with
+
+
+def begun(store: DynamoDBStore) -> None:
+    store.commit(taking(store), commit(takes_callers=True, first_message="the first"))
+
+
+def reset(store: DynamoDBStore) -> RunItem:
+    found = store.callers.reset("flow", OBJECT, "reset", NOW, NOW)
+    assert found is not None
+    return found
+
+
+def test_the_first_message_stays_until_the_run_ends(memory: DynamoDBStore) -> None:
+    begun(memory)
+    memory.commit(taking(memory, hop=2), commit(takes_callers=True))
+    last = taking(memory, hop=3)
+    assert reset(memory).first_message == "the first"
+    refused = memory.claim(request(STORED, hop=3, policy=OnConflict.ATTACH))
+    assert isinstance(refused, Refused)
+    assert refused.item is not None
+    assert (refused.verdict, refused.item.first_message) == (Verdict.RESET, "the first")
+    assert last.item.first_message is None
+
+
+def test_the_end_removes_the_first_message(memory: DynamoDBStore) -> None:
+    begun(memory)
+    memory.commit(taking(memory, hop=2), end())
+    assert reset(memory).first_message is None
+
+
+def test_the_first_message_is_read_for_a_reset_alone(memory: DynamoDBStore) -> None:
+    begun(memory)
+    refused = memory.claim(request((499, "somebody"), policy=OnConflict.ATTACH))
+    assert isinstance(refused, Refused)
+    assert refused.item is not None
+    assert (refused.verdict, refused.item.first_message) == (Verdict.ATTACHED, None)

@@ -3,37 +3,98 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_store
-from flowguard.errors import SettingsError
+from flowguard.aws.store import DynamoDBStore
+from flowguard.errors import RunFailed, SettingsError
 from flowguard.protocol.conflict import OnConflict
-from flowguard.protocol.run import Status
+from flowguard.protocol.failed_hop import FailedHop
+from flowguard.protocol.run import Claim, Commit, NewWait, Status
+from flowguard.protocol.waiting import WaitPlan
 from flowguard.settings import Settings
-from flowguard.sim.calls import Recorder, intercept
-from tests.aws.engines import on_memory
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.wire.message import ErrorNote
 from tests.aws.states import NOW, STORED, request
-from tests.aws.store.run import claimed, commit
+from tests.aws.store.run import RID, claimed, commit
+
+WAIT = NewWait(WaitPlan("stage-2", {"a": None}), 1, NOW)
+NOTE = ErrorNote("Reject", "no", NOW)
+
+COMMITS = {
+    "goes on": commit(),
+    "goes on without an outbox": commit(outbox=None),
+    "waits": commit(status=Status.WAITING, outbox=None, wait=WAIT),
+    "completes": commit(status=Status.COMPLETED, outbox=None),
+    "closes its list": commit(status=Status.COMPLETED, takes_callers=True),
+    "fails": commit(status=Status.FAILED, state=None, error=NOTE),
+    "goes on at on_failed": commit(state=None, failed=FailedHop(RID, STORED[0], 1, 0, NOTE)),
+}
 
 
-def test_no_call_brings_names_or_values_that_its_expressions_do_not_use() -> None:
-    """DynamoDB would refuse it."""
-    with on_memory() as clients, intercept(Recorder()) as calls:
-        store = aws_store(Settings(), clients)
-        for policy in OnConflict:
-            store.claim(request(STORED, policy=policy))
-        claim = claimed(store, attempt=(0, 1))
-        store.release(claim, NOW, failed=True)
-        store.commit(claim, commit())
-        store.commit(claimed(store, hop=2), commit(status=Status.COMPLETED, outbox=None))
-    updates = [call.params for call in calls.calls if call.operation == "UpdateItem"]
-    assert len(updates) == len(OnConflict) + 5
-    for call in updates:
-        used = re.findall(r"[:#]\w+", f"{call['ConditionExpression']} {call['UpdateExpression']}")
-        assert {*call["ExpressionAttributeNames"], *call["ExpressionAttributeValues"]} == set(used)
+def uses_all(calls: Recorder) -> None:
+    """DynamoDB refuses a name or value that no expression uses."""
+    [call] = [call.params for call in calls.calls]
+    used = re.findall(r"[:#]\w+", f"{call['ConditionExpression']} {call['UpdateExpression']}")
+    assert {*call["ExpressionAttributeNames"], *call["ExpressionAttributeValues"]} == set(used)
+
+
+@pytest.mark.parametrize("policy", OnConflict)
+@pytest.mark.parametrize("hop", [1, 2])
+def test_each_claim_uses_all_its_names_and_values(hop: int, policy: OnConflict, memory: DynamoDBStore) -> None:
+    with intercept(Recorder()) as calls:
+        memory.claim(request(STORED, hop=hop, policy=policy))
+    uses_all(calls)
+
+
+@pytest.mark.parametrize("wanted", COMMITS.values(), ids=COMMITS)
+def test_each_commit_uses_all_its_names_and_values(wanted: Commit, memory: DynamoDBStore) -> None:
+    claim = claimed(memory)
+    with intercept(Recorder()) as calls:
+        memory.commit(claim, wanted)
+    uses_all(calls)
+
+
+def test_a_release_uses_all_its_names_and_values(memory: DynamoDBStore) -> None:
+    claim = claimed(memory)
+    with intercept(Recorder()) as calls:
+        memory.release(claim, NOW, failed=True)
+    uses_all(calls)
+
+
+CALLS: dict[str, Callable[[DynamoDBStore, Claim], object]] = {
+    "claim": lambda store, claim: store.claim(request(STORED)),
+    "release": lambda store, claim: store.release(claim, NOW, failed=True),
+    "commit": lambda store, claim: store.commit(claim, commit()),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("kind", ["refused", "cut off"])
+def test_an_error_of_dynamodb_and_one_of_the_network_are_raised_as_they_are(
+    call: str, kind: str, memory: DynamoDBStore
+) -> None:
+    denied: Any = {"Error": {"Code": "AccessDeniedException", "Message": "no"}}
+    error = ClientError(denied, "UpdateItem") if kind == "refused" else OSError("cut off")
+    claim = claimed(memory)
+
+    def fail(_: ApiCall, __: Proceed) -> Response:
+        raise error
+
+    with intercept(fail), pytest.raises(type(error)) as raised:
+        CALLS[call](memory, claim)
+    assert raised.value is error
+
+
+def test_a_message_that_no_item_can_hold_is_refused_before_any_call(memory: DynamoDBStore) -> None:
+    with intercept(Recorder()) as calls, pytest.raises(RunFailed, match="the message can have no run: its request id"):
+        memory.claim(request((500, "")))
+    assert calls.calls == []
 
 
 def test_a_missing_table_is_named_with_its_setting(clients: Clients) -> None:

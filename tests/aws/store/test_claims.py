@@ -10,10 +10,13 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.items import number
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
+from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.claims import decide
 from flowguard.protocol.conflict import OnConflict
-from flowguard.protocol.run import Claim, Refused, Status
+from flowguard.protocol.failed_hop import FailedHop
+from flowguard.protocol.run import Claim, NewWait, Refused, Status
 from flowguard.protocol.verdicts import Verdict
+from flowguard.protocol.waiting import WaitPlan
 from flowguard.settings import Settings
 from flowguard.wire.message import ErrorNote
 from tests.aws.engines import on_memory
@@ -116,3 +119,34 @@ def test_the_claim_of_the_next_hop_clears_the_outbox_and_hands_on_the_state(stor
 def test_the_claim_of_the_next_hop_of_a_run_that_keeps_no_state_finds_none(store: DynamoDBStore) -> None:
     store.commit(claimed(store), commit(state=None))
     assert claimed(store, hop=2).item.state is None
+
+
+def test_a_later_hop_goes_on_though_its_run_was_reset_where_the_flow_takes_no_callers(memory: DynamoDBStore) -> None:
+    memory.commit(claimed(memory), commit())
+    memory.callers.reset("flow", ObjectId("object"), "reset", NOW, NOW)
+    assert claimed(memory, hop=2).item.reset_at == NOW
+    assert isinstance(memory.claim(request(STORED, hop=2, policy=OnConflict.ATTACH)), Refused)
+
+
+def test_a_resumed_hop_leaves_the_outbox_of_the_hop_that_waited(memory: DynamoDBStore) -> None:
+    wait = NewWait(WaitPlan("stage-2", {"a": None}), 1, NOW)
+    memory.commit(claimed(memory), commit(status=Status.WAITING, wait=wait))
+    asked = request(STORED, hop=2)
+    claim = memory.claim(asked._replace(message=asked.message._replace(resumed=True)))
+    assert isinstance(claim, Claim)
+    assert claim.item.outbox == stored(memory).outbox == commit().outbox
+
+
+def test_the_hop_after_a_first_one_that_failed_finds_what_the_run_before_has_left(memory: DynamoDBStore) -> None:
+    memory.commit(claimed(memory), commit())
+    run = (501, "request-n")
+    failed = FailedHop(RequestId(run[1]), run[0], 1, 0, ErrorNote("Reject", "no", NOW))
+    memory.commit(claimed(memory, run), commit(state=None, failed=failed))
+    found = claimed(memory, run, hop=2).item
+    assert found.left is not None
+    assert (found.state, found.left.read()) == (None, '{"total":3}')
+
+
+@pytest.mark.parametrize("policy", OnConflict)
+def test_the_item_of_a_claim_is_the_stored_one(policy: OnConflict, memory: DynamoDBStore) -> None:
+    assert claimed(memory, policy=policy).item == stored(memory)

@@ -19,10 +19,12 @@ from flowguard.destinations import Queue
 from flowguard.errors import TextGone, TooLarge
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Kind, Outbox, Send
-from flowguard.protocol.run import Claim, ClaimRequest, Committed, FencedBy, Refused, Status
+from flowguard.protocol.run import Claim, ClaimRequest, Committed, FencedBy, NewWait, Refused, Status
 from flowguard.protocol.verdicts import Verdict
+from flowguard.protocol.waiting import GivenAnswer, WaitPlan
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import ErrorNote
 from tests.aws.engines import on_dynamodb_local
 from tests.aws.states import NOW, STORED, request
@@ -73,7 +75,7 @@ def of_the_longest_names(hop: int = 1, stage: str = LONG_STAGE, request_id: str 
     return asked._replace(message=message)
 
 
-def test_the_largest_commit_is_taken_by_dynamodb_and_so_is_each_claim_after_it(dynamodb_local_url: str) -> None:
+def test_the_largest_commit_is_taken_by_dynamodb_local_and_so_is_each_claim_after_it(dynamodb_local_url: str) -> None:
     """Counted are the longest names there are; what is left free is enough for what the next claim adds."""
     clients = on_dynamodb_local(dynamodb_local_url)
     store = DynamoDBStore(clients.dynamodb, "flowguard", Weighed(lambda: clients.s3, None, 32_768))
@@ -299,6 +301,23 @@ def test_an_s3_that_is_down_is_not_taken_for_one_that_has_lost_a_text(
 
     with intercept(down), pytest.raises(ClientError, match="SlowDown"):
         work()
+
+
+def test_an_s3_that_is_down_has_lost_no_answer_either(with_bucket: DynamoDBStore) -> None:
+    wait = NewWait(WaitPlan("stage-2", {"a": None}), 0, NOW)
+    with_bucket.commit(claimed(with_bucket), commit(status=Status.WAITING, outbox=None, wait=wait))
+    address = AnswerAddress("flow", ObjectId("object"), RID, STORED[0], 1, "a")
+    with_bucket.waits.settle(address, GivenAnswer(f'"{random_text(800_000)}"'))
+    asked = request(STORED, hop=2)
+
+    def down(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "GetObject":
+            response: Any = {"Error": {"Code": "SlowDown"}, "ResponseMetadata": {"HTTPStatusCode": 503}}
+            raise ClientError(response, call.operation)
+        return proceed()
+
+    with intercept(down), pytest.raises(ClientError, match="SlowDown"):
+        with_bucket.claim(asked._replace(message=asked.message._replace(resumed=True)))
 
 
 def test_a_bucket_that_refuses_for_good_leaves_the_text_in_the_item(with_s3: Clients) -> None:

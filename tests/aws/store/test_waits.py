@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flowguard.aws.items import LARGEST_ITEM, late_item, size_of_value
+from flowguard.aws.items import LARGEST_ITEM, late_item, run_key, size_of_value
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import TooLarge
 from flowguard.ids import RequestId
@@ -130,3 +130,24 @@ def test_the_answers_of_a_wait_take_room_from_what_its_next_hop_remembers(store:
     wait = mine.claim.item.wait
     assert wait is not None
     assert refused.value.sizes["the answers"] == wait.size
+
+
+def test_a_wait_that_needs_no_more_answers_leaves_nothing_of_it(memory: DynamoDBStore) -> None:
+    memory.commit(claimed(memory), waiting(state="{}"))
+    for name in NAMES[:2]:
+        answer(memory, name, "1")
+    claim = resumed(memory)
+    assert claim.item.wait is not None
+    assert claim.item.wait.waiting == {NAMES[2]}
+    memory.commit(claim, commit())
+    found = memory.callers.client.get_item(TableName="flowguard", Key=run_key("flow", stored_object()))
+    assert not {"wait", "waiting", "late"} & found["Item"].keys()
+
+
+def test_a_hop_that_fails_after_its_wait_timed_out_keeps_the_wait_itself(memory: DynamoDBStore) -> None:
+    memory.commit(claimed(memory), waiting(state="{}"))
+    address = AnswerAddress("flow", stored_object(), RequestId(STORED[1]), STORED[0], 1, "deadline")
+    assert memory.waits.time_out(address, NOW + 60_000).applied
+    memory.commit(resumed(memory), commit(status=Status.FAILED, state=None))
+    assert stored(memory).late is None
+    assert stored(memory).wait is not None

@@ -144,6 +144,48 @@ TESTED: Final = (
         "no explored flow keeps the result or error of a run that another follows",
     ),
     Elsewhere(
+        r"^aws\.store\.(DynamoDBStore\._packed|_(failed_sizes|kept_free|keeps_failed|sizes_of_callers|size_of_names))",
+        (
+            "tests/aws/store/test_sizes.py",
+            "tests/aws/store/test_waits.py",
+            "tests/aws/store/test_memos.py::test_what_a_hop_remembers_counts",
+            "tests/aws/store/test_memos.py::test_what_is_remembered_leaves_room",
+        ),
+        "items that are full to the byte",
+    ),
+    Elsewhere(
+        r"^aws\.store\.DynamoDBStore\.(claim|_claim_call|_claimed_item|_refused|release)",
+        (
+            "tests/aws/store/test_calls.py",
+            "tests/aws/store/test_releases.py",
+            "tests/aws/store/test_claims.py::test_a_claim_is_refused",
+            "tests/aws/store/test_claims.py::test_a_copy",
+            "tests/aws/store/test_claims.py::test_a_later_hop",
+            "tests/aws/store/test_claims.py::test_a_resumed_hop",
+            "tests/aws/store/test_claims.py::test_the",
+            "tests/aws/store/test_callers.py",
+            "tests/aws/store/test_long_texts.py::test_nor_does_one",
+        ),
+        "refusals of every kind, and claims of flows that take callers",
+    ),
+    Elsewhere(
+        r"^aws\.store\.",
+        (
+            "tests/aws/store/test_calls.py",
+            "tests/aws/store/test_failed.py",
+            "tests/aws/store/test_commits.py",
+            "tests/aws/store/test_callers.py",
+            "tests/aws/store/test_claims.py::test_the",
+            "tests/aws/store/test_fence.py",
+            "tests/aws/store/test_waits.py",
+            "tests/aws/store/test_memos.py::test_the",
+            "tests/aws/store/test_writes.py::test_recorded_writes",
+            "tests/aws/store/test_long_texts.py",
+            "tests/worker/test_waiting.py::test_an_answer_that_is_gone",
+        ),
+        "ends of every kind, lists that are closed, and texts that are gone",
+    ),
+    Elsewhere(
         r"^(expressions\.\w+_KEY\b|protocol\.entry\.|aws\.ledger\.)",
         (
             "tests/aws/test_ledger.py",
@@ -455,18 +497,6 @@ TESTED: Final = (
             "tests/worker/runtime/test_modify.py",
         ),
         "values that no explored flow writes",
-    ),
-    Elsewhere(
-        r"^aws\.store\.",
-        (
-            "tests/aws/test_refused_commits.py",
-            "tests/aws/store/",
-            "tests/worker/runtime/test_remembered.py",
-            "tests/worker/runtime/test_superseded_state.py",
-            "tests/worker/test_waiting.py",
-            "tests/aws/test_waits.py",
-        ),
-        "sizes and refusals that no explored flow has",
     ),
     Elsewhere(
         r"^worker\.runtime\.Runtime\._claim_request: left is not None",

@@ -126,6 +126,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.settler.Settler._later: item is None → forced false",
         "worker.settler.Settler._later: item.wait is None → forced false",
         "aws.store.DynamoDBStore._fenced: item is not None → forced true",
+        "aws.store.DynamoDBStore._fenced: item is not None → forced true (2)",
+        "aws.waits.DynamoDBWaits.time_out: item is None → forced false",
+        "aws.waits.DynamoDBWaits.time_out: item.wait is None → forced false",
     ),
     "only an observer, or whoever calls the function directly, is told": (
         "worker.ending.acked: Ending(verdict=verdict) → left out",
@@ -162,7 +165,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "expressions.FIRST_HOP[IGNORE]: request_id < :request_id → becomes request_id <= :request_id",
         "expressions.FIRST_HOP[ATTACH]: request_id < :request_id → becomes request_id <= :request_id",
     ),
-    "what is not there is removed without harm": ("aws.store._say_failed: item.memo is not None → forced true",),
+    "what is not there is removed without harm": (
+        "aws.store._say_failed: item.memo is not None → forced true",
+        "aws.store._keeps_failed: item.failed is None → forced false",
+    ),
     "an item that awaits names at this very hop is WAITING": (
         "expressions.TIME_OUT_LATER: #status = :waiting → true",
         "expressions.CAN_CANCEL_WAIT: #status = :waiting → true",
@@ -185,6 +191,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.message.Message.own_attributes: self.redrive → forced true",
         "wire.message.Message.own_attributes: self.reply_to is not None → forced true",
         "wire.message.Message.own_attributes: self.attempts is not None → forced true",
+    ),
+    "it is true itself: forced to be so it stays what it is": (
+        "aws.waits.DynamoDBWaits.waiting_for: True → forced true",
     ),
     "it is as good as false itself: forced to be so it stays what it is": (
         "worker.batch.Batch._has_time: timedelta(0) → forced false",

@@ -14,7 +14,7 @@ from tests.proofs.prove import probes
 from tests.proofs.prove.mutant import ROOT
 
 _OFF: Final = ("cacheprovider", "xdist", "flowguard", "logging")
-_LEFT_OUT: Final = "not dynamodb-local and not moto and not test_without"
+_LEFT_OUT: Final = "not dynamodb-local and not dynamodb_local and not moto and not test_without"
 """Engines that take their time, and tests that lose a guard themselves: they fail where they do not find it."""
 _QUICK: Final = "not proof"
 """What `make test` runs for each change, too: the scenes of the runtime stand on moto only for the proofs."""
