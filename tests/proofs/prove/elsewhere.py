@@ -169,6 +169,19 @@ TESTED: Final = (
         "refusals of every kind, and claims of flows that take callers",
     ),
     Elsewhere(
+        r"^aws\.store\.(DynamoDBStore\.(_pack\b|_key|_with_text|_with_outbox|with_wait|_left\b)|_long_texts)",
+        (
+            "tests/aws/store/test_long_texts.py",
+            "tests/aws/store/test_commits.py",
+            "tests/aws/store/test_callers.py::test_the_first_message",
+            "tests/aws/store/test_callers.py::test_the_end",
+            "tests/aws/store/test_waits.py::test_a_wait",
+            "tests/aws/store/test_claims.py::test_the",
+            "tests/worker/test_waiting.py::test_an_answer_that_is_gone",
+        ),
+        "texts that are long or gone",
+    ),
+    Elsewhere(
         r"^aws\.store\.",
         (
             "tests/aws/store/test_calls.py",

@@ -123,6 +123,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.runtime.Runtime._answered: case FencedBy.FINISHED if answer.item is not None → forced true",
         "aws.store.DynamoDBStore._refused: item is not None → forced true",
         "aws.store.DynamoDBStore._refused: item is not None → forced true (2)",
+        "aws.store.DynamoDBStore._refused: item is not None → forced true (3)",
         "worker.settler.Settler._later: item is None → forced false",
         "worker.settler.Settler._later: item.wait is None → forced false",
         "aws.store.DynamoDBStore._fenced: item is not None → forced true",
