@@ -48,6 +48,11 @@ TESTED: Final = (
         "items and messages in every state, of flows that take callers too",
     ),
     Elsewhere(
+        r"^protocol\.callers\.",
+        ("tests/protocol/test_callers.py",),
+        "no explored flow takes callers, and texts at their limits",
+    ),
+    Elsewhere(
         r"^protocol\.run\.",
         ("tests/protocol/test_failed_hop.py", "tests/protocol/test_run.py"),
         "runs before and after, and ends of every kind",

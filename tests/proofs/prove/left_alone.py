@@ -7,6 +7,7 @@ from typing import Final
 
 MODULES: Final = (
     "flowguard.protocol.claims",
+    "flowguard.protocol.callers",
     "flowguard.worker.runtime",
     "flowguard.worker.batch",
     "flowguard.handler",
