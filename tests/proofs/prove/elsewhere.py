@@ -149,6 +149,11 @@ TESTED: Final = (
         "no explored flow keeps the result or error of a run that another follows",
     ),
     Elsewhere(
+        r"^aws\.caller_lists\.",
+        ("tests/aws/test_caller_lists.py",),
+        "no explored flow takes callers",
+    ),
+    Elsewhere(
         r"^aws\.store\.(DynamoDBStore\._packed|_(failed_sizes|kept_free|keeps_failed|sizes_of_callers|size_of_names))",
         (
             "tests/aws/store/test_sizes.py",

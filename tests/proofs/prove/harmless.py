@@ -128,6 +128,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.settler.Settler._later: item.wait is None → forced false",
         "aws.store.DynamoDBStore._fenced: item is not None → forced true",
         "aws.store.DynamoDBStore._fenced: item is not None → forced true (2)",
+        "aws.caller_lists.DynamoDBCallers.reset: item is not None → forced true (2)",
         "aws.waits.DynamoDBWaits.time_out: item is None → forced false",
         "aws.waits.DynamoDBWaits.time_out: item.wait is None → forced false",
     ),
@@ -195,6 +196,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "it is true itself: forced to be so it stays what it is": (
         "aws.waits.DynamoDBWaits.waiting_for: True → forced true",
+        "aws.caller_lists.DynamoDBCallers.rows: True → forced true",
     ),
     "it is as good as false itself: forced to be so it stays what it is": (
         "worker.batch.Batch._has_time: timedelta(0) → forced false",
@@ -207,6 +209,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.settler.Settler.look_early: '' → forced false",
         "worker.routing.Routes.resolve: ObjectId('') → forced false",
         "aws.packing.Packing.pack: {} → forced false",
+        "aws.caller_lists.DynamoDBCallers._changed: {} → forced false",
     ),
     "nothing else can be raised there: reading JSON, judging what was read, turning values into DynamoDB's": (
         "aws.writes.write_action: except (TypeError, RecursionError) → catches every Exception",

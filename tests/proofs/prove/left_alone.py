@@ -8,6 +8,7 @@ from typing import Final
 MODULES: Final = (
     "flowguard.protocol.claims",
     "flowguard.protocol.callers",
+    "flowguard.protocol.failed_hop",
     "flowguard.worker.runtime",
     "flowguard.worker.batch",
     "flowguard.handler",
@@ -47,6 +48,7 @@ MODULES: Final = (
     "flowguard.wire.http_request",
     "flowguard.worker.http_callbacks",
     "flowguard.aws.store",
+    "flowguard.aws.caller_lists",
     "flowguard.aws.batch_writes",
     "flowguard.aws.memos",
     "flowguard.aws.waits",
