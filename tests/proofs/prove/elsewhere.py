@@ -243,16 +243,9 @@ TESTED: Final = (
         "an answer, or a deadline, that meets a run in each state that there is",
     ),
     Elsewhere(
-        r"^(protocol\.run\.(RunItem\.given_up|Commit\.(can_be_redriven|leaves_state))|"
-        r"protocol\.claims\.(_is_end|begins_anew|decide: .*failed)|protocol\.outbox\.Kind\.phase|"
-        r"aws\.store\._(say_failed|failed_sizes|kept_free|keeps_failed))",
-        (
-            "tests/protocol/test_failed_hop.py",
-            "tests/protocol/test_outbox.py",
-            "tests/worker/runtime/test_on_failed.py",
-            "tests/aws/store/",
-        ),
-        "letters that are sent back, and runs before and after, of a run that is undone",
+        r"^protocol\.outbox\.Kind\.phase",
+        ("tests/protocol/test_outbox.py",),
+        "letters that are sent back",
     ),
     Elsewhere(
         r"^(worker\.plan\.Planner\.(_undone|giving_up|failed|_next|_waiting)|"
@@ -271,7 +264,7 @@ TESTED: Final = (
         "a role that may write to the run table and not read it",
     ),
     Elsewhere(
-        r"^(expressions\.REMEMBER|aws\.memos\.|worker\.hop_memory\.|protocol\.claims\.is_claimed_by)",
+        r"^(expressions\.REMEMBER|aws\.memos\.|worker\.hop_memory\.)",
         ("tests/aws/store/", "tests/worker/runtime/test_remembered.py"),
         "no explored flow does anything before its commit",
     ),
@@ -294,11 +287,6 @@ TESTED: Final = (
         r"^expressions\.(LATER_HOP|FIRST_HOP\[IGNORE\])",
         ("tests/aws/test_claims_agree.py::test_the_database_and_the_decision_agree",),
         "a message that comes in a state of its run in which nobody sends it",
-    ),
-    Elsewhere(
-        r"^protocol\.claims\.(_is_of_another_time|decide: _is_of_another_time)",
-        ("tests/worker/test_same_request_id.py", "tests/aws/test_claims_agree.py"),
-        "a request id that comes again, after another request has had the object",
     ),
     Elsewhere(
         r"^aws\.waits\.",
@@ -396,17 +384,7 @@ TESTED: Final = (
         "answers that come from outside, readable or not, in every way",
     ),
     Elsewhere(
-        r"^aws\.waits\.",
-        ("tests/aws/test_waits.py", "tests/aws/test_answers_agree.py", "tests/worker/test_waiting.py"),
-        "texts that no item has room for, rows that are left, and answers in every state",
-    ),
-    Elsewhere(
-        r"^protocol\.claims\.(decide|is_waiting|_another_run|_same_hop|is_abandoned)",
-        ("tests/aws/test_claims_agree.py::test_the_database_and_the_decision_agree",),
-        "what the database has granted is not decided again: only `flowguard dlq` asks for this half of the decision",
-    ),
-    Elsewhere(
-        r"^(expressions\.COMMIT|protocol\.claims\.(refused_commit|fenced_by))",
+        r"^expressions\.COMMIT",
         (
             "tests/aws/store/",
             "tests/worker/runtime/test_superseded_state.py",
