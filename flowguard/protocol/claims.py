@@ -172,6 +172,7 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
         askers=_askers(item, request),
         reset_at=None if item is None or begins_work(request) else item.reset_at,
         reset_by=item.reset_by if item is not None else None,
+        first_message=item.first_message if item is not None else None,
         left_end=item.left_end if item is not None and first else None,
     )
 

@@ -62,6 +62,7 @@ KEPT: dict[str, Any] = {
     "answered_key": "key",
     "askers": {"key": "text"},
     "reset_by": "reset",
+    "first_message": "text",
 }
 """What every claim leaves as it finds it."""
 
