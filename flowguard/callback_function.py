@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
 from flowguard.aws.services import services_of_environment
 from flowguard.errors import FlowguardError
-from flowguard.events import Event, EventType, log
+from flowguard.events import Event, EventType, Observer, log
 from flowguard.flow import AnyFlow
 from flowguard.handler import lambda_answer, tell_unreadable
 from flowguard.wire.envelope import BadRecord, Envelope, normalize
@@ -15,6 +16,7 @@ from flowguard.wire.http_response import lambda_response
 from flowguard.wire.http_source import http_source
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.http_callbacks import unavailable
+from flowguard.worker.observed import checked_observers, invocation_span, observed
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Routes
 
@@ -22,17 +24,20 @@ from flowguard.worker.routing import Routes
 class CallbackHandler:
     """A Lambda function for answers from outside flowguard, made by :func:`callback_handler`."""
 
-    def __init__(self, flows: tuple[AnyFlow, ...], services: Services | None = None) -> None:
+    def __init__(
+        self, flows: tuple[AnyFlow, ...], services: Services | None = None, *, observers: Iterable[Observer] = ()
+    ) -> None:
         self.flows = flows
         self._given = services
+        self._observers = checked_observers(observers)
 
     def using(self, services: Services) -> CallbackHandler:
         """Return the same handler on other services, such as an embedded engine or a clock that can be set."""
-        return CallbackHandler(self.flows, services)
+        return CallbackHandler(self.flows, services, observers=self._observers)
 
     @cached_property
     def _services(self) -> Services:
-        return self._given if self._given is not None else services_of_environment()
+        return observed(self._given if self._given is not None else services_of_environment(), self._observers)
 
     def __call__(self, event: Any, context: Any = None) -> Any:
         """Settle the answers of one event.
@@ -40,9 +45,13 @@ class CallbackHandler:
         An HTTP request gets a response, with the verdict in it. A queue gets ``batchItemFailures``, a direct invocation
         the verdicts. Raises :class:`NotProcessed` as :class:`LambdaHandler` does.
         """
-        invocation = getattr(context, "aws_request_id", None)
         if http_source(event) is not None:
-            return self._respond(event)
+            return self._respond(event, context)
+        with invocation_span(self._services, self.flows, context):
+            return self._answer(event, context)
+
+    def _answer(self, event: Any, context: Any) -> Any:
+        invocation = getattr(context, "aws_request_id", None)
         callbacks = Callbacks(self.flows, self._services)
         function_arn = getattr(context, "invoked_function_arn", None)
         records = normalize(event, invocation_id=invocation, function_arn=function_arn)
@@ -51,23 +60,24 @@ class CallbackHandler:
             tell_unreadable(self._services, record)
         return lambda_answer([callbacks.take(record) for record in records if isinstance(record, Envelope)], bad)
 
-    def _respond(self, event: Any) -> Any:
+    def _respond(self, event: Any, context: Any) -> Any:
         """Answer an HTTP request. A setting that is missing is logged, and its sender gets a status like any other."""
         try:
             services = self._services
         except FlowguardError as error:
             log(Event(EventType.BROKEN, None, {"record": "HTTP", "why": f"{type(error).__name__}: {error}"}))
             return lambda_response(unavailable(error, in_page=False), event)
-        return Callbacks(self.flows, services).respond(event)
+        with invocation_span(services, self.flows, context):
+            return Callbacks(self.flows, services).respond(event)
 
 
-def callback_handler(*flows: AnyFlow) -> CallbackHandler:
+def callback_handler(*flows: AnyFlow, observers: Iterable[Observer] = ()) -> CallbackHandler:
     """Build the handler for answers from outside flowguard.
 
     They come over HTTP, or through the queues, topics and buses that the flows' ``callbacks`` declare. An HTTP request
     names what it answers by a token at the end of its path; see ``step.token``. Answers of other flows, and deadlines,
     are taken from the flow's own ``answers`` queue only: elsewhere an address in a message is not believed. Settings
-    are read from the environment with the first event.
+    are read from the environment with the first event. ``observers`` are those of :func:`lambda_handler`.
     """
     Routes(flows)  # refuses what is no flow
-    return CallbackHandler(flows)
+    return CallbackHandler(flows, observers=observers)

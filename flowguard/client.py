@@ -19,6 +19,7 @@ from flowguard.errors import RunFailed, SendFailed, SettingsError, shown, span_p
 from flowguard.events import Observer, log
 from flowguard.flow import AnyFlow, is_flow
 from flowguard.ids import Ids, ObjectId, RandomIds, RequestId, name_problem
+from flowguard.observers.named import named_observers
 from flowguard.payloads import Payload, encode_json
 from flowguard.printable import bounded
 from flowguard.protocol.outbox import Kind, Send
@@ -95,6 +96,7 @@ class FlowClient:
             signer=aws_signer(settings, clients, clock),
             store=lambda: aws_store(settings, clients),
             tokens=aws_tokens(settings, clients, clock),
+            observer=named_observers(settings.observers),
         )
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
@@ -122,17 +122,25 @@ class Event(NamedTuple):
 
     def fields(self) -> dict[str, Any]:
         """Return what a log line or a metric may show. Each text is printable, and cut where it is long."""
-        found: dict[str, Any] = {"event": self.type.value}
-        if (m := self.message) is not None:
-            found.update(
-                request_id=m.request_id, flow=m.flow, stage=m.stage, hop=m.hop, attempt=m.retry + 1, redrive=m.redrive
-            )
-        found.update(self.facts)
-        return {name: printable(bounded(fact)) if isinstance(fact, str) else fact for name, fact in found.items()}
+        return shown_fields({"event": self.type.value}, self.message, self.facts)
+
+
+def shown_fields(what: Mapping[str, Any], message: Message | None, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all of that as fields, with where the message stands. Each text is printable, and cut where it is long."""
+    found = dict(what)
+    if (m := message) is not None:
+        found.update(
+            request_id=m.request_id, flow=m.flow, stage=m.stage, hop=m.hop, attempt=m.retry + 1, redrive=m.redrive
+        )
+    found.update(facts)
+    return {name: printable(bounded(fact)) if isinstance(fact, str) else fact for name, fact in found.items()}
 
 
 class Observer(Protocol):
-    """Called with each event as it happens. It must not raise and should be quick."""
+    """Called with each event as it happens. It should be quick, for the message waits.
+
+    It may also have a method ``span``: see :class:`flowguard.observers.SpanObserver`.
+    """
 
     def __call__(self, event: Event) -> None: ...
 
@@ -171,14 +179,3 @@ class Tally:
     def count(self, *events: EventType) -> int:
         """Return how many events of these types there were."""
         return sum(event.type in events for event in self.events)
-
-
-def all_of(observers: Iterable[Observer]) -> Observer:
-    """Combine several observers into one."""
-    told = tuple(observers)
-
-    def tell(event: Event) -> None:
-        for observer in told:
-            observer(event)
-
-    return tell

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
 from flowguard.aws.services import services_of_environment
 from flowguard.errors import NotProcessed
-from flowguard.events import Event, EventType
+from flowguard.events import Event, EventType, Observer
 from flowguard.flow import AnyFlow
 from flowguard.printable import bounded, printable
 from flowguard.stage import AnyStage
 from flowguard.wire.envelope import BadRecord, Envelope, normalize
 from flowguard.worker.batch import Batch
 from flowguard.worker.ending import Ending
+from flowguard.worker.observed import checked_observers, invocation_span, observed
 from flowguard.worker.ports import Budget, Services, Unlimited
 from flowguard.worker.routing import Routes
 
@@ -33,48 +34,58 @@ class LambdaBudget:
 class LambdaHandler:
     """The function that Lambda invokes, made by :func:`lambda_handler` or :func:`dlq_handler`.
 
-    ``from_dlq`` says that its records come from the dead-letter queue of SQS.
+    ``from_dlq`` says that its records come from the dead-letter queue of SQS. ``observers`` come beside that of the
+    services.
     """
 
-    def __init__(self, routes: Routes, services: Services | None = None, *, from_dlq: bool = False) -> None:
+    def __init__(
+        self,
+        routes: Routes,
+        services: Services | None = None,
+        *,
+        from_dlq: bool = False,
+        observers: Iterable[Observer] = (),
+    ) -> None:
         self.routes = routes
         self._given = services
         self.from_dlq = from_dlq
+        self._observers = checked_observers(observers)
         self._weak_flows: set[str] = set()
 
     def using(self, services: Services) -> LambdaHandler:
         """Return the same handler on other services, such as an embedded engine or a clock that can be set."""
-        return LambdaHandler(self.routes, services, from_dlq=self.from_dlq)
+        return LambdaHandler(self.routes, services, from_dlq=self.from_dlq, observers=self._observers)
 
     @cached_property
     def _services(self) -> Services:
-        return self._given if self._given is not None else services_of_environment()
+        return observed(self._given if self._given is not None else services_of_environment(), self._observers)
 
     def __call__(self, event: Any, context: Any = None) -> Any:
         """Answer ``batchItemFailures`` to a queue. A direct invocation gets the verdict and the result of its run.
 
         Raises :class:`NotProcessed` where the invoker has no partial answers (SNS, direct) and something is left over.
         """
-        function_arn = getattr(context, "invoked_function_arn", None)
-        records = normalize(
-            event,
-            invocation_id=getattr(context, "aws_request_id", None),
-            function_arn=function_arn,
-        )
-        budget: Budget = LambdaBudget(context) if hasattr(context, "get_remaining_time_in_millis") else Unlimited()
-        bad = [record for record in records if isinstance(record, BadRecord)]
-        for record in bad:
-            tell_unreadable(self._services, record)
-        good = [record for record in records if isinstance(record, Envelope)]
-        batch = Batch(
-            self.routes,
-            self._services,
-            budget,
-            from_dlq=self.from_dlq,
-            function_arn=function_arn,
-            weak_flows=self._weak_flows,
-        )
-        return lambda_answer(batch.run(good), bad)
+        with invocation_span(self._services, self.routes.flows, context):
+            function_arn = getattr(context, "invoked_function_arn", None)
+            records = normalize(
+                event,
+                invocation_id=getattr(context, "aws_request_id", None),
+                function_arn=function_arn,
+            )
+            budget: Budget = LambdaBudget(context) if hasattr(context, "get_remaining_time_in_millis") else Unlimited()
+            bad = [record for record in records if isinstance(record, BadRecord)]
+            for record in bad:
+                tell_unreadable(self._services, record)
+            good = [record for record in records if isinstance(record, Envelope)]
+            batch = Batch(
+                self.routes,
+                self._services,
+                budget,
+                from_dlq=self.from_dlq,
+                function_arn=function_arn,
+                weak_flows=self._weak_flows,
+            )
+            return lambda_answer(batch.run(good), bad)
 
 
 def tell_unreadable(services: Services, bad: BadRecord) -> None:
@@ -83,24 +94,26 @@ def tell_unreadable(services: Services, bad: BadRecord) -> None:
     services.observer(Event(EventType.UNREADABLE, None, facts))
 
 
-def lambda_handler(*targets: AnyFlow | AnyStage) -> LambdaHandler:
+def lambda_handler(*targets: AnyFlow | AnyStage, observers: Iterable[Observer] = ()) -> LambdaHandler:
     """Build the handler of a flow or of some of its stages: ``lambda_handler(ValidateCart, PriceCart)``.
 
     Several flows may share a function: list each, with the stages served here after it. Settings are read from the
     environment with the first event; the function's event source mapping must have ``ReportBatchItemFailures``.
+
+    ``observers`` watch what happens, beside those that ``FLOWGUARD_OBSERVERS`` names: see ``flowguard.observers``.
     """
-    return LambdaHandler(Routes(targets))
+    return LambdaHandler(Routes(targets), observers=observers)
 
 
-def dlq_handler(*flows: AnyFlow) -> LambdaHandler:
+def dlq_handler(*flows: AnyFlow, observers: Iterable[Observer] = ()) -> LambdaHandler:
     """Build the handler for the dead-letter queue of records whose function was killed too often.
 
     SQS moves those records there. The handler ends each run FAILED, notifies ``reply_to`` and ``complete_to``, and
     parks the message among the flow's dead letters, where a redrive finds it. A run whose hop was committed meanwhile
     is left as it is. One whose attempt failed, and whose retry is still on its way, is ended all the same: SQS moved
-    the record of that attempt.
+    the record of that attempt. ``observers`` are those of :func:`lambda_handler`.
     """
-    return LambdaHandler(Routes(flows), from_dlq=True)
+    return LambdaHandler(Routes(flows), from_dlq=True, observers=observers)
 
 
 def lambda_answer(endings: Sequence[Ending], bad: Sequence[BadRecord]) -> Any:

@@ -41,6 +41,7 @@ from flowguard.errors import (
 from flowguard.events import Event, EventType, Observer, log
 from flowguard.ids import Ids, Owner, RandomIds
 from flowguard.key_table import KeyTable
+from flowguard.observers.named import named_observers
 from flowguard.once_keys import KeyRule, NoKey, PayloadRule, read_digest, read_key, rule_problem
 from flowguard.printable import bounded
 from flowguard.protocol.entry import Completion, Entry, EntryStatus, KeyAsk, KeyClaim, KeyVerdict, Met
@@ -110,7 +111,9 @@ class _Guarded:
     def services(self) -> OnceServices:
         if self._given is not None:
             return self._given
-        return OnceServices(ledger_of(Settings.from_environment(os.environ), Clients(), self.rule.table))
+        settings = Settings.from_environment(os.environ)
+        ledger = ledger_of(settings, Clients(), self.rule.table)
+        return OnceServices(ledger, observer=named_observers(settings.observers))
 
     @functools.cached_property
     def results(self) -> ResultType:

@@ -38,6 +38,11 @@ class Settings(BaseModel):
         None, description="Makes tokens for those who answer from outside: as signing_keys, which it defaults to."
     )
 
+    observers: str = Field(
+        "logs",
+        description="What watches: logs, and module:attribute for one of your own, with commas between them.",
+    )
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
         """Read the settings from the environment. Raises :class:`SettingsError` naming the variable.

@@ -23,6 +23,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 import flowguard
+import flowguard.observers
 import flowguard.testing
 from flowguard.cli import main
 
@@ -49,7 +50,13 @@ PAGES: Final = {
     "protocol.verdicts": "The results of a claim.",
     "errors": "What goes wrong.",
 }
-"""The modules that hold the names of ``flowguard``. ``testing`` and ``commands`` come beside them."""
+"""The modules that hold the names of ``flowguard``. ``observers``, ``testing`` and ``commands`` come beside them."""
+
+BESIDE: Final = {
+    "observers": "Watch flows: logs, metrics, traces.",
+    "testing": "What users test with.",
+}
+"""The packages that have names of their own."""
 
 
 class Name(NamedTuple):
@@ -69,8 +76,10 @@ def names() -> list[Name]:
     errors = importlib.import_module("flowguard.errors")
     there = {one.name for one in found}
     found += [Name(name, "errors", value) for name, value in _errors(errors) if name not in there]
-    testing = flowguard.testing
-    return [*found, *(Name(name, "testing", getattr(testing, name)) for name in testing.__all__)]
+    for page in BESIDE:
+        package = importlib.import_module(f"flowguard.{page}")
+        found += [Name(name, page, getattr(package, name)) for name in package.__all__]
+    return found
 
 
 def _errors(module: ModuleType) -> Iterator[tuple[str, Any]]:
@@ -291,7 +300,8 @@ def pages() -> dict[str, str]:
         f"{module.rpartition('.')[2]}.md": _page(module, [one for one in everything if one.page == module])
         for module in PAGES
     }
-    found["testing.md"] = _page("testing", [one for one in everything if one.page == "testing"])
+    for page in BESIDE:
+        found[f"{page}.md"] = _page(page, [one for one in everything if one.page == page])
     found["commands.md"] = _commands()
     found["README.md"] = _index(everything)
     return found
@@ -299,7 +309,7 @@ def pages() -> dict[str, str]:
 
 def _page(module: str, there: list[Name]) -> str:
     said = as_markdown(importlib.import_module(f"flowguard.{module}").__doc__)
-    where = "flowguard.testing" if module == "testing" else "flowguard"
+    where = f"flowguard.{module}" if module in BESIDE else "flowguard"
     public = [one.name for one in there if hasattr(importlib.import_module(where), one.name)]
     taken = f"`from {where} import {', '.join(public)}`\n\n" if len(public) <= 6 else ""
     return f"{MADE}\n# flowguard.{module}\n\n{said}\n\n{taken}" + "\n\n".join(map(entry, there)) + "\n"
@@ -307,7 +317,7 @@ def _page(module: str, there: list[Name]) -> str:
 
 def _index(everything: list[Name]) -> str:
     rows = []
-    for module, said in {**PAGES, "testing": "What users test with."}.items():
+    for module, said in {**PAGES, **BESIDE}.items():
         file = f"{module.rpartition('.')[2]}.md"
         links = ", ".join(f"[{one.name}]({file}#{one.name.lower()})" for one in everything if one.page == module)
         rows.append(f"| [flowguard.{module}]({file}) | {said} | {links} |")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
 
 import pytest
 
-from flowguard.events import Event, EventType, Tally, all_of, log
+from flowguard.events import Event, EventType, Tally, log
 from flowguard.ids import ObjectId, RequestId
 from flowguard.wire.message import ErrorNote, Message
 
@@ -128,11 +127,3 @@ def test_a_tally_counts() -> None:
         tally.count(EventType.CLAIMED, EventType.SENT),
         tally.count(EventType.BUSY),
     ) == (2, 3, 0)
-
-
-def test_several_observers_are_told_in_order() -> None:
-    told: list[Any] = []
-    tell = all_of([lambda event: told.append(("first", event)), lambda event: told.append("second")])
-    event = Event(EventType.DONE, MESSAGE)
-    tell(event)
-    assert told == [("first", event), "second"]

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 import flowguard
+import flowguard.observers
 import flowguard.testing
 from flowguard import LambdaHandler, Step
 from tests.reference import FOLDER, Name, names, options_of, pages
@@ -22,7 +23,7 @@ def test_the_pages_are_up_to_date() -> None:
 
 def test_each_public_name_has_its_place_once() -> None:
     text = "\n".join(pages().values())
-    for name in (*flowguard.__all__, *flowguard.testing.__all__):
+    for name in (*flowguard.__all__, *flowguard.observers.__all__, *flowguard.testing.__all__):
         assert len(re.findall(rf"^## `{name}`$", text, re.M)) == 1, name
 
 

@@ -15,6 +15,7 @@ from flowguard.aws.tables import DynamoDBTables
 from flowguard.clock import Clock, SystemClock
 from flowguard.events import Observer, log
 from flowguard.ids import Ids, RandomIds
+from flowguard.observers.named import named_observers
 from flowguard.settings import Settings
 from flowguard.worker.ports import Services
 
@@ -56,4 +57,5 @@ def aws_services(
 
 def services_of_environment() -> Services:
     """Build the services with the settings of the process: what runs in production."""
-    return aws_services(Settings.from_environment(os.environ))
+    settings = Settings.from_environment(os.environ)
+    return aws_services(settings, observer=named_observers(settings.observers))

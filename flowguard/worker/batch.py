@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from flowguard.errors import EnvelopeError, RunFailed, Untrusted
 from flowguard.events import EventType
+from flowguard.spans import Phase
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
@@ -89,7 +90,8 @@ class Batch:
             arrival = self._now_at = self._arrival(envelope)
             if not first and not self._has_time(arrival):
                 return self._returned(envelope, "not enough time was left to begin it")
-            return self._runtime.work(arrival, self._budget)
+            with self._emitter.span(Phase.MESSAGE, arrival.message):
+                return self._runtime.work(arrival, self._budget)
         except Exception as error:  # a service, the network, a setting: kept, reported, delivered again by the queue
             why = f"{type(error).__name__}: {error}"
             self._emitter.emit(_event_of(error), arrival, record=envelope.message_id, **_field(error), why=why)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from flowguard.errors import Reject
 from flowguard.flow import AnyFlow
 from flowguard.protocol.outbox import Kind, Send
+from flowguard.spans import Phase
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
@@ -59,7 +60,8 @@ def _send(services: Services, emitter: Emitter, endings: list[Ending], phase: in
 
 def send_or_park(services: Services, emitter: Emitter, due: Sequence[Due]) -> Mapping[int, Refusal]:
     """Send everything; what is refused for good goes to the dead letters. The answer has what neither of them took."""
-    refused = services.sender.send([one.send for one in due])
+    with emitter.span(Phase.DISPATCH, *(one.message for one in due), sends=len(due)):
+        refused = services.sender.send([one.send for one in due])
     for number, one in enumerate(due):
         emitter.sent(one.message, one.send, refused.get(number))
     left = {number: refusal for number, refusal in refused.items() if not refusal.final}

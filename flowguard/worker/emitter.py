@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, assert_never
 
 from flowguard.events import Event, EventType, Observer
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import ENDED, Claim, Commit, Status
+from flowguard.spans import Phase, Span, open_span, opens_spans
 from flowguard.wire.message import Message
 from flowguard.worker.ports import Refusal
 from flowguard.worker.routing import Arrival
@@ -21,6 +23,13 @@ class Emitter:
 
     def emit(self, type_: EventType, arrival: Arrival | None, **facts: Any) -> None:
         self._observer(Event(type_, arrival.message if arrival is not None else None, facts))
+
+    def span(self, phase: Phase, *messages: Message, **facts: Any) -> AbstractContextManager[object]:
+        """Return what the observer opens around a phase of these messages. Each may be named several times."""
+        if not opens_spans(self._observer):
+            return nullcontext()
+        each = {id(message): message for message in messages}
+        return open_span(self._observer, Span(phase, tuple(each.values()), facts))
 
     def claimed(self, arrival: Arrival, claim: Claim) -> None:
         before = claim.before

@@ -33,6 +33,7 @@ from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fence
 from flowguard.protocol.verdicts import Verdict
 from flowguard.recorded.table_writes import NOTHING_REFUSED, RefusedWrites
 from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
+from flowguard.spans import Phase
 from flowguard.step import Before, Step
 from flowguard.wire.message import ErrorNote
 from flowguard.worker.dispatch import Due, dispatch, send_or_park
@@ -246,7 +247,9 @@ class Runtime:
                 epoch=claim.item.epoch,
             ),
         )
-        return planner.ended(stage().handle(payload, step), step)
+        with self._emitter.span(Phase.HANDLE, message):
+            outcome = stage().handle(payload, step)
+        return planner.ended(outcome, step)
 
     def _commit(self, arrival: Arrival, claim: Claim, commit: Commit) -> Ending:
         """Write the commit: all of it, or nothing. Before it the rows by which answers find a run that waits."""
@@ -463,7 +466,8 @@ class Runtime:
     def _again(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int, error: BaseException) -> Ending:
         """Send a new message for the same hop, one attempt later. One that its queue refuses for good ends the run."""
         again = retried(arrival.message.again(note), arrival.envelope, delay, self.services.signer)
-        refusal = self.services.sender.send([again]).get(0)
+        with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):
+            refusal = self.services.sender.send([again]).get(0)
         self._emitter.sent(arrival.message, again, refusal)
         if refusal is None:
             self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)

@@ -1,0 +1,42 @@
+"""What watches flows: logs, metrics, traces, and observers of your own.
+
+An observer is called with each event. One that also has a method ``span`` opens something around each phase of a
+message. Hand observers to ``lambda_handler(…, observers=…)``, or name them in ``FLOWGUARD_OBSERVERS``. A name loads its
+module when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flowguard.events import Observer as Observer
+    from flowguard.spans import Phase as Phase
+    from flowguard.spans import Span as Span
+    from flowguard.spans import SpanObserver as SpanObserver
+
+_HOME = {
+    # write one
+    "Observer": "events",
+    "SpanObserver": "spans",
+    "Span": "spans",
+    "Phase": "spans",
+}
+
+__all__ = list(_HOME)
+
+
+if not TYPE_CHECKING:  # to a type checker, a name that is not above is a mistake
+
+    def __getattr__(name: str) -> Any:
+        """Load the module that holds a public name, once."""
+        if name not in _HOME:
+            raise AttributeError(f"module 'flowguard.observers' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"flowguard.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

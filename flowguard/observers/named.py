@@ -1,0 +1,66 @@
+"""The observers that ``FLOWGUARD_OBSERVERS`` names. Each is loaded with the first event of the function."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Iterator
+from typing import Any, Final
+
+from flowguard.errors import shown
+from flowguard.events import Observer, log
+from flowguard.observers.combined import combined, text_of
+
+logger = logging.getLogger("flowguard")
+
+BUILT_IN: Final[dict[str, str]] = {}
+"""Where the class of each name is. ``logs`` needs none."""
+
+
+def named_observers(names: str) -> Observer:
+    """Load the observers of these names, which commas separate.
+
+    One that cannot be loaded is reported and left out: what only watches must not stop the messages.
+    """
+    found = tuple(_loaded(names))
+    return log if found == (log,) else combined(found)
+
+
+def _loaded(names: str) -> Iterator[Observer]:
+    for name in dict.fromkeys(part.strip() for part in names.split(",")):
+        if not name:
+            continue
+        try:
+            yield _load(name)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            logger.error(
+                "FLOWGUARD_OBSERVERS names %s, which is left out: %s: %s%s",
+                shown(name),
+                type(error).__name__,
+                text_of(error),
+                _cure(name, error),
+            )
+
+
+def _load(name: str) -> Observer:
+    if name == "logs":
+        return log
+    module, colon, attribute = BUILT_IN.get(name, name).partition(":")
+    if not colon:
+        known = ", ".join(["logs", *BUILT_IN])
+        raise LookupError(f"there is no such observer; there are {known}, or name one of your own as module:attribute")
+    found: Any = importlib.import_module(module)
+    for part in attribute.split("."):
+        found = getattr(found, part)
+    made = found() if isinstance(found, type) else found
+    if not callable(made):
+        raise TypeError("it cannot be called, so it is no observer")
+    return made  # type: ignore[no-any-return]  # whether it takes an event is seen when it gets one
+
+
+def _cure(name: str, error: BaseException) -> str:
+    """Return how to get what is missing, where an extra has it."""
+    needs_extra = isinstance(error, ModuleNotFoundError) and name in BUILT_IN
+    return f"; pip install 'flowguard[{name}]'" if needs_extra else ""

@@ -1,0 +1,86 @@
+"""What a function's observers see: its invocations, and services with a span around each claim and commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+from flowguard.errors import DefinitionError, shown
+from flowguard.events import Observer
+from flowguard.flow import AnyFlow
+from flowguard.observers.combined import combined
+from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
+from flowguard.protocol.verdicts import Verdict
+from flowguard.spans import Phase, Span, open_span, opens_spans
+from flowguard.worker.ports import CallerLists, Memos, Services, Store, Waits
+
+
+class ObservedStore:
+    """A store that reports how long its two writes of a hop take, and what they answer."""
+
+    def __init__(self, store: Store, observer: Observer) -> None:
+        self._store = store
+        self._observer = observer
+
+    @property
+    def waits(self) -> Waits:
+        return self._store.waits
+
+    @property
+    def memos(self) -> Memos:
+        return self._store.memos
+
+    @property
+    def callers(self) -> CallerLists:
+        return self._store.callers
+
+    def claim(self, request: ClaimRequest) -> Claim | Refused:
+        span = Span(Phase.CLAIM, (request.message,))
+        with open_span(self._observer, span):
+            answer = self._store.claim(request)
+            verdict = answer.verdict if isinstance(answer, Refused) else Verdict.CLAIMED
+            span.facts["verdict"] = verdict.value
+        return answer
+
+    def release(self, claim: Claim, now: int, *, failed: bool) -> None:
+        self._store.release(claim, now, failed=failed)
+
+    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
+        span = Span(Phase.COMMIT, (claim.message,), {"writes": len(commit.writes)})
+        with open_span(self._observer, span):
+            answer = self._store.commit(claim, commit)
+            span.facts["verdict"] = answer.by.value if isinstance(answer, Fenced) else "COMMITTED"
+        return answer
+
+
+def observed(services: Services, observers: tuple[Observer, ...] = ()) -> Services:
+    """Return the services with these observers beside their own, and with spans around what they call."""
+    if observers:
+        services = replace(services, observer=combined((services.observer, *observers)))
+    if not opens_spans(services.observer):
+        return services
+    return replace(services, store=ObservedStore(services.store, services.observer))
+
+
+def invocation_span(services: Services, flows: tuple[AnyFlow, ...], context: Any) -> AbstractContextManager[object]:
+    """Return what the observer opens around all that one call of a function does."""
+    if not opens_spans(services.observer):
+        return nullcontext()
+    served = {flow.name: frozenset(stage.name for stage in flow.stages) for flow in flows}
+    request = getattr(context, "aws_request_id", None)
+    facts = {} if request is None else {"invocation": str(request)}
+    return open_span(services.observer, Span(Phase.INVOCATION, facts=facts, served=served))
+
+
+def checked_observers(observers: Iterable[Observer]) -> tuple[Observer, ...]:
+    """Return what a function is given as its observers. Raises :class:`DefinitionError` for what cannot be one."""
+    if callable(observers):
+        raise DefinitionError("observers=", (f"{shown(observers)} stands alone; write observers=[…]",))
+    found = tuple(observers)
+    cure = "an observer is called with each event, as Observer() or a function"
+    wrong = (one for one in found if isinstance(one, type | str) or not callable(one))
+    if problems := tuple(f"{shown(one)} is no observer; {cure}" for one in wrong):
+        raise DefinitionError("observers=", problems)
+    return found
