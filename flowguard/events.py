@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
@@ -13,6 +14,11 @@ from flowguard.printable import bounded, printable
 from flowguard.wire.message import Message
 
 logger = logging.getLogger("flowguard")
+
+_OF_A_RECORD = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime"})
+"""What each log record has already: logging refuses a field of such a name."""
+
+_TRACE = re.compile("Root=(1-[0-9a-f]{8}-[0-9a-f]{24})")
 
 
 class EventType(StrEnum):
@@ -149,16 +155,29 @@ def log(event: Event) -> None:
     """Log an event as one structured line through the standard ``flowguard`` logger: the default observer.
 
     Where Lambda logs JSON (``AWS_LAMBDA_LOG_FORMAT=JSON``) the fields go along as ``extra`` and Lambda's own formatter
-    writes them; elsewhere the line carries them as JSON text.
+    writes them; elsewhere the line carries them as JSON text. A field that each log record has, such as ``name``, gets
+    an underscore there: ``name_``. Where Lambda traces, ``trace`` is the id of the trace.
     """
     level = _level(event.type)
-    if not logger.isEnabledFor(level):
-        return
-    fields = event.fields()
+    if logger.isEnabledFor(level):
+        log_fields(level, event.type.value, event.fields())
+
+
+def log_fields(level: int, what: str, fields: Mapping[str, Any]) -> None:
+    """Log these fields as one line, in the form that the function's logs have."""
+    if (trace := trace_id()) is not None:
+        fields = {**fields, "trace": trace}
     if os.environ.get("AWS_LAMBDA_LOG_FORMAT") == "JSON":
-        logger.log(level, "flowguard %s", event.type.value, extra=fields)
+        extra = {f"{name}_" if name in _OF_A_RECORD else name: value for name, value in fields.items()}
+        logger.log(level, "flowguard %s", what, extra=extra)
     else:
         logger.log(level, "flowguard %s", json.dumps(fields, default=str))
+
+
+def trace_id() -> str | None:
+    """Return the id of the trace that Lambda has this invocation in. None where there is none."""
+    found = _TRACE.search(os.environ.get("_X_AMZN_TRACE_ID", ""))
+    return None if found is None else found[1]
 
 
 def _level(type_: EventType) -> int:

@@ -81,6 +81,37 @@ def test_where_lambda_logs_json_the_fields_are_the_lines_own(
     assert {name: vars(line)[name] for name in (*PLACE, "epoch", "event")} == {**PLACE, "epoch": 5, "event": "claimed"}
 
 
+def test_where_lambda_logs_json_no_fact_has_the_name_of_what_each_record_has(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logging would raise, and an answer would be kept without its run going on."""
+    monkeypatch.setenv("AWS_LAMBDA_LOG_FORMAT", "JSON")
+    taken = dict.fromkeys(("name", "message", "asctime", "args", "exc_info", "process"), "x")
+    (line,) = lines(caplog, Event(EventType.ANSWERED, None, {**taken, "verdict": "RESUMED"}))
+    assert line.name == "flowguard"
+    assert {name: vars(line)[f"{name}_"] for name in taken} == taken
+    assert vars(line)["verdict"] == "RESUMED"
+
+
+@pytest.mark.parametrize(
+    ("header", "trace"),
+    [
+        (
+            "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1",
+            "1-5759e988-bd862e3fe1be46a994272793",
+        ),
+        ("Root=none", None),
+        ("", None),
+    ],
+)
+def test_a_line_names_the_trace_that_lambda_has_it_in(
+    header: str, trace: str | None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_X_AMZN_TRACE_ID", header)
+    (line,) = lines(caplog, Event(EventType.CLAIMED, MESSAGE))
+    assert json.loads(line.getMessage().partition(" ")[2]).get("trace") == trace
+
+
 @pytest.mark.parametrize("mode", ["JSON", "Text"])
 @pytest.mark.parametrize("event", EventType)
 def test_no_line_ever_shows_a_payload(
