@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flowguard.events import Observer as Observer
+    from flowguard.observers.metrics import Metrics as Metrics
+    from flowguard.observers.timings import Timings as Timings
     from flowguard.spans import Phase as Phase
     from flowguard.spans import Span as Span
     from flowguard.spans import SpanObserver as SpanObserver
@@ -22,6 +24,9 @@ _HOME = {
     "SpanObserver": "spans",
     "Span": "spans",
     "Phase": "spans",
+    # those that are shipped
+    "Timings": "observers.timings",
+    "Metrics": "observers.metrics",
 }
 
 __all__ = list(_HOME)

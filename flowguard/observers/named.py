@@ -13,7 +13,10 @@ from flowguard.observers.combined import combined, text_of
 
 logger = logging.getLogger("flowguard")
 
-BUILT_IN: Final[dict[str, str]] = {}
+BUILT_IN: Final[dict[str, str]] = {
+    "timings": "flowguard.observers.timings:Timings",
+    "metrics": "flowguard.observers.metrics:Metrics",
+}
 """Where the class of each name is. ``logs`` needs none."""
 
 
