@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from flowguard.events import Observer as Observer
     from flowguard.observers.metrics import Metrics as Metrics
     from flowguard.observers.timings import Timings as Timings
+    from flowguard.observers.xray import XRay as XRay
     from flowguard.spans import Phase as Phase
     from flowguard.spans import Span as Span
     from flowguard.spans import SpanObserver as SpanObserver
@@ -27,6 +28,7 @@ _HOME = {
     # those that are shipped
     "Timings": "observers.timings",
     "Metrics": "observers.metrics",
+    "XRay": "observers.xray",
 }
 
 __all__ = list(_HOME)

@@ -16,6 +16,7 @@ logger = logging.getLogger("flowguard")
 BUILT_IN: Final[dict[str, str]] = {
     "timings": "flowguard.observers.timings:Timings",
     "metrics": "flowguard.observers.metrics:Metrics",
+    "xray": "flowguard.observers.xray:XRay",
 }
 """Where the class of each name is. ``logs`` needs none."""
 

@@ -1,0 +1,118 @@
+"""Traces of X-Ray: a subsegment for each phase, so that DynamoDB's time stands beside that of the business."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+from aws_xray_sdk.core import xray_recorder
+
+from flowguard.events import Event, EventType
+from flowguard.spans import Phase, Span
+
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,90}")
+"""Flows and stages of flowguard. A sender's other words become annotations alone."""
+
+_ARRIVED: Final = {EventType.ANSWERED: "answer", EventType.TIMED_OUT: "deadline"}
+"""What comes for a run that waits. It has a subsegment of its own, for it is no message of a stage."""
+
+_SIDE: Final = frozenset({EventType.SENT, EventType.NOT_SENT, EventType.WEAK_ID})
+"""Events that say nothing of a message's end."""
+
+_outcome: ContextVar[list[str] | None] = ContextVar("_outcome", default=None)
+"""What has happened to the message that is at work."""
+
+
+class XRay:
+    """Opens a subsegment around each phase, below Lambda's own segment of the function.
+
+    Its annotations are request id, flow, stage, hop, attempt and verdict. ``recorder`` is that of the X-Ray SDK: a
+    test hands in its own.
+    """
+
+    def __init__(self, recorder: Any = None) -> None:
+        self._recorder = xray_recorder if recorder is None else recorder
+
+    def __call__(self, event: Event) -> None:
+        """Note what became of the message, or that an answer came."""
+        if (name := _ARRIVED.get(event.type)) is not None:
+            with self._subsegment(name) as subsegment:
+                _annotate(subsegment, event.fields())
+        elif event.type not in _SIDE and (outcome := _outcome.get()) is not None:
+            outcome.append(event.type.value)
+
+    @contextmanager
+    def span(self, span: Span) -> Iterator[None]:
+        """Trace a phase. Of an invocation Lambda has a segment already."""
+        if span.phase is Phase.INVOCATION:
+            yield
+        elif span.phase is Phase.MESSAGE:
+            with self._message(span):
+                yield
+        else:
+            with self._traced(span.phase.value, span):
+                yield
+
+    @contextmanager
+    def _message(self, span: Span) -> Iterator[None]:
+        said: list[str] = []
+        token = _outcome.set(said)
+        try:
+            with self._traced(_name_of(span), span):
+                try:
+                    yield
+                finally:
+                    if said:
+                        span.facts["outcome"] = said[-1]
+        finally:
+            _outcome.reset(token)
+
+    @contextmanager
+    def _traced(self, name: str, span: Span) -> Iterator[None]:
+        """Open a subsegment. An error is noted by its type alone, for its text may have more than ids."""
+        with self._subsegment(name) as subsegment:
+            try:
+                yield
+            except BaseException as error:
+                if _is_open(subsegment):
+                    subsegment.add_fault_flag()
+                    subsegment.put_annotation("error", type(error).__name__)
+                raise
+            finally:
+                _annotate(subsegment, span.fields())
+
+    @contextmanager
+    def _subsegment(self, name: str) -> Iterator[Any]:
+        """Open a subsegment, if there is a segment for it. What a handler has left open in it is closed with it."""
+        mine = self._recorder.begin_subsegment(name)
+        if mine is None or self._recorder.current_subsegment() is not mine:  # no segment, or Lambda does not trace
+            yield None
+            return
+        try:
+            yield mine
+        finally:
+            while mine.in_progress and self._recorder.current_subsegment() is not None:
+                self._recorder.end_subsegment()
+
+
+def _name_of(span: Span) -> str:
+    message = span.message
+    if message is None or not (_NAME.fullmatch(message.flow) and _NAME.fullmatch(message.stage)):
+        return span.phase.value
+    return f"{message.flow}/{message.stage}"
+
+
+def _is_open(subsegment: Any) -> bool:
+    """Answer whether it can be changed. A handler may have ended more than it began."""
+    return subsegment is not None and subsegment.in_progress
+
+
+def _annotate(subsegment: Any, fields: Mapping[str, Any]) -> None:
+    if not _is_open(subsegment):
+        return
+    for name, value in fields.items():
+        if isinstance(value, str | int | float):
+            subsegment.put_annotation(name, value)
