@@ -21,7 +21,7 @@ NEEDS: Final = {
     "sim": ("local",),
     "testing": ("testing",),
     "testing/explorer": ("local",),  # which the command line runs too
-    "observers": ("xray",),
+    "observers": ("xray", "opentelemetry"),
 }
 """The parts of the package that are for an extra. Everything else is deployed, and needs none."""
 
@@ -126,5 +126,6 @@ def test_what_is_not_declared_is_told(file: str, source: str, told: list[str]) -
 def test_the_lock_pins_what_the_extras_declare() -> None:
     lines = (ROOT / ".ci" / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pinned = {plain(line.partition("==")[0]) for line in lines}
-    declared = {name for extra in ("cli", "local", "testing", "xray") for name in names_of(optional()[extra])}
+    extras = ("cli", "local", "testing", "xray", "opentelemetry")
+    declared = {name for extra in extras for name in names_of(optional()[extra])}
     assert declared - pinned == set()

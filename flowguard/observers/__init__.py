@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flowguard.events import Observer as Observer
     from flowguard.observers.metrics import Metrics as Metrics
+    from flowguard.observers.opentelemetry import OpenTelemetry as OpenTelemetry
     from flowguard.observers.timings import Timings as Timings
     from flowguard.observers.xray import XRay as XRay
     from flowguard.spans import Phase as Phase
@@ -29,6 +30,7 @@ _HOME = {
     "Timings": "observers.timings",
     "Metrics": "observers.metrics",
     "XRay": "observers.xray",
+    "OpenTelemetry": "observers.opentelemetry",
 }
 
 __all__ = list(_HOME)

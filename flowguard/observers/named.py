@@ -17,6 +17,7 @@ BUILT_IN: Final[dict[str, str]] = {
     "timings": "flowguard.observers.timings:Timings",
     "metrics": "flowguard.observers.metrics:Metrics",
     "xray": "flowguard.observers.xray:XRay",
+    "opentelemetry": "flowguard.observers.opentelemetry:OpenTelemetry",
 }
 """Where the class of each name is. ``logs`` needs none."""
 

@@ -8,7 +8,6 @@ from datetime import timedelta
 
 from flowguard.errors import EnvelopeError, RunFailed, Untrusted
 from flowguard.events import EventType
-from flowguard.spans import Phase
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
@@ -90,7 +89,7 @@ class Batch:
             arrival = self._now_at = self._arrival(envelope)
             if not first and not self._has_time(arrival):
                 return self._returned(envelope, "not enough time was left to begin it")
-            with self._emitter.span(Phase.MESSAGE, arrival.message):
+            with self._emitter.working_on(arrival):
                 return self._runtime.work(arrival, self._budget)
         except Exception as error:  # a service, the network, a setting: kept, reported, delivered again by the queue
             why = f"{type(error).__name__}: {error}"

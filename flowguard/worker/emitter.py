@@ -31,6 +31,11 @@ class Emitter:
         each = {id(message): message for message in messages}
         return open_span(self._observer, Span(phase, tuple(each.values()), facts))
 
+    def working_on(self, arrival: Arrival) -> AbstractContextManager[object]:
+        """Return what the observer opens around one message's way through its stage."""
+        envelope = arrival.envelope
+        return self.span(Phase.MESSAGE, arrival.message, record=envelope.message_id, source=envelope.source.value)
+
     def claimed(self, arrival: Arrival, claim: Claim) -> None:
         before = claim.before
         if before is not None and before.request_id != claim.message.request_id and before.status not in ENDED:

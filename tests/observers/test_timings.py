@@ -12,7 +12,7 @@ import pytest
 
 from flowguard.handler import lambda_handler
 from flowguard.observers import Timings
-from tests.scene import record, scene
+from tests.scene import message_id, record, scene
 from tests.test_handler import Context
 
 
@@ -42,6 +42,8 @@ def test_a_message_and_its_invocation_have_a_line_each(caplog: pytest.LogCapture
         "hop": 1,
         "attempt": 1,
         "redrive": 0,
+        "record": message_id(0),
+        "source": "sqs",
         "claim_ms": 10.0,
         "claim_verdict": "CLAIMED",
         "handle_ms": 10.0,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pytest
+from aws_xray_sdk.core import xray_recorder
 from aws_xray_sdk.core.lambda_launcher import LambdaContext
 from aws_xray_sdk.core.recorder import AWSXRayRecorder
 from botocore.awsrequest import AWSResponse, HTTPHeaders
@@ -96,6 +97,13 @@ def flat(document: Document, parent: str) -> Iterator[Document]:
     yield {**document, "parent": parent}
     for inner in document.get("subsegments", []):
         yield from flat(inner, document["id"])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _with_the_sdks_own_recorder_closed() -> Iterator[None]:
+    """It opens a socket when it is imported, and never closes it."""
+    yield
+    xray_recorder.emitter._socket.close()
 
 
 @pytest.fixture

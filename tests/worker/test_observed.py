@@ -13,7 +13,7 @@ from flowguard.handler import dlq_handler, lambda_handler
 from flowguard.spans import Phase, Span
 from flowguard.worker.observed import ObservedStore, invocation_span, observed
 from tests.observers.watching import Broken, BrokenSpans, Watching
-from tests.scene import Orders, Scene, record, scene
+from tests.scene import Orders, Scene, message_id, record, scene
 from tests.test_handler import Context
 
 ONE_STAGE = [
@@ -69,6 +69,8 @@ def test_a_span_says_which_message_it_is_for_and_how_it_ended() -> None:
             "hop": 1,
             "attempt": 1,
             "redrive": 0,
+            "record": message_id(0),
+            "source": "sqs",
         }
         assert [one.message for one in (claim, handle, commit, side)] == [message.message] * 4
         assert (claim.facts, commit.facts) == ({"verdict": "CLAIMED"}, {"writes": 1, "verdict": "COMMITTED"})
