@@ -93,7 +93,8 @@ def _park(
     """Send the letters. The answer has those that the dead letters did not take, by the numbers of their sends."""
     if not letters:
         return {}
-    answer = services.sender.send([letter.send for letter in letters.values()])
+    with emitter.span(Phase.DISPATCH, *(letter.message for letter in letters.values()), sends=len(letters)):
+        answer = services.sender.send([letter.send for letter in letters.values()])
     failed = {number: answer[place] for place, number in enumerate(letters) if place in answer}
     for number, letter in letters.items():
         emitter.sent(letter.message, letter.send, failed.get(number))

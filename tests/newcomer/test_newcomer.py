@@ -17,6 +17,8 @@ from tests.newcomer.environment import ROOT, FreshEnvironment, Ran, build_wheel
 PROJECT: Final = Path(__file__).parent / "project"
 FLOW: Final = ("--flow", "shop.orders:PlaceOrder")
 FEW: Final = ("--bound", "1", "--walks", "1")
+TRACING: Final = {"xray": "aws_xray_sdk", "opentelemetry": "opentelemetry"}
+"""The extras of observers, and what each of them brings."""
 
 
 @pytest.fixture
@@ -48,6 +50,7 @@ def test_without_extras_then_with_the_command_line_then_with_all_of_it(fresh: Fr
     fresh.install()
     a_deployed_function_needs_no_extra(fresh, shop)
     the_command_names_its_extra(fresh, shop)
+    observers_name_their_extras(fresh, shop)
 
     fresh.install("cli")
     assert not fresh.has("moto")
@@ -86,6 +89,15 @@ def test_local_alone_then_testing_alone_then_a_whole_project(fresh: FreshEnviron
     explore_finds_nothing(fresh, shop)
 
 
+@pytest.mark.proof("builds a wheel, and installs it into an environment of its own, extra after extra")
+@pytest.mark.parametrize("extra", TRACING)
+def test_an_observer_needs_its_own_extra_alone(extra: str, fresh: FreshEnvironment, shop: Path) -> None:
+    fresh.install(extra)
+    assert not fresh.has("moto")
+    assert not any(fresh.has(module) for other, module in TRACING.items() if other != extra)
+    assert succeeded(watch(fresh, shop, extra)).out == "True\n"
+
+
 # -- what each of them has ---------------------------------------------------------------------------------------------
 
 
@@ -101,6 +113,20 @@ order = Order(order_id="o-1", sku="cup", quantity=1)
 assert CheckOrder().handle(order, step_for(CheckOrder, object_id="o-1")) == ReserveStock.message(order)
 """
     succeeded(fresh.run(shop, "python", "-c", stage))
+
+
+def watch(fresh: FreshEnvironment, shop: Path, name: str) -> Ran:
+    """Load the observer of this name, and print whether it opens spans."""
+    code = "from flowguard.observers.named import *; from flowguard.spans import opens_spans; "
+    return fresh.run(shop, "python", "-c", f"{code} print(opens_spans(named_observers({name!r})))")
+
+
+def observers_name_their_extras(fresh: FreshEnvironment, shop: Path) -> None:
+    assert succeeded(watch(fresh, shop, "logs,timings,metrics")).told == "True\n"
+    for extra in TRACING:
+        ran = succeeded(watch(fresh, shop, extra))
+        assert ran.out == "False\n"
+        says(ran, f"pip install 'flowguard[{extra}]'")
 
 
 def the_command_names_its_extra(fresh: FreshEnvironment, shop: Path) -> None:
