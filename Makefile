@@ -63,7 +63,7 @@ changelog: $(VENV) ## gather docs/changes/ into CHANGELOG.md
 
 lock: ## pin the newest versions that pyproject.toml allows in .ci/constraints.txt
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && $(PYTHON) -m venv "$$scratch" && \
-	"$$scratch/bin/pip" install --quiet --disable-pip-version-check hatchling editables '.[dev,xray]' && \
+	"$$scratch/bin/pip" install --quiet --disable-pip-version-check hatchling editables '.[dev]' && \
 	{ echo '# Made by "make lock": what a fresh clone installs.' && \
 	  "$$scratch/bin/pip" freeze --exclude flowguard; } > "$$scratch/constraints.txt" && \
 	cp "$$scratch/constraints.txt" $(CONSTRAINTS)
