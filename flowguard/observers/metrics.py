@@ -115,11 +115,10 @@ class Metrics:
             self._depth -= 1
             if not self._depth:
                 self.flush()
-                self._served = {}
 
     def _place(self, event: Event) -> tuple[str, str]:
-        if event.message is None and "function" in event.facts:  # of @once, which has no flow
-            return "once", str(event.facts["function"])
+        if (function := event.facts.get("function")) is not None:  # of @once, which has no flow
+            return "once", str(function)
         return self._place_of(event.message)
 
     def _place_of(self, message: Message | None) -> tuple[str, str]:
@@ -127,7 +126,7 @@ class Metrics:
         if message is None:
             return UNKNOWN, UNKNOWN
         if not self._depth:
-            return message.flow or UNKNOWN, message.stage or UNKNOWN
+            return message.flow, message.stage or UNKNOWN
         stages = self._served.get(message.flow)
         if stages is None:
             return UNKNOWN, UNKNOWN

@@ -13,7 +13,7 @@ from aws_xray_sdk.core import xray_recorder
 from flowguard.events import Event, EventType
 from flowguard.spans import Phase, Span
 
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,90}")
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,90}/[A-Za-z0-9._-]{1,90}")
 """Flows and stages of flowguard. A sender's other words become annotations alone."""
 
 _ARRIVED: Final = {EventType.ANSWERED: "answer", EventType.TIMED_OUT: "deadline"}
@@ -88,7 +88,7 @@ class XRay:
     def _subsegment(self, name: str) -> Iterator[Any]:
         """Open a subsegment, if there is a segment for it. What a handler has left open in it is closed with it."""
         mine = self._recorder.begin_subsegment(name)
-        if mine is None or self._recorder.current_subsegment() is not mine:  # no segment, or Lambda does not trace
+        if mine is None:  # there is no segment
             yield None
             return
         try:
@@ -99,10 +99,9 @@ class XRay:
 
 
 def _name_of(span: Span) -> str:
-    message = span.message
-    if message is None or not (_NAME.fullmatch(message.flow) and _NAME.fullmatch(message.stage)):
-        return span.phase.value
-    return f"{message.flow}/{message.stage}"
+    fields = span.fields()
+    name = f"{fields.get('flow')}/{fields.get('stage')}"
+    return name if _NAME.fullmatch(name) else span.phase.value
 
 
 def _is_open(subsegment: Any) -> bool:

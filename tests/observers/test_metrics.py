@@ -156,6 +156,7 @@ def test_a_phase_is_measured_in_milliseconds_for_each_stage_that_it_is_for() -> 
         (EventType.REFUSED, {}, {"answers_refused"}),
         (EventType.SENT, {"kind": "side"}, {"sent"}),
         (EventType.SENT, {"kind": "dead"}, {"sent", "dead_letters"}),
+        (EventType.NOT_SENT, {"kind": "dead"}, {"not_sent"}),
         (EventType.COMPLETED, {}, {"completed", "run_ms"}),
         (EventType.UNDONE, {}, {"undone", "run_ms"}),
         (EventType.FAILED, {}, {"failed", "run_ms"}),
@@ -204,6 +205,26 @@ def test_no_sender_can_make_a_dimension(flow: str, stage: str, place: tuple[str,
             metrics(Event(EventType.GONE, at.message(flow=flow, stage=stage)))
         [document] = lines.documents
         assert (document["flow"], document["stage"]) == place
+
+
+def test_an_invocation_within_another_is_written_with_it() -> None:
+    with scene() as at:
+        lines = Lines()
+        metrics = Metrics(write=lines)
+        outer, inner = ({flow: frozenset({"price-order"})} for flow in ("orders", "others"))
+        with open_span(metrics, Span(Phase.INVOCATION, served=outer)):
+            with open_span(metrics, Span(Phase.INVOCATION, served=inner)):
+                metrics(Event(EventType.DONE, at.message()))
+                metrics(Event(EventType.DONE, at.message(flow="others")))
+            assert lines.documents == []
+        assert {(one["flow"], one["duplicates"]) for one in lines.documents} == {("orders", 1), ("others", 1)}
+
+
+def test_outside_a_function_a_run_that_is_not_found_has_no_stage() -> None:
+    with scene() as at:
+        lines = Lines()
+        Metrics(write=lines)(Event(EventType.ANSWERED, at.message(stage=""), {"verdict": "EXPIRED"}))
+        assert [(one["flow"], one["stage"]) for one in lines.documents] == [("orders", "unknown")]
 
 
 def test_a_message_of_an_unknown_stage_is_counted_without_its_words() -> None:

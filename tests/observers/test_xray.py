@@ -128,6 +128,15 @@ def traced(at: Scene, recorder: Any) -> LambdaHandler:
     return lambda_handler(at.flow, observers=[XRay(recorder)]).using(at.handler._services)
 
 
+def fail(step: object) -> None:
+    raise RuntimeError("card 4111-1111")
+
+
+def reports(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What is said of an observer that is left out."""
+    return [line.getMessage() for line in caplog.records if line.name == "flowguard"]
+
+
 def deliver(handler: LambdaHandler, *messages: Any) -> None:
     handler({"Records": [record(one, place) for place, one in enumerate(messages)]}, Context())
 
@@ -174,6 +183,16 @@ def test_a_message_has_a_subsegment_and_claim_handler_and_commit_stand_in_it(dae
     assert claim["end_time"] <= handle["start_time"] <= handle["end_time"] <= commit["start_time"]
 
 
+def test_a_message_within_another_keeps_its_outcome_to_itself(daemon: Daemon, recorder: Any) -> None:
+    with scene() as at:
+        handler = traced(at, recorder)
+        other = at.order("o2", request_id="run-2", redrive=1)
+        at.script.pricing = lambda step: deliver(handler, other) if step.request_id == "run-1" else None
+        deliver(handler, at.message())
+    outcomes = [one["annotations"]["outcome"] for one in daemon.received() if "/" in one["name"]]
+    assert outcomes == ["committed", "committed"]
+
+
 def test_a_duplicate_shows_its_verdict(daemon: Daemon, recorder: Any) -> None:
     with scene() as at:
         deliver(traced(at, recorder), at.message(), at.message())
@@ -182,9 +201,6 @@ def test_a_duplicate_shows_its_verdict(daemon: Daemon, recorder: Any) -> None:
 
 
 def test_an_attempt_that_fails_is_a_fault_without_its_text(daemon: Daemon, recorder: Any) -> None:
-    def fail(step: object) -> None:
-        raise RuntimeError("card 4111-1111")
-
     with scene() as at:
         at.script.pricing = fail
         deliver(traced(at, recorder), at.message())
@@ -214,13 +230,16 @@ def test_a_subsegment_that_a_handler_ends_too_often_harms_nothing(daemon: Daemon
 
 
 @pytest.mark.parametrize(("type_", "name"), [(EventType.ANSWERED, "answer"), (EventType.TIMED_OUT, "deadline")])
-def test_an_answer_and_a_deadline_have_a_subsegment(type_: EventType, name: str, daemon: Daemon, recorder: Any) -> None:
+def test_an_answer_and_a_deadline_have_a_subsegment(
+    type_: EventType, name: str, daemon: Daemon, recorder: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     with scene() as at:
         XRay(recorder)(Event(type_, at.message(), {"verdict": "RESUMED", "failed": False, "none": None}))
     [found] = daemon.received()
     assert found["name"] == name
     assert found["annotations"].items() >= {"request_id": "run-1", "hop": 1, "verdict": "RESUMED"}.items()
     assert "none" not in found["annotations"]
+    assert caplog.records == [], "the SDK warns of what it cannot take"
 
 
 def test_what_a_sender_writes_becomes_no_name_and_fits_into_an_annotation(daemon: Daemon, recorder: Any) -> None:
@@ -235,22 +254,33 @@ def test_what_a_sender_writes_becomes_no_name_and_fits_into_an_annotation(daemon
 
 @pytest.mark.parametrize("header", ["", HEADER.replace("Sampled=1", "Sampled=0"), "Root=1"])
 def test_nothing_is_sent_where_lambda_does_not_trace(
-    header: str, daemon: Daemon, recorder: Any, monkeypatch: pytest.MonkeyPatch
+    header: str,
+    daemon: Daemon,
+    recorder: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("_X_AMZN_TRACE_ID", header)
     with scene() as at:
-        deliver(traced(at, recorder), at.message())
+        handler = traced(at, recorder)
+        deliver(handler, at.message())
+        at.script.pricing = fail
+        deliver(handler, at.order("o2"))
         assert at.priced() == 1
     assert daemon.received() == []
+    assert reports(caplog) == []
 
 
-def test_outside_lambda_a_message_is_worked_on_without_a_trace(daemon: Daemon) -> None:
+def test_outside_lambda_a_message_is_worked_on_without_a_trace(
+    daemon: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
     recorder = AWSXRayRecorder()
     recorder.configure(daemon_address=daemon.address, context_missing="IGNORE_ERROR")
     with scene() as at:
+        at.script.pricing = fail
         deliver(traced(at, recorder), at.message())
-        assert at.priced() == 1
     assert daemon.received() == []
+    assert reports(caplog) == []
     recorder.emitter._socket.close()
 
 
