@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "once": "Show the entry of a key of @once.",
     "graph": "Draw the graph of a flow.",
     "iac": "Write the template of a deployment.",
+    "package": "Write the zip of the functions' code.",
     "check": "Find faults in the source of handlers.",
     "doctor": "Compare what is live with what the flows need.",
 }

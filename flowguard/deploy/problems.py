@@ -17,3 +17,15 @@ class CannotDeploy(FlowguardError):
         if len(self.problems) == 1:
             return f"{self.what}: {self.problems[0]}"
         return "\n".join((f"{self.what} cannot be deployed:", *(f"  - {problem}" for problem in self.problems)))
+
+
+class CannotPackage(FlowguardError):
+    """The code of the functions cannot be packed. Nothing was written; the problem names its cure."""
+
+    def __init__(self, what: str, problem: str) -> None:
+        super().__init__(what, problem)
+        self.what = what
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.problem}; nothing was written"

@@ -1,0 +1,157 @@
+"""The zip of the functions' code."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from flowguard.deploy.code_zip import CodeSource, homes_of, megabytes, unpacked, write_zip
+from flowguard.deploy.found import FoundFunction
+from flowguard.deploy.own_wheel import NAME
+from flowguard.deploy.pip_download import LambdaPlatform
+from flowguard.deploy.problems import CannotPackage
+from flowguard.deploy.project_code import ProjectCode, project_code
+from flowguard.deploy.requirements import Requirements
+from flowguard.deploy.wheel import Wheel, open_wheel, sha256_of
+from flowguard.printable import printable
+
+AT_LAMBDA: Final = frozenset({"boto3", "botocore", "s3transfer"})
+"""The distributions of Lambda's own that are released together. What else boto3 needs stays in the zip."""
+
+LARGEST_UPLOAD: Final = 50 * 1024 * 1024
+"""Bytes of a zip that Lambda takes by itself. A larger one it takes from S3."""
+
+ZIP: Final = "functions.zip"
+
+
+class WheelSource(Protocol):
+    """Where wheels are from: pip."""
+
+    def download(self, wanted: Requirements, platform: LambdaPlatform, directory: Path) -> list[Path]:
+        """Bring the wheels of requirements and of flowguard into a directory."""
+
+
+@dataclass(frozen=True)
+class BundleOrder:
+    """What to pack. ``lambda_boto3`` leaves out what Lambda has; ``locked`` refuses what is not pinned."""
+
+    functions: tuple[FoundFunction, ...]
+    platform: LambdaPlatform
+    requirements: Requirements
+    include: Sequence[Path] = ()
+    lambda_boto3: bool = False
+    locked: bool = False
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A zip that was written. ``parts`` are its sources with their unpacked bytes, the biggest first."""
+
+    zip: Path
+    lock: Path
+    size: int
+    unpacked: int
+    sha256: str
+    parts: tuple[tuple[str, int], ...]
+    left_out: tuple[str, ...]
+    notes: tuple[str, ...] = field(repr=False)
+
+
+def pack(order: BundleOrder, output: Path, *, wheels_from: WheelSource) -> Bundle:
+    """Write the zip, and beside it the lock file that names what is in it.
+
+    ``output`` is a directory, or the zip itself where it ends in ``.zip``. Raises :class:`CannotPackage` where that is
+    not possible; files that were there before stay as they were.
+    """
+    file = output if output.suffix == ".zip" else output / ZIP
+    lock = file.with_suffix(".lock")
+    code = project_code([one.module for one in order.functions], include=order.include)
+    with ExitStack() as held:
+        new_zip, new_lock = (held.enter_context(_replacing(one)) for one in (file, lock))
+        made = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="flowguard-package-")))
+        found = wheels_from.download(order.requirements, order.platform, made)
+        wheels = [held.enter_context(open_wheel(one)) for one in found]
+        _check_pinned(order, wheels)
+        packed = [one for one in wheels if not _is_at_lambda(order, one)]
+        sources: list[CodeSource] = [*code.trees, *packed]
+        homes = homes_of(sources)
+        write_zip(new_zip, homes)
+        new_lock.write_text(_lock(order.platform, wheels), encoding="utf-8")
+        return Bundle(
+            zip=file,
+            lock=lock,
+            size=new_zip.stat().st_size,
+            unpacked=unpacked(sources),
+            sha256=sha256_of(new_zip),
+            parts=tuple(sorted(((one.name, unpacked([one])) for one in sources), key=lambda part: (-part[1], part[0]))),
+            left_out=tuple(one.name for one in wheels if one not in packed),
+            notes=tuple(_notes(order, code, wheels, homes, new_zip.stat().st_size)),
+        )
+
+
+def _is_at_lambda(order: BundleOrder, wheel: Wheel) -> bool:
+    return order.lambda_boto3 and wheel.distribution in AT_LAMBDA
+
+
+def _unpinned(order: BundleOrder, wheels: Sequence[Wheel]) -> list[Wheel]:
+    """Return the wheels that another day may bring in another version. This flowguard is always the one that runs."""
+    return [one for one in wheels if one.distribution not in (NAME, *order.requirements.pinned)]
+
+
+def _check_pinned(order: BundleOrder, wheels: Sequence[Wheel]) -> None:
+    loose = _unpinned(order, wheels)
+    if order.locked and loose:
+        problem = f"{', '.join(one.name for one in loose)} are not pinned there; pin each with == and its version"
+        raise CannotPackage(printable(order.requirements.origin), problem)
+
+
+def _lock(platform: LambdaPlatform, wheels: Sequence[Wheel]) -> str:
+    lines = sorted(one.pin for one in wheels if one.distribution != NAME)
+    return "\n".join([f"# The wheels of the functions for {platform}, made by flowguard package.", *lines, ""])
+
+
+def _notes(
+    order: BundleOrder, code: ProjectCode, wheels: Sequence[Wheel], homes: dict[str, CodeSource], size: int
+) -> Iterator[str]:
+    if loose := _unpinned(order, wheels):
+        named = ", ".join(one.name for one in loose)
+        yield f"{printable(order.requirements.origin)} pins no version of {named}; the lock file does: give it with -r"
+    conditional = [one.name for one in wheels if one.is_conditional]
+    if conditional and sys.version_info[:2] != order.platform.version:
+        here = "{}.{}".format(*sys.version_info)
+        named = ", ".join(conditional)
+        yield f"what {named} need on some Pythons only was chosen for this one, {here}: run it on the runtime's"
+    there = {path.partition("/")[0].partition(".")[0] for path in homes} | (AT_LAMBDA if order.lambda_boto3 else set())
+    for name, where in code.libraries.items():
+        if name not in there:
+            yield f"{printable(where)} imports {name}, which no requirement brings"
+    if size > LARGEST_UPLOAD:
+        yield f"the zip is above {megabytes(LARGEST_UPLOAD)}, so Lambda takes it from S3 only"
+
+
+@contextmanager
+def _replacing(file: Path) -> Iterator[Path]:
+    """Replace a file at the end of the block, or not at all."""
+    if file.is_dir():
+        raise CannotPackage(printable(str(file)), "cannot be written: it is a directory")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    except OSError as error:
+        raise CannotPackage(printable(str(file)), f"cannot be written: {error.strerror}") from None
+    made = Path(name)
+    try:
+        with open(handle, "wb"):  # noqa: PTH123  # of an open handle, to close it
+            pass
+        yield made
+        made.chmod(0o644)
+        made.replace(file)
+    except OSError as error:
+        raise CannotPackage(printable(str(error.filename or file)), f"cannot be written: {error.strerror}") from None
+    finally:
+        made.unlink(missing_ok=True)

@@ -1,0 +1,103 @@
+"""The code of a project that its functions need."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from flowguard.deploy.problems import CannotPackage
+from flowguard.deploy.source_tree import SourceTree
+from flowguard.printable import printable
+
+_ELSEWHERE: Final = {"flowguard", "__main__", "__future__"}
+"""What is imported, and is not the project's own."""
+
+
+_INSTALLED: Final = {"site-packages", "dist-packages"}
+"""The directories in which Python has what is installed."""
+
+
+@dataclass(frozen=True)
+class ProjectCode:
+    """The code for the zip, and what it imports.
+
+    ``libraries`` are imported and not in ``trees``, each with its first place.
+    """
+
+    trees: tuple[SourceTree, ...]
+    libraries: dict[str, str]
+
+
+def project_code(modules: Sequence[str], *, include: Sequence[Path] = ()) -> ProjectCode:
+    """Find the code that modules need, whole top-level packages at a time.
+
+    Imports are read from the source, so what is imported by a name that is worked out is not found: ``include`` names
+    it, or a directory of data. A module that is installed in this environment is a library, unless a handler is in it.
+    """
+    trees = {place: SourceTree(place) for place in dict.fromkeys(_included(one) for one in include)}
+    libraries: dict[str, str] = {}
+    waiting = [(name.partition(".")[0], "") for name in modules]
+    waiting += [one for tree in trees.values() for one in _imports(tree)]
+    while waiting:
+        name, where = waiting.pop(0)
+        place = _place(name)
+        if place is None or (where and _is_installed(place)):
+            if name not in sys.stdlib_module_names | _ELSEWHERE:
+                libraries.setdefault(name, where)
+        elif place not in trees and not (where and name in _ELSEWHERE):
+            trees[place] = SourceTree(place)
+            waiting += _imports(trees[place])
+    return ProjectCode(tuple(trees.values()), dict(sorted(libraries.items())))
+
+
+def _place(name: str) -> Path | None:
+    """Return the file of a top-level module, or the directory of a package. None where it is built in, or is not."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):  # such as __main__, which has none
+        return None
+    if spec is None or name in sys.stdlib_module_names:
+        return None
+    if spec.submodule_search_locations is not None:
+        places = [Path(one) for one in spec.submodule_search_locations]
+        return places[0].absolute() if places else None
+    return Path(spec.origin).absolute() if spec.origin is not None and spec.has_location else None
+
+
+def _is_installed(place: Path) -> bool:
+    return not _INSTALLED.isdisjoint(place.resolve().parts)
+
+
+def _included(given: Path) -> Path:
+    if not given.exists():
+        raise CannotPackage(printable(str(given)), "there is no such file or directory to include")
+    return given.absolute()
+
+
+def _imports(tree: SourceTree) -> Iterator[tuple[str, str]]:
+    """Yield each top-level name that the files import, with its place."""
+    for path in tree.sizes:
+        if not path.endswith(".py"):
+            continue
+        try:
+            parsed = ast.parse(tree.read(path))
+        except (
+            SyntaxError,
+            ValueError,
+            RecursionError,
+        ):  # a template of code, perhaps; Python says so where it matters
+            continue
+        for node in ast.walk(parsed):
+            for name in _names(node):
+                yield name.partition(".")[0], f"{path}:{getattr(node, 'lineno', 1)}"
+
+
+def _names(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
