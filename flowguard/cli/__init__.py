@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "waits": "Show what a run waits for.",
     "callback": "Answer by hand what a run waits for.",
     "once": "Show the entry of a key of @once.",
+    "init": "Write a small project, to start from.",
     "graph": "Draw the graph of a flow.",
     "iac": "Write the template of a deployment.",
     "package": "Write the zip of the functions' code.",
