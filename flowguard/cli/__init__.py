@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "once": "Show the entry of a key of @once.",
     "init": "Write a small project, to start from.",
     "graph": "Draw the graph of a flow.",
+    "cost": "Show the price of a flow by stage.",
     "iac": "Write the template of a deployment.",
     "package": "Write the zip of the functions' code.",
     "check": "Find faults in the source of handlers.",

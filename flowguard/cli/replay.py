@@ -71,7 +71,7 @@ def replay(
     The exit code is 0 where everything could be read and no run failed unexpectedly, 1 where one did, 2 where something
     could not be read or used.
     """
-    recorded, unreadable = _read(files)
+    recorded, unreadable = read_records(files)
     if not recorded:
         sys.exit(BAD if unreadable else 0)
     names = {id(record.envelope): name for name, record in recorded}  # ids of recordings may be alike
@@ -111,8 +111,11 @@ def _complain_of_failed(left: FinalState, failing: tuple[str, ...]) -> bool:
     return bool(unexpected or missing)
 
 
-def _read(files: tuple[str, ...]) -> tuple[list[tuple[str, RecordedRecord]], int]:
-    """Read the files and return their records with the names of the files, and how many could not be read."""
+def read_records(files: tuple[str, ...]) -> tuple[list[tuple[str, RecordedRecord]], int]:
+    """Read the files and return their records with the names of the files, and how many could not be read.
+
+    Those are named on standard error.
+    """
     recorded: list[tuple[str, RecordedRecord]] = []
     unreadable = 0
     for name, record in _records(files):

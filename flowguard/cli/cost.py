@@ -1,0 +1,142 @@
+"""The command of ``flowguard cost``, which prices a flow by stage."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.text import Text
+
+from flowguard.cli.console import console, line
+from flowguard.cli.listing import Column, show_table
+from flowguard.cli.printing import say, say_json
+from flowguard.cli.replay import read_records
+from flowguard.deploy.flow_cost import FlowCost, Invocations, StageCost, measure
+from flowguard.deploy.prices import Prices, Unit
+from flowguard.deploy.problems import CannotDeploy
+from flowguard.errors import DefinitionError, SettingsError
+from flowguard.printable import one_line
+from flowguard.sim.loading import NoSuchFlow, load_flows
+
+BAD: Final = 2  # the exit code where something could not be read
+
+_SHOWN: Final = (Unit.WRITES, Unit.READS, Unit.SQS)
+_COLUMNS: Final = (
+    Column("stage"),
+    *(Column(name, right=True) for name in ("a run", "writes", "reads", "SQS", "other", "$ a million runs")),
+)
+
+
+class NoPrice(click.ClickException):
+    """What is to be priced is not there."""
+
+    exit_code = click.UsageError.exit_code
+
+
+@click.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option(
+    "--flow", "flows", metavar="MODULE:FLOW", multiple=True, required=True, help="The flow, then those that it needs."
+)
+@click.option("--rate", type=click.FloatRange(0), help="Runs a second, to price a month.")
+@click.option("--batch", type=click.IntRange(1, 10_000), default=1, help="Records of an invocation.", show_default=True)
+@click.option(
+    "--duration",
+    metavar="MS",
+    type=click.FloatRange(0, 900_000),
+    default=100,
+    help="Of an invocation.",
+    show_default=True,
+)
+@click.option(
+    "--memory", metavar="MB", type=click.IntRange(128, 10_240), default=256, help="Of a function.", show_default=True
+)
+@click.option("--prices", type=click.Path(path_type=Path), help="A TOML file with the prices of your region.")
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON.")
+def cost(
+    files: tuple[str, ...],
+    *,
+    flows: tuple[str, ...],
+    rate: float | None,
+    batch: int,
+    duration: float,
+    memory: int,
+    prices: Path | None,
+    as_json: bool,
+) -> None:
+    """Show the price of a flow by stage.
+
+    It has requests, the write and read units of DynamoDB, and dollars a million runs.
+
+    The events in each FILE, as 'flowguard replay' takes them, are run in memory, and what AWS would charge is counted
+    in their calls. So the price is that of runs like these: duplicates and retries among them count as well. Runs are
+    those of the first --flow; what other flows use is added to them.
+
+    The duration of an invocation is assumed, not measured. The prices are those of one region at one date, which are
+    shown. Logs, transfer, storage, free tiers, indexes of tables and polls of empty queues are not in them.
+
+    The exit code is 0, or 2 where something cannot be read or loaded.
+    """
+    if rate is not None and not math.isfinite(rate):
+        raise click.BadParameter("it is no number of runs", param_hint="--rate")
+    recorded, unreadable = read_records(files)
+    if not recorded:
+        sys.exit(BAD)
+    try:
+        table = Prices.read(prices) if prices is not None else Prices()
+        assumed = Invocations(batch, duration, memory)
+        found = measure(load_flows(flows), [record for _, record in recorded], invocations=assumed)
+    except (CannotDeploy, NoSuchFlow, DefinitionError, SettingsError) as error:
+        raise NoPrice(str(error)) from None
+    if not found.runs:
+        raise NoPrice(f"none of these records is of a run of {flows[0]}")
+    if as_json:
+        say_json(json.dumps(_facts(found, table, assumed, rate), ensure_ascii=False))
+    else:
+        _show(found, table, assumed, rate)
+    sys.exit(BAD if unreadable else 0)
+
+
+def _show(found: FlowCost, prices: Prices, assumed: Invocations, rate: float | None) -> None:
+    show_table(console(), _COLUMNS, [_row(one, found.runs, prices) for one in found.stages])
+    say("")
+    say(f"{found.runs} runs measured; a million of them: ${found.per_million(prices):,.2f}")
+    if rate is not None:
+        say(f"{rate:g} a second for 30 days: ${found.per_month(prices, rate):,.2f}")
+    say(f"assumed: {assumed.milliseconds:g} ms of {assumed.memory} MB an invocation, batches of {assumed.batch}")
+    say(one_line(f"prices: {prices.region}, {prices.as_of}, on demand"))
+
+
+def _row(one: StageCost, runs: int, prices: Prices) -> list[Text]:
+    shown = [one.used.get(unit, 0) / runs for unit in _SHOWN]
+    requests = (Unit.INVOCATIONS, Unit.GB_SECONDS, *_SHOWN)
+    other = sum(amount for unit, amount in one.used.items() if unit not in requests) / runs
+    cells = [one.deliveries / runs, *shown, other]
+    priced = one.dollars(prices) / runs * 1_000_000
+    name = f"{one.flow}/{one.stage}" if one.flow else one.stage
+    return [line(one) for one in (name, *(f"{cell:,.2f}" for cell in cells), f"{priced:,.2f}")]
+
+
+def _facts(found: FlowCost, prices: Prices, assumed: Invocations, rate: float | None) -> dict[str, Any]:
+    monthly = {} if rate is None else {"rate": rate, "dollars_a_month": found.per_month(prices, rate)}
+    return {
+        "runs": found.runs,
+        "dollars_a_million": found.per_million(prices),
+        **monthly,
+        "assumed": {"batch": assumed.batch, "milliseconds": assumed.milliseconds, "memory": assumed.memory},
+        "prices": prices.model_dump(),
+        "stages": [
+            {
+                "flow": one.flow,
+                "stage": one.stage,
+                "deliveries": one.deliveries,
+                "used": {unit.value: amount for unit, amount in one.used.items()},
+                "dollars": one.dollars(prices),
+            }
+            for one in found.stages
+        ],
+    }

@@ -1,0 +1,118 @@
+"""The cost of a flow's stages, measured on samples in memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from flowguard.deploy.meter import Meter
+from flowguard.deploy.prices import Prices, Unit
+from flowguard.flow import AnyFlow
+from flowguard.sim.calls import intercept
+from flowguard.sim.delivered import Delivered
+from flowguard.sim.memory.aws import MemoryAWS
+from flowguard.sim.recording import RecordedRecord, plan
+from flowguard.sim.virtual import VirtualTime
+from flowguard.sim.world import World
+
+MONTH: Final = 30 * 24 * 3_600
+"""Seconds of the month for which a rate is priced."""
+
+OTHER: Final = "(no stage)"
+"""Deliveries that no stage had, such as answers and records that cannot be read."""
+
+
+Measured = tuple[Delivered, Mapping[Unit, float]]
+
+
+@dataclass(frozen=True)
+class Invocations:
+    """What is assumed of the functions, since samples cannot tell it."""
+
+    batch: int = 1
+    """Records that an invocation gets."""
+    milliseconds: float = 100
+    """Time of an invocation."""
+    memory: int = 256
+    """Megabytes of a function."""
+
+    def of_delivery(self, *, polled: bool) -> dict[Unit, float]:
+        """Return what a delivery uses of Lambda and SQS.
+
+        SQS counts a request to receive the batch, and another to delete it.
+        """
+        seconds = self.milliseconds / 1_000 * self.memory / 1_024
+        found = {Unit.INVOCATIONS: 1 / self.batch, Unit.GB_SECONDS: seconds / self.batch}
+        return {**found, Unit.SQS: 2 / self.batch} if polled else found
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """What all deliveries to a stage used, ``deliveries`` of them."""
+
+    flow: str
+    stage: str
+    deliveries: int
+    used: Mapping[Unit, float]
+
+    def dollars(self, prices: Prices) -> float:
+        """Return the price of them together."""
+        return sum(amount * prices.of(unit) for unit, amount in self.used.items())
+
+
+@dataclass(frozen=True)
+class FlowCost:
+    """What was used by stage. ``runs`` are those of the first flow; all else comes with them."""
+
+    runs: int
+    stages: tuple[StageCost, ...]
+
+    def per_million(self, prices: Prices) -> float:
+        """Return the price of a million runs."""
+        return sum(one.dollars(prices) for one in self.stages) / self.runs * 1_000_000 if self.runs else 0.0
+
+    def per_month(self, prices: Prices, rate: float) -> float:
+        """Return the price of a month with so many runs a second."""
+        return self.per_million(prices) / 1_000_000 * rate * MONTH
+
+
+def measure(
+    flows: Sequence[AnyFlow], records: Sequence[RecordedRecord], *, invocations: Invocations, seed: int = 0
+) -> FlowCost:
+    """Run the records through the flows in memory, and count what is used.
+
+    Runs are counted of the first flow.
+    """
+    planned = plan(records)
+    clock = VirtualTime(planned[0].at)
+    with clock, MemoryAWS(clock, seed=seed) as aws:
+        world = World(flows, seed=seed, start=planned[0].at, aws=aws, clock=clock)
+        with world, intercept(Meter()) as meter:
+            for one in planned:
+                world.put(one.recorded.envelope, one.recorded.raw, at=one.at)
+            measured = list(_measured(world, meter, invocations))
+    return FlowCost(len(_runs(flows[0], measured)), _by_stage(measured))
+
+
+def _measured(world: World, meter: Meter, invocations: Invocations) -> Iterator[Measured]:
+    for row in world.run():
+        used: Counter[Unit] = meter.take()
+        used.update(invocations.of_delivery(polled=row.queue is not None))
+        yield row, used
+
+
+def _runs(flow: AnyFlow, measured: Sequence[Measured]) -> set[tuple[str | None, str | None]]:
+    rows = (row for row, _ in measured if row.flow == flow.name and row.stage is not None)
+    return {(row.object_id, row.request_id) for row in rows}
+
+
+def _by_stage(measured: Sequence[Measured]) -> tuple[StageCost, ...]:
+    sums: dict[tuple[str, str], tuple[int, Counter[Unit]]] = {}
+    for row, used in measured:
+        place = (row.flow or "", row.stage or OTHER)
+        deliveries, total = sums.get(place, (0, Counter()))
+        total.update(used)
+        sums[place] = (deliveries + 1, total)
+    return tuple(StageCost(*place, deliveries, used) for place, (deliveries, used) in sums.items())
