@@ -14,7 +14,7 @@ from flowguard.observers.combined import combined
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
 from flowguard.protocol.verdicts import Verdict
 from flowguard.spans import Phase, Span, open_span, opens_spans
-from flowguard.worker.ports import CallerLists, Memos, Services, Store, Waits
+from flowguard.worker.ports import CallerLists, Cancellations, Memos, Services, Store, Waits
 
 
 class ObservedStore:
@@ -31,6 +31,10 @@ class ObservedStore:
     @property
     def memos(self) -> Memos:
         return self._store.memos
+
+    @property
+    def cancellations(self) -> Cancellations:
+        return self._store.cancellations
 
     @property
     def callers(self) -> CallerLists:

@@ -25,7 +25,7 @@ from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import FLOW_STAGE, PLACE
 from flowguard.worker.batch import Batch
 from flowguard.worker.ending import Ending
-from flowguard.worker.ports import Budget, CallerLists, Memos, Refusal, Services, Unlimited, Waits
+from flowguard.worker.ports import Budget, CallerLists, Cancellations, Memos, Refusal, Services, Unlimited, Waits
 from flowguard.worker.routing import Routes
 
 
@@ -72,6 +72,10 @@ class Others:
     @property
     def memos(self) -> Memos:
         raise AssertionError("nothing is remembered")
+
+    @property
+    def cancellations(self) -> Cancellations:
+        raise AssertionError("nothing is cancelled")
 
     @property
     def callers(self) -> CallerLists:

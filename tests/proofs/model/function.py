@@ -53,7 +53,7 @@ from flowguard.worker.batch import Batch
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.ending import Ending
 from flowguard.worker.outside import FoundAnswer
-from flowguard.worker.ports import CallerLists, Memos, Refusal, Services, Unlimited
+from flowguard.worker.ports import CallerLists, Cancellations, Memos, Refusal, Services, Unlimited
 from flowguard.worker.restart import needs_restart, restart_of
 from flowguard.worker.routing import Arrival, Routes
 from flowguard.worker.settler import ArrivedDeadline, find_arrived
@@ -193,6 +193,10 @@ class _Outside:
     @property
     def memos(self) -> Memos:
         raise AssertionError("no stage of the worlds remembers anything")
+
+    @property
+    def cancellations(self) -> Cancellations:
+        raise AssertionError("nobody cancels a run of the worlds")
 
     @property
     def callers(self) -> CallerLists:

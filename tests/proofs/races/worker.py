@@ -17,7 +17,7 @@ from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
 from flowguard.sim.calls import intercept
 from flowguard.wire.message import Message
-from flowguard.worker.ports import CallerLists, Memos, Services, Waits
+from flowguard.worker.ports import CallerLists, Cancellations, Memos, Services, Waits
 from tests.proofs.races.flow import FLOWS, LEASE
 from tests.proofs.races.mishaps import Died, Mishaps, Odds
 from tests.proofs.races.mutants import break_expressions
@@ -178,6 +178,10 @@ class Told:
     @property
     def memos(self) -> Memos:
         return self._store.memos
+
+    @property
+    def cancellations(self) -> Cancellations:
+        return self._store.cancellations
 
     @property
     def callers(self) -> CallerLists:

@@ -22,7 +22,7 @@ def _forgets(item: RunItem | None, request: Any) -> RunItem:
 
 
 def _ends_at_once(self: runtime.Runtime, arrival: Any, claim: Any, note: Any, error: Any) -> Ending:
-    return self._end_failed(arrival, claim, note)
+    return self._end_failed(arrival, claim, note, error)
 
 
 def _without(kind: Kind) -> Patch:
