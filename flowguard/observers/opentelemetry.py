@@ -47,9 +47,6 @@ _NAMES: Final = {
 
 _ARRIVED: Final = {EventType.ANSWERED: "settle answer", EventType.TIMED_OUT: "settle deadline"}
 
-_SIDE: Final = frozenset({EventType.SENT, EventType.NOT_SENT, EventType.WEAK_ID})
-"""Events that say nothing of a message's end."""
-
 _message: ContextVar[trace.Span | None] = ContextVar("_message", default=None)
 """The span of the message that is at work."""
 
@@ -73,7 +70,7 @@ class OpenTelemetry:
             attributes = {**said, **_attributes(event.fields())}
             with self._tracer.start_as_current_span(name, kind=SpanKind.CONSUMER, attributes=attributes, links=links):
                 pass
-        elif event.type not in _SIDE and (span := _message.get()) is not None:
+        elif (span := _message.get()) is not None:
             span.set_attribute("flowguard.outcome", event.type.value)
 
     @contextmanager

@@ -19,9 +19,6 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,90}/[A-Za-z0-9._-]{1,90}")
 _ARRIVED: Final = {EventType.ANSWERED: "answer", EventType.TIMED_OUT: "deadline"}
 """What comes for a run that waits. It has a subsegment of its own, for it is no message of a stage."""
 
-_SIDE: Final = frozenset({EventType.SENT, EventType.NOT_SENT, EventType.WEAK_ID})
-"""Events that say nothing of a message's end."""
-
 _outcome: ContextVar[list[str] | None] = ContextVar("_outcome", default=None)
 """What has happened to the message that is at work."""
 
@@ -41,7 +38,7 @@ class XRay:
         if (name := _ARRIVED.get(event.type)) is not None:
             with self._subsegment(name) as subsegment:
                 _annotate(subsegment, event.fields())
-        elif event.type not in _SIDE and (outcome := _outcome.get()) is not None:
+        elif (outcome := _outcome.get()) is not None:
             outcome.append(event.type.value)
 
     @contextmanager

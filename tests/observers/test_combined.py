@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -91,6 +94,21 @@ def test_an_error_goes_through_the_spans_unchanged_and_breaks_none(caplog: pytes
     assert reports(caplog) == []
 
 
+def test_a_span_that_raises_the_same_error_again_is_not_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    class Again(Tally):
+        def span(self, span: Span) -> Any:
+            return self
+
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, kind: object, error: BaseException, trace: object) -> None:
+            raise error
+
+    with pytest.raises(RunFailed), open_span(combined([Again()]), Span(Phase.HANDLE)):
+        raise RunFailed("no")
+    assert reports(caplog) == []
+
+
 def test_an_error_is_the_one_of_the_phase_even_where_a_span_raises_another(caplog: pytest.LogCaptureFixture) -> None:
     several = combined([BrokenSpans("exited", ValueError("no"))])
     with pytest.raises(RunFailed), open_span(several, Span(Phase.HANDLE)):
@@ -104,13 +122,18 @@ def test_spans_are_opened_by_those_who_open_some_and_exited_the_other_way_round(
     class Named(Watching):
         def __init__(self, name: str) -> None:
             super().__init__()
-            self.seen = seen
             self.name = name
+
+        @contextmanager
+        def span(self, span: Span) -> Iterator[None]:
+            seen.append(f"<{self.name}")
+            yield
+            seen.append(f"{self.name}>")
 
     both = combined([Named("outer"), Tally(), Named("inner")])
     with open_span(both, Span(Phase.COMMIT)):
         seen.append("-")
-    assert seen == ["<commit", "<commit", "-", "commit>", "commit>"]
+    assert seen == ["<outer", "<inner", "-", "inner>", "outer>"]
     assert opens_spans(both)
     assert not opens_spans(combined([Tally()]))
 

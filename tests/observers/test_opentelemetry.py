@@ -16,7 +16,7 @@ from flowguard.events import Event, EventType
 from flowguard.handler import LambdaHandler, lambda_handler
 from flowguard.observers import OpenTelemetry, Phase, Span
 from flowguard.observers.named import named_observers
-from flowguard.observers.opentelemetry import LONGEST_FLUSH_MS
+from flowguard.observers.opentelemetry import LONGEST_FLUSH_MS, _links
 from flowguard.spans import open_span, opens_spans
 from flowguard.wire.attributes import Attribute
 from tests.scene import Scene, message_id, record, scene
@@ -131,6 +131,7 @@ def test_a_context_that_is_none_is_passed_over(text: str, exported: Exported) ->
         message = at.message(carried={"traceparent": Attribute("String", text)})
         with open_span(exported.observer, Span(Phase.MESSAGE, (message,))):
             pass
+        assert list(_links(message)) == []
     [found] = exported.spans()
     assert found.links == ()
 
@@ -148,6 +149,15 @@ def test_an_attempt_that_fails_is_an_error_without_its_text(exported: Exported) 
     assert found["handle"].events == ()
     assert said(found["process price-order"])["flowguard.outcome"] == "retried"
     assert "4111" not in "".join(one.to_json() for one in exported.spans())
+
+
+def test_a_message_within_another_keeps_its_outcome_to_itself(exported: Exported) -> None:
+    with scene() as at:
+        handler, other = traced(at, exported), at.order("o2", request_id="run-2")
+        at.script.pricing = lambda step: deliver(handler, other) if step.request_id == "run-1" else None
+        deliver(handler, at.message())
+    worked = [one for one in exported.spans() if one.name.startswith("process")]
+    assert [said(one)["flowguard.outcome"] for one in worked] == ["committed", "committed"]
 
 
 def test_the_handlers_own_spans_lie_within_its_span(exported: Exported) -> None:
