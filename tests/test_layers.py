@@ -81,7 +81,7 @@ LAYERS = (
     {"worker.failure_note", "worker.hop_memory", "worker.observed", "worker.replies", "worker.restart"},
     {"worker.plan"},
     {"worker.dead_letters", "worker.emitter", "worker.resets", "worker.settler", "worker.unsent"},
-    {"worker.dispatch", "worker.redrive", "worker.sent_back"},
+    {"worker.cancelling", "worker.dispatch", "worker.redrive", "worker.sent_back"},
     {"worker.outside", "worker.teller"},
     {"worker.runtime"},
     {"worker.callbacks"},

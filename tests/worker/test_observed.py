@@ -144,8 +144,10 @@ def test_an_observed_store_offers_all_that_a_store_does() -> None:
     with scene() as at:
         store = at.handler._services.store
         wrapped = ObservedStore(store, log)
-        offered = wrapped.waits, wrapped.memos, wrapped.callers
-        assert [type(one) for one in offered] == [type(one) for one in (store.waits, store.memos, store.callers)]
+        offered = wrapped.waits, wrapped.memos, wrapped.cancellations, wrapped.callers
+        assert [type(one) for one in offered] == [
+            type(one) for one in (store.waits, store.memos, store.cancellations, store.callers)
+        ]
 
 
 @pytest.mark.parametrize("make", [lambda_handler, dlq_handler, callback_handler])
