@@ -23,9 +23,10 @@ class NotStarted(click.ClickException):
 @click.option("--name", help="The project's name; that of the directory by default.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON that names the files.")
 def init(directory: Path, *, name: str | None, as_json: bool) -> None:
-    """Write a small project into DIRECTORY: a flow, its handlers, tests, samples, a Makefile and CI.
+    """Write a small project into DIRECTORY.
 
-    It works as it is: in it, 'make test' installs what it needs and runs the tests, 'make demo' replays the samples.
+    It has a flow, its handlers, tests, samples, a Makefile and CI. It works as it is: in it, 'make test' installs what
+    it needs and runs the tests, 'make demo' replays the samples.
 
     Nothing is ever overwritten. The exit code is 0, or 2 where the project cannot be made; then nothing is written.
     """

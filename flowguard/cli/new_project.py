@@ -81,7 +81,10 @@ def package_of(project: str) -> str:
 
 
 def flowguard_requirement() -> str:
-    """Return the requirement that installs this flowguard elsewhere: from an index, or from where pip had it."""
+    """Return the requirement that installs this flowguard elsewhere.
+
+    It is taken from where pip had it, or else from an index.
+    """
     installed = distribution("flowguard")
     name = f"{installed.name}[cli,testing]"
     said = json.loads(installed.read_text("direct_url.json") or "{}")
@@ -121,7 +124,7 @@ def write_new(place: Path, texts: dict[str, str]) -> tuple[Path, ...]:
 
 
 def _new_directories(place: Path) -> list[Path]:
-    """Create a directory with those above it, and return the new ones, the highest first."""
+    """Create a directory with those above it, and return the new ones."""
     missing = [one for one in (place, *place.parents) if not one.exists()]
     place.mkdir(parents=True, exist_ok=True)
     return missing[::-1]
