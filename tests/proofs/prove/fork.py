@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import multiprocessing
 import os
 import pickle
@@ -19,7 +20,9 @@ from tests.garbage import spare_what_is_there
 
 CPU_SECONDS: Final = 15
 WALL_SECONDS: Final = 150
-"""Of one mutant in one round: it may run in circles, or wait for ever."""
+"""Of one schedule or test on a mutant: it may run in circles, or wait for ever."""
+
+_UNLIMITED: Final = resource.RLIM_INFINITY
 
 T = TypeVar("T")
 
@@ -37,13 +40,16 @@ def share_clients() -> None:
     made_anew.SameClients = functools.cache(SameClients)
 
 
-def forked(trial: Callable[[], T]) -> tuple[T] | None:
-    """What the trial answers in a process of its own; None for one that came to no end, or to a wrong one."""
+def forked(trial: Callable[[], T], seconds: int = CPU_SECONDS) -> tuple[T] | None:
+    """What the trial answers in a process of its own; None for one that came to no end, or to a wrong one.
+
+    A trial of several parts has its ``seconds`` for each that it begins with :func:`grant`.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
-        _as_child(writing, trial)
+        _as_child(writing, trial, seconds)
     os.close(writing)
     with open(reading, "rb") as answer:  # noqa: PTH123 - a pipe has no path
         said = answer.read()
@@ -51,10 +57,16 @@ def forked(trial: Callable[[], T]) -> tuple[T] | None:
     return (pickle.loads(said),) if said else None  # noqa: S301 - our own child's
 
 
-def _as_child(writing: int, trial: Callable[[], T]) -> Never:
+def grant(seconds: int = CPU_SECONDS) -> None:
+    """Give this process so much CPU time from now on. For one that was forked: it ends when the time is over."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used.ru_utime + used.ru_stime) + seconds, _UNLIMITED))
+    signal.alarm(WALL_SECONDS)  # whose default is to end the process
+
+
+def _as_child(writing: int, trial: Callable[[], T], seconds: int) -> Never:
     try:
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-        signal.alarm(WALL_SECONDS)  # whose default is to end the process
+        grant(seconds)
         said = pickle.dumps(trial())
         with open(writing, "wb") as answer:
             answer.write(said)

@@ -22,6 +22,7 @@ from flowguard.testing.explorer.run.sandbox import Needs, Sandbox
 from flowguard.testing.explorer.search.hunt import Missing, Search, SearchBudget
 from flowguard.testing.explorer.search.next_schedules import planned
 from tests.proofs.prove import probes
+from tests.proofs.prove.fork import grant
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ class _Watching(Search):
 
 
 class _Judging(Search):
-    """Holds a mutant's ends against those of the whole flowguard."""
+    """Holds a mutant's ends against those of the whole flowguard. It checks in a process that was forked."""
 
     def __init__(self, sandbox: Sandbox, case: Case, truth: Truth) -> None:
         super().__init__(sandbox, case.invariants, case.free)
@@ -194,6 +195,10 @@ class _Judging(Search):
         if schedule == NOTHING and (calls := calls_of(history)) != self._calls:
             return Verdict("undisturbed", f"{len(calls)} calls, and others than the {len(self._calls)} that it takes")
         return None
+
+    def check(self, schedule: Schedule) -> tuple[History, dict[Any, Violation]]:
+        grant()
+        return super().check(schedule)
 
     def references(self) -> History:
         return self._run(Schedule())

@@ -90,4 +90,4 @@ def _first_failing(number: int, tests: Sequence[str]) -> str | None:
     allow_unused()
     with _mutants.by_number(number).at_work():
         answer = forked(lambda: _tests.first_failing(tests))
-    return f"{', '.join(tests)}, which come to no end," if answer is None else answer[0]
+    return f"one of {', '.join(tests[:3])} …, which comes to no end," if answer is None else answer[0]
