@@ -10,9 +10,10 @@ import pickle
 import resource
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any, Final, Never, TypeVar
+from contextlib import suppress
+from typing import Any, BinaryIO, Final, Never, TypeVar
 
 from flowguard.sim.reused_clients import SameClients
 from flowguard.testing.explorer.run import sandbox
@@ -45,16 +46,33 @@ def forked(trial: Callable[[], T], seconds: int = CPU_SECONDS) -> tuple[T] | Non
 
     A trial of several parts has its ``seconds`` for each that it begins with :func:`grant`.
     """
+    answers = forked_in_turn([trial], lambda _: False, seconds)
+    return (answers[0],) if answers else None
+
+
+def forked_in_turn(
+    trials: Sequence[Callable[[], T]], is_last: Callable[[T], bool], seconds: int = CPU_SECONDS
+) -> list[T]:
+    """What the trials answer, one after the other in one process, up to the first answer that is the last.
+
+    There are fewer where a trial came to no end, or to a wrong one: it is the next.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
-        _as_child(writing, trial, seconds)
+        _as_child(writing, trials, is_last, seconds)
     os.close(writing)
     with open(reading, "rb") as answer:  # noqa: PTH123 - a pipe has no path
-        said = answer.read()
+        answers = [*_read(answer)]
     os.waitpid(child, 0)
-    return (pickle.loads(said),) if said else None  # noqa: S301 - our own child's
+    return answers
+
+
+def _read(answer: BinaryIO) -> Iterator[Any]:
+    with suppress(EOFError, pickle.UnpicklingError):  # cut off where the child was ended
+        while True:
+            yield pickle.load(answer)  # noqa: S301 - our own child's
 
 
 def grant(seconds: int = CPU_SECONDS) -> None:
@@ -64,12 +82,16 @@ def grant(seconds: int = CPU_SECONDS) -> None:
     signal.alarm(WALL_SECONDS)  # whose default is to end the process
 
 
-def _as_child(writing: int, trial: Callable[[], T], seconds: int) -> Never:
+def _as_child(writing: int, trials: Sequence[Callable[[], T]], is_last: Callable[[T], bool], seconds: int) -> Never:
     try:
-        grant(seconds)
-        said = pickle.dumps(trial())
-        with open(writing, "wb") as answer:
-            answer.write(said)
+        with open(writing, "wb") as answers:
+            for trial in trials:
+                grant(seconds)
+                answer = trial()
+                answers.write(pickle.dumps(answer))
+                answers.flush()
+                if is_last(answer):
+                    break
     except BaseException:
         traceback.print_exc()
     finally:

@@ -1,6 +1,6 @@
 """Who kills which mutant: rounds of a few schedules each, until a mutant is dead or every schedule was tried.
 
-Each mutant runs in a process of its own, which is forked from one where the case is already set up.
+Each mutant is killed in a process of its own, which is forked from one where the case is already set up.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
+from flowguard.testing.explorer.run.sandbox import Sandbox
 from tests.garbage import spare_what_is_there
-from tests.proofs.prove.fork import forked, pool, share_clients
+from tests.proofs.prove.fork import forked_in_turn, pool, share_clients
 from tests.proofs.prove.judge import Case, Effort, Truth, Verdict, judge, judge_its_own, spread, undisturbed, watch
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
@@ -152,24 +154,38 @@ def _hunt(work: Work) -> list[_Result]:
     case, truth = _hunting.cases[work.case], _hunting.truths[work.case]
     allow_unused()
     logging.disable()
-    found: list[_Result] = []
     if work.case not in _warm:
         _warm.add(work.case)
         undisturbed(case, truth)
         spare_what_is_there()
     with case.sandbox() as sandbox:
-        for number, schedules in work.jobs:
+        return _tried(sandbox, case, truth, work.jobs)
 
-            def trial(number: int = number, schedules: Sequence[str] | None = schedules) -> _Result:
-                with _hunting.mutants.by_number(number).at_work():
-                    if schedules is None:
-                        kill = judge_its_own(sandbox, case, truth, _hunting.effort)
-                    else:
-                        kill = judge(sandbox, case, truth, schedules)
-                return (number, len(schedules or ()), None) if kill is None else (number, kill[0], kill[1:])
 
-            found.append((forked(trial) or (_endless(number),))[0])
+def _tried(sandbox: Sandbox, case: Case, truth: Truth, jobs: Sequence[_Step]) -> list[_Result]:
+    """Mutants that nothing notices share a process: to fork one takes as long as some schedules.
+
+    What was killed after others is tried again as the first of a process, since they may have left something there.
+    """
+
+    def trial(number: int, schedules: Sequence[str] | None) -> _Result:
+        with _hunting.mutants.by_number(number).at_work():
+            if schedules is None:
+                kill = judge_its_own(sandbox, case, truth, _hunting.effort)
+            else:
+                kill = judge(sandbox, case, truth, schedules)
+        return (number, len(schedules or ()), None) if kill is None else (number, kill[0], kill[1:])
+
+    found: list[_Result] = []
+    while left := jobs[len(found) :]:
+        answers = forked_in_turn([partial(trial, *job) for job in left], _is_killed)
+        found.append(answers[0] if answers else _endless(left[0][0]))
+        found += [one for one in answers[1:] if not _is_killed(one)]
     return found
+
+
+def _is_killed(result: _Result) -> bool:
+    return result[2] is not None
 
 
 def _endless(number: int) -> _Result:

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
-from tests.proofs.prove.fork import forked, grant
+from tests.proofs.prove.fork import forked, forked_in_turn, grant
 
 
 def _work(seconds: float) -> None:
@@ -23,3 +24,18 @@ def test_each_part_of_a_trial_has_the_whole_time() -> None:
         return "ended"
 
     assert forked(trial, seconds=1) == ("ended",)
+
+
+def test_trials_that_share_a_process_end_with_the_last_answer_or_the_endless_one() -> None:
+    kept: list[int] = []
+
+    def trial(number: int) -> list[int]:
+        if number == 3:
+            _work(60)
+        kept.append(number)
+        return [*kept]
+
+    trials = [partial(trial, number) for number in range(5)]
+    assert forked_in_turn(trials, lambda one: len(one) == 2, seconds=1) == [[0], [0, 1]]
+    assert forked_in_turn(trials, lambda _: False, seconds=1) == [[0], [0, 1], [0, 1, 2]]
+    assert kept == []
