@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Final
 
 import boto3
+import pytest
 
 from flowguard.aws.clients import Clients
 from flowguard.sim.in_process import AWSInProcess
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 
 IN_PROCESS = ("moto", "memory")
 ENGINES = (*IN_PROCESS, "dynamodb-local")
+EVERY_STATE: Final = (
+    "memory",
+    pytest.param("dynamodb-local", marks=pytest.mark.proof("every small state, on a real engine")),
+    pytest.param("moto", marks=pytest.mark.proof("every small state, on moto")),
+)
+"""The same engines, for tables of every small state."""
 
 
 def on_moto() -> AbstractContextManager[Clients]:

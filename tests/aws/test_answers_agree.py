@@ -23,7 +23,7 @@ from flowguard.protocol.waiting import GivenAnswer, Look, Wait, WaitEnd
 from flowguard.settings import Settings
 from flowguard.wire.answer_address import AnswerAddress
 from tests.aws import states
-from tests.aws.engines import on_memory
+from tests.aws.engines import EVERY_STATE, on_memory
 from tests.aws.states import NOW, WAITS
 
 KEPT = (AnswerVerdict.RESUMED, AnswerVerdict.RECORDED)
@@ -100,11 +100,7 @@ def stored(clients: Clients) -> RunItem | None:
     return aws_store(Settings(), clients).read("flow", ObjectId("object"))
 
 
-DYNAMODB = pytest.param("dynamodb-local", marks=pytest.mark.slow("every small state, on a real engine"))
-MOTO = pytest.param("moto", marks=pytest.mark.proof("every small state, on moto"))
-
-
-@pytest.mark.parametrize("clients", ["memory", DYNAMODB, MOTO], indirect=True)
+@pytest.mark.parametrize("clients", EVERY_STATE, indirect=True)
 def test_the_database_and_the_decision_agree_on_every_answer(clients: Clients) -> None:
     seen: Counter[AnswerVerdict] = Counter()
     for each in MEETS:
@@ -128,7 +124,7 @@ def test_the_database_and_the_decision_agree_on_every_answer(clients: Clients) -
     assert set(seen) == set(AnswerVerdict), "the states reach every verdict"
 
 
-@pytest.mark.parametrize("clients", ["memory", DYNAMODB, MOTO], indirect=True)
+@pytest.mark.parametrize("clients", EVERY_STATE, indirect=True)
 def test_a_deadline_ends_only_a_wait_that_goes_on_and_not_before_its_time(clients: Clients) -> None:
     ended = []
     for (says, about), late, hop, request in product(WAITS.items(), (-1, 0), (1, 2), REQUESTS):
@@ -171,7 +167,7 @@ def looks() -> Iterator[tuple[str, dict[str, Any], AnswerAddress, Look | None, L
         yield told, WAITS["one of two is missing"], address("deadline"), FIRST, look, goes_on
 
 
-@pytest.mark.parametrize("clients", ["memory", DYNAMODB, MOTO], indirect=True)
+@pytest.mark.parametrize("clients", EVERY_STATE, indirect=True)
 def test_of_the_copies_of_an_early_deadline_only_one_goes_on(clients: Clients) -> None:
     waits = aws_store(Settings(), clients).waits
     for says, about, where, before, look, goes_on in looks():

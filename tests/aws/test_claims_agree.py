@@ -16,7 +16,7 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Claim, RunItem
 from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
-from tests.aws.engines import on_memory
+from tests.aws.engines import EVERY_STATE, on_memory
 from tests.aws.states import KINDS, Meeting, meetings
 
 MEETINGS = tuple(meetings())
@@ -53,11 +53,7 @@ def decided(meeting: Meeting) -> Verdict:
     return decide(read_item(meeting.item) if meeting.item else None, meeting.request)
 
 
-DYNAMODB = pytest.param("dynamodb-local", marks=pytest.mark.proof("every small state, on a real engine"))
-MOTO = pytest.param("moto", marks=pytest.mark.proof("every small state, on moto"))
-
-
-@pytest.mark.parametrize("clients", ["memory", DYNAMODB, MOTO], indirect=True)
+@pytest.mark.parametrize("clients", EVERY_STATE, indirect=True)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_database_and_the_decision_agree_in_every_small_state(clients: Clients, kind: str) -> None:
     store = aws_store(Settings(), clients)

@@ -23,7 +23,7 @@ from flowguard.protocol.entry import Completion, Entry, EntryStatus, KeyAsk, Key
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.sim.keyed import create_table
-from tests.aws.engines import on_dynamodb_local, on_memory
+from tests.aws.engines import EVERY_STATE, on_dynamodb_local, on_memory
 
 NOW = 1_800_000_000_000
 DAY = 86_400_000
@@ -102,7 +102,7 @@ def lay_out(clients: Clients, state: dict[str, Any] | None) -> None:
         clients.dynamodb.put_item(TableName="flowguard", Item={**KEY, **item})
 
 
-@pytest.mark.slow("each small state on three engines")
+@pytest.mark.parametrize("clients", EVERY_STATE, indirect=True)
 def test_the_condition_decides_as_the_python_does(clients: Clients) -> None:
     store = ledger(clients)
     for state, digest in itertools.product(STATES, (None, "d1")):

@@ -16,7 +16,7 @@ from flowguard.ids import ObjectId
 from flowguard.protocol.claims import can_be_reset
 from flowguard.protocol.run import RunItem
 from flowguard.settings import Settings
-from tests.aws.engines import on_memory
+from tests.aws.engines import EVERY_STATE, on_memory
 from tests.aws.states import NOW, STATES, STORED, item
 
 OBJECT = ObjectId("object")
@@ -61,6 +61,7 @@ def disagreements(clients: Clients) -> list[str]:
     ]
 
 
+@pytest.mark.parametrize("clients", EVERY_STATE, indirect=True)
 def test_the_database_and_the_decision_agree_on_every_reset(clients: Clients) -> None:
     assert disagreements(clients) == []
 
