@@ -36,7 +36,7 @@ class Delivery:
     def group(self) -> tuple[str, str] | None:
         """Return the FIFO group whose records are delivered one after another. None where there is none."""
         group = self.envelope.group_id
-        return (self.queue or "", group) if self.envelope.is_fifo and group is not None else None
+        return (self.queue or "", group) if group is not None and self.envelope.is_fifo else None
 
     @property
     def is_request(self) -> bool:
@@ -105,10 +105,11 @@ class Queues:
     def free(self) -> list[Delivery]:
         """Return the deliveries that wait behind no other record of their FIFO group."""
         heads: dict[tuple[str, str], int] = {}
-        for delivery in self.waiting:
-            if (group := delivery.group) is not None:
-                heads[group] = min(delivery.number, heads.get(group, delivery.number))
-        return [one for one in self.waiting if one.group is None or heads[one.group] == one.number]
+        grouped = [(one, one.group) for one in self.waiting]
+        for one, group in grouped:
+            if group is not None:
+                heads[group] = min(one.number, heads.get(group, one.number))
+        return [one for one, group in grouped if group is None or heads[group] == one.number]
 
 
 def _order(delivery: Delivery) -> tuple[int, int]:

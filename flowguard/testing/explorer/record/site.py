@@ -55,7 +55,8 @@ class Site:
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
-        return f"{_short(self.file)}:{self.line}" if self.file else self.function
+        directory = os.getcwd()  # noqa: PTH109 - a text, asked for thousands of times
+        return f"{_short(self.file, directory)}:{self.line}" if self.file else self.function
 
 
 def calling_site(until: str) -> Site:
@@ -129,7 +130,8 @@ def _code_of(file: str) -> _Code:
     return _Code.NOBODYS if file.startswith((_STANDARD, "<frozen")) else _Code.USERS
 
 
-def _short(file: str) -> str:
-    """Return the path relative to the current directory where the file is below it."""
+@cache
+def _short(file: str, directory: str) -> str:
+    """Return the path relative to the directory where the file is below it."""
     path = Path(file)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+    return str(path.relative_to(directory)) if path.is_relative_to(directory) else str(path)

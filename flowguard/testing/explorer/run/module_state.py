@@ -14,6 +14,7 @@ import copy
 import sys
 from abc import ABCMeta
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from importlib.util import resolve_name
 from pathlib import Path
 from types import ModuleType
@@ -57,7 +58,11 @@ class _Kept(NamedTuple):
     def differing(self) -> list[str]:
         """Return the names whose values are others by now, new ones too."""
         now = vars(self.place.holder)
-        found = [name for name, value in self.values.items() if _differ(value, now, name)]
+        found = [
+            name
+            for name, value in self.values.items()
+            if value is not now.get(name, _GONE) and _differ(value, now, name)  # most are the same object: no call
+        ]
         if len(now) != len(self.names):
             found += [name for name in now if name not in self.names and _is_kept(name, now[name])]
         return found
@@ -164,14 +169,19 @@ def _imported(module: ModuleType) -> Iterator[ModuleType]:
     if file is None or not is_user_code(file):
         return
     try:
-        tree = ast.parse(Path(file).read_text())
+        names = _imports(Path(file).read_text(), module.__package__ or "")
     except (OSError, ValueError, SyntaxError):
         return
-    for node in ast.walk(tree):
-        for name in _names(node, module.__package__ or ""):
-            one = sys.modules.get(name)
-            if one is not None and is_user_code(getattr(one, "__file__", None) or "<frozen"):
-                yield one
+    for name in names:
+        one = sys.modules.get(name)
+        if one is not None and is_user_code(getattr(one, "__file__", None) or "<frozen"):
+            yield one
+
+
+@lru_cache(maxsize=256)
+def _imports(source: str, package: str) -> tuple[str, ...]:
+    """Return the full names of what a module's source may load. Each exploration asks for the same few sources."""
+    return tuple(name for node in ast.walk(ast.parse(source)) for name in _names(node, package))
 
 
 def _names(node: ast.AST, package: str) -> Iterator[str]:
@@ -233,8 +243,7 @@ def _copied(value: Any) -> Any:
 
 
 def _differ(value: Any, now: Mapping[str, Any], name: str) -> bool:
-    if value is now.get(name, _GONE):  # it cannot be changed, or cannot be copied
-        return False
+    """Answer whether a name has another value than this one, which is not the very object that it has now."""
     try:
         return name not in now or bool(value != now[name]) or type(value) is not type(now[name])
     except Exception:  # a comparison of the user's own
