@@ -65,9 +65,6 @@ def page_name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-page_by_page = pytest.mark.parametrize("page", PAGES, ids=page_name)
-
-
 # -- reading a page ---------------------------------------------------------------------------------------------------
 
 
@@ -214,7 +211,11 @@ def as_it_is_run(page: Path) -> Any:
     return pytest.param(page, marks=LONG.get(page_name(page), ()))
 
 
-@pytest.mark.parametrize("page", [as_it_is_run(page) for page in PAGES], ids=page_name)
+def has_run(page: Path) -> bool:
+    return any(block.is_run for block in blocks(page))
+
+
+@pytest.mark.parametrize("page", [as_it_is_run(page) for page in PAGES if has_run(page)], ids=page_name)
 def test_every_block_runs_and_prints_what_is_shown(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType(f"page_{page.stem.replace('-', '_')}")
     monkeypatch.setitem(sys.modules, module.__name__, module)  # pydantic looks types up there
@@ -239,37 +240,63 @@ def _is_output(before: Block, after: Block) -> bool:
     return (before.language, after.language) == ("python", "text") and not "".join(between).strip()
 
 
-@page_by_page
-def test_every_json_block_is_json(page: Path) -> None:
-    for block in blocks(page):
+# The pages are many and what is asked of each takes less than to set up a test: so a test asks it of all, and names
+# each page that is wrong.
+
+
+def test_every_json_block_is_json() -> None:
+    assert [f"{block}: {why}" for page in PAGES for block in blocks(page) if (why := not_json(block))] == []
+
+
+def not_json(block: Block) -> str | None:
+    try:
         if block.language == "json":
             json.loads(block.text)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
-@page_by_page
-def test_every_make_target_of_a_page_exists(page: Path) -> None:
+def test_every_make_target_of_a_page_exists() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = set(re.findall(r"(?:^(?:\$ )?|`)make ([a-z]+)", page.read_text(), re.MULTILINE))
-    assert named <= targets
+    assert [
+        f"{page_name(page)}: make {named}"
+        for page in PAGES
+        for named in re.findall(r"(?:^(?:\$ )?|`)make ([a-z]+)", page.read_text(), re.MULTILINE)
+        if named not in targets
+    ] == []
 
 
-@page_by_page
-def test_every_test_and_page_that_a_page_points_to_exists(page: Path) -> None:
+def test_every_test_and_page_that_a_page_points_to_exists() -> None:
+    assert [f"{page_name(page)}: {missing}" for page in PAGES for missing in leads_nowhere(page)] == []
+
+
+def leads_nowhere(page: Path) -> Iterator[str]:
+    """Each test and page that a page names and that is not there."""
     text = page.read_text()
     for file, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text):
-        assert (ROOT / file).is_file(), file
-        assert not name or re.search(rf"^def {name}\(", (ROOT / file).read_text(), re.MULTILINE), f"{file}::{name}"
+        if not (ROOT / file).is_file():
+            yield file
+        elif name and not re.search(rf"^def {name}\(", (ROOT / file).read_text(), re.MULTILINE):
+            yield f"{file}::{name}"
     for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
-        assert (page.parent / link).exists(), link
+        if not (page.parent / link).exists():
+            yield link
 
 
-@page_by_page
-def test_a_block_that_is_not_run_says_why(page: Path) -> None:
-    for block in blocks(page):
-        assert block.language or not re.search(r"^\$ ", block.text, re.MULTILINE), f"{block}: say that it is console"
-        if block.language in RUN:
-            assert set(block.options) <= {NORUN}, f"{block}: {block.options} means nothing here"
-            assert block.is_run or block.comment, f"{block}: give the reason in a comment just above: <!-- … -->"
+def test_a_block_that_is_not_run_says_why() -> None:
+    assert [f"{block}: {wrong}" for page in PAGES for block in blocks(page) for wrong in unclear(block)] == []
+
+
+def unclear(block: Block) -> Iterator[str]:
+    """What a block leaves open about whether it is run."""
+    if not block.language and re.search(r"^\$ ", block.text, re.MULTILINE):
+        yield "say that it is console"
+    if block.language in RUN:
+        if not set(block.options) <= {NORUN}:
+            yield f"{block.options} means nothing here"
+        if not block.is_run and not block.comment:
+            yield "give the reason in a comment just above: <!-- … -->"
 
 
 def test_every_page_that_may_take_long_exists() -> None:
