@@ -62,6 +62,7 @@ def test_moto_answers_what_the_memory_lacks(handler: Any, service: str) -> None:
     assert f"answered by moto: {service}" in report.summary()
 
 
+@pytest.mark.proof("explores handlers, on moto")
 def test_what_is_not_compared_is_named() -> None:
     report = explore(PlainFunction("orders", measures), [ORDER], **FEW)
     assert "not compared, what these leave: cloudwatch PutMetricData" in report.summary()
@@ -70,6 +71,7 @@ def test_what_is_not_compared_is_named() -> None:
     assert not any("not compared" in line or "moto" in line for line in plain.summary())
 
 
+@pytest.mark.proof("explores handlers, on moto")
 def test_what_only_a_fault_leads_to_is_answered_too() -> None:
     report = explore(PlainFunction("orders", measures_what_fails), [ORDER], **FEW)
     assert report.ok, str(report)
@@ -98,6 +100,7 @@ def test_stubs_come_first() -> None:
     assert "not compared, what these leave: cloudwatch PutMetricData" in report.summary()
 
 
+@pytest.mark.proof("explores handlers, on moto")
 def test_an_operation_of_a_service_that_others_need_takes_all_to_moto() -> None:
     def tags(event: Any, context: Any) -> None:
         needy.put()

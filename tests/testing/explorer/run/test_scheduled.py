@@ -28,6 +28,7 @@ def test_what_was_scheduled_is_delivered_at_its_time() -> None:
     assert history.tables["totals"] == ({"day": "monday", "amount": 5},)
 
 
+@pytest.mark.proof("explores a flow, with every fault")
 def test_every_fault_at_a_long_retry_is_survived() -> None:
     report = explore(FLOW, [ORDER], tables=seeded.TABLES, bound=15, walks=5)
     assert report.ok, str(report)
