@@ -12,6 +12,7 @@ import pytest
 
 from flowguard import errors
 from flowguard.errors import (
+    Cancelled,
     ConditionFailed,
     ConditionRejected,
     DefinitionError,
@@ -48,6 +49,7 @@ SENTENCES: list[tuple[FlowguardError, str]] = [
     (Retry(), "the stage asked for a retry"),
     (Retry("gateway down", after=timedelta(seconds=5)), "gateway down"),
     (Reject("empty cart"), "empty cart"),
+    (Cancelled("ordered by mistake"), "ordered by mistake"),
     (
         DefinitionError("stage Made", ("it has no name", "it has no handle")),
         "stage Made is not well defined:\n  - it has no name\n  - it has no handle",
