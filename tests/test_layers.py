@@ -82,7 +82,7 @@ LAYERS = (
     {"worker.plan"},
     {"worker.dead_letters", "worker.emitter", "worker.resets", "worker.settler", "worker.unsent"},
     {"worker.cancelling", "worker.dispatch", "worker.redrive", "worker.sent_back"},
-    {"worker.outside", "worker.teller"},
+    {"worker.outside", "worker.caller_answers"},
     {"worker.runtime"},
     {"worker.callbacks"},
     {"worker.batch"},

@@ -36,6 +36,7 @@ from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY
 from flowguard.spans import Phase
 from flowguard.step import Before, Step
 from flowguard.wire.message import ErrorNote
+from flowguard.worker.caller_answers import CallerAnswers
 from flowguard.worker.dispatch import Due, dispatch, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
@@ -47,7 +48,6 @@ from flowguard.worker.restart import restart_of
 from flowguard.worker.resumed import resumed_payload
 from flowguard.worker.routing import Arrival
 from flowguard.worker.settler import Settler
-from flowguard.worker.teller import Teller
 
 LEASE_WITHOUT_LAMBDA = timedelta(seconds=30)
 """How long a claim holds where no Lambda says how long it has, and the stage names no timeout."""
@@ -70,7 +70,7 @@ class Runtime:
         self.services = services
         self._emitter = emitter
         self._settler = Settler(services)
-        self._teller = Teller(services, emitter)
+        self._caller_answers = CallerAnswers(services, emitter)
 
     def work(self, arrival: Arrival, budget: Budget) -> Ending:
         """Take one message through its stage.
@@ -113,7 +113,7 @@ class Runtime:
             arrival, claim = self._claim_attempt(arrival, budget)
             if isinstance(claim, Claim) or claim.verdict is not Verdict.ATTACHED or claim.item is None:
                 return arrival, claim
-            if self._teller.attach(arrival, claim.item):
+            if self._caller_answers.attach(arrival, claim.item):
                 return arrival, claim
             met = claim.item
         return arrival, Refused(Verdict.BUSY, met)
@@ -164,7 +164,7 @@ class Runtime:
         It stays in the item until the commit. So do the requests that nobody has answered.
         """
         self._flush_outbox(arrival, claim)
-        self._teller.flush(arrival, claim)
+        self._caller_answers.flush(arrival, claim)
 
     def _flush_outbox(self, arrival: Arrival, claim: Claim) -> None:
         if (outbox := claim.item.outbox) is None:
@@ -283,7 +283,7 @@ class Runtime:
             case Verdict.GIVEN_UP if item is not None:
                 return self._dead(arrival, _given_up(arrival.flow, item), verdict)
             case Verdict.DUPLICATE | Verdict.STALE | Verdict.SUPERSEDED | Verdict.IGNORED:
-                return acked(arrival, verdict, self._teller.turned_away(arrival, verdict, item))
+                return acked(arrival, verdict, self._caller_answers.turned_away(arrival, verdict, item))
             case (
                 Verdict.EARLY
                 | Verdict.GIVEN_UP
@@ -314,7 +314,9 @@ class Runtime:
         if verdict is Verdict.ATTACHED:
             return acked(arrival, verdict)
         try:
-            return acked(arrival, verdict, self._teller.answer(arrival, item), item.result, str(item.lost or ""))
+            return acked(
+                arrival, verdict, self._caller_answers.answer(arrival, item), item.result, str(item.lost or "")
+            )
         except TextGone as gone:
             return self._dead(arrival, gone, verdict)
 
@@ -326,7 +328,7 @@ class Runtime:
         try:
             sends = item.unsent_at(arrival.message.hop)
             if arrival.message.hop == item.hop:
-                sends = (*self._teller.answered(arrival, item), *sends)
+                sends = (*self._caller_answers.answered(arrival, item), *sends)
         except TextGone as gone:
             return self._dead(arrival, gone, Verdict.DONE)
         early = self._settler.look_early(arrival.flow, arrival.envelope, item, arrival.message)
@@ -362,7 +364,7 @@ class Runtime:
         said = (commit.result, None if error is None else str(error))
         end = StoredEnd(m.request_id, commit.committed_at, commit.status.value, *said)
         try:
-            return self._teller.replies(arrival, end, callers)
+            return self._caller_answers.replies(arrival, end, callers)
         except Exception:
             dispatch(self.services, self._emitter, [acked(arrival, None, sends)])
             raise

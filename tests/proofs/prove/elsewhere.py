@@ -37,9 +37,9 @@ TESTED: Final = (
         "no explored flow is cancelled",
     ),
     Elsewhere(
-        r"^(worker\.teller\.Teller\.turned_away|"
+        r"^(worker\.caller_answers\.CallerAnswers\.turned_away|"
         r"aws\.store\.DynamoDBStore\._refused: .*STALE)",
-        ("tests/worker/runtime/test_turned_away.py", "tests/worker/test_teller.py::test_where_nobody_knows"),
+        ("tests/worker/runtime/test_turned_away.py", "tests/worker/test_caller_answers.py::test_where_nobody_knows"),
         "no explored request that is turned away has a reply_to",
     ),
     Elsewhere(
@@ -348,8 +348,8 @@ TESTED: Final = (
         "ends of every form, and ways that take no such answer",
     ),
     Elsewhere(
-        r"^worker\.teller\.",
-        ("tests/worker/test_teller.py",),
+        r"^worker\.caller_answers\.",
+        ("tests/worker/test_caller_answers.py",),
         "no explored flow takes callers",
     ),
     Elsewhere(

@@ -202,7 +202,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.batch.Batch._has_time: timedelta(0) → forced false",
         "worker.plan.retried: '' → forced false",
         "worker.plan.Planner._kept_until: 0 → forced false",
-        "worker.teller.Teller._end: '' → forced false",
+        "worker.caller_answers.CallerAnswers._end: '' → forced false",
         "worker.trust.Trust._is_signed: '' → forced false",
         "worker.runtime.Runtime._done: '' → forced false",
         "worker.runtime.Runtime._answered_by_another: '' → forced false",
@@ -250,7 +250,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "the same answer, found the slower way": (
         "worker.settler.find_arrived: f'\"{ANSWER}\"' not in found.value and f'\"{DEADLINE}\"' not in found.value → forced false",
         "wire.message._storable: text.isascii() → forced false",
-        "worker.teller.Teller.flush: not others → forced false",
+        "worker.caller_answers.CallerAnswers.flush: not others → forced false",
         "wire.reset_order.read_reset: f'\"{RESET}\"' not in place → forced false",
         "protocol.outbox.Send._body_size: self.body.isascii() → forced false",
         "protocol.outbox._attribute_problem: attribute.type != 'String' → forced true",
@@ -277,7 +277,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "nothing else is raised there: a send refuses by Reject, and json by the errors that are caught": (
         "worker.plan.dead_letter: except Reject → catches every Exception",
         "worker.replies.reply: except Reject → catches every Exception",
-        "worker.teller.Teller._sends: except Reject → catches every Exception",
+        "worker.caller_answers.CallerAnswers._sends: except Reject → catches every Exception",
         "worker.unsent._said: except (ValueError, RecursionError) → catches every Exception",
     ),
     "the message of a later hop always says its version and its object: this is for the type checker": (

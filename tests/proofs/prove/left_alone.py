@@ -28,7 +28,7 @@ MODULES: Final = (
     "flowguard.worker.resets",
     "flowguard.worker.restart",
     "flowguard.worker.replies",
-    "flowguard.worker.teller",
+    "flowguard.worker.caller_answers",
     "flowguard.worker.failure_note",
     "flowguard.wire.reset_order",
     "flowguard.worker.outside",

@@ -7,7 +7,7 @@ from typing import Any
 from flowguard.protocol import claims
 from flowguard.protocol.run import ENDED
 from flowguard.protocol.verdicts import Verdict
-from flowguard.worker.teller import Teller
+from flowguard.worker.caller_answers import CallerAnswers
 from tests.proofs.model.actions import Environment
 from tests.proofs.model.function import _Lists
 from tests.proofs.model.mutants.mutant import Mutant
@@ -34,31 +34,31 @@ CALLING = (
     Mutant(
         "done-answers-nobody",
         "a worker that finds its hop committed does not answer the callers",
-        ((Teller, "answered", _nothing),),
+        ((CallerAnswers, "answered", _nothing),),
         caught_by="attach",
     ),
     Mutant(
         "commit-answers-nobody",
         "the callers that the commit brings are not answered",
-        ((Teller, "replies", _nothing),),
+        ((CallerAnswers, "replies", _nothing),),
         caught_by="attach",
     ),
     Mutant(
         "kept-answers-nobody",
         "a request that meets an end gets no answer",
-        ((Teller, "answer", _nothing),),
+        ((CallerAnswers, "answer", _nothing),),
         caught_by="attach",
     ),
     Mutant(
         "left-end-dropped",
         "a newer run does not answer the callers that the one before has left",
-        ((Teller, "_answer_left", _nothing),),
+        ((CallerAnswers, "_answer_left", _nothing),),
         caught_by="attach-later",
     ),
     Mutant(
         "asker-dropped",
         "a newer run does not adopt the request whose run it took over",
-        ((Teller, "_adopt", _nothing),),
+        ((CallerAnswers, "_adopt", _nothing),),
         caught_by="attach-abandoned",
     ),
     Mutant(
@@ -82,7 +82,7 @@ CALLING = (
     Mutant(
         "attached-and-acked",
         "a request is acked before it is a caller",
-        ((Teller, "attach", lambda self, arrival, item: True),),
+        ((CallerAnswers, "attach", lambda self, arrival, item: True),),
         caught_by="attach",
     ),
     Mutant(

@@ -12,7 +12,7 @@ from flowguard.destinations import Queue
 from flowguard.ids import RequestId
 from flowguard.sim.world import START
 from flowguard.testing import explore, sqs_event
-from flowguard.worker.teller import Teller
+from flowguard.worker.caller_answers import CallerAnswers
 
 
 class PageWanted(BaseModel):
@@ -50,5 +50,5 @@ def test_a_request_that_attaches_is_settled() -> None:
 
 
 def test_a_caller_that_nobody_answers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Teller, "replies", lambda *arguments: ())
+    monkeypatch.setattr(CallerAnswers, "replies", lambda *arguments: ())
     assert "I16" in found()

@@ -1,4 +1,4 @@
-"""The answers to callers: those who asked for what a run of another request was doing, or had done."""
+"""Answers to callers: requests that met a run of another request."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ASKERS_A_CALL = 50
 """Names that are removed by one update."""
 
 
-class Teller:
-    """Takes and answers the callers of one function's flows. Holds nothing of them afterwards."""
+class CallerAnswers:
+    """Takes and answers the callers of one function's flows."""
 
     def __init__(self, services: Services, emitter: Emitter) -> None:
         self._services = services

@@ -22,11 +22,11 @@ from flowguard.protocol.verdicts import Verdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize_record
 from flowguard.wire.message import Message
+from flowguard.worker.caller_answers import ASKERS_A_CALL, MOST_ASKERS, CallerAnswers
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.plan import expires_at
 from flowguard.worker.ports import CallerLists, Refusal, Services
 from flowguard.worker.routing import Arrival
-from flowguard.worker.teller import ASKERS_A_CALL, MOST_ASKERS, Teller
 from tests.scene import Orders, Script, record, two_stages
 from tests.worker.test_batch import Others
 
@@ -90,8 +90,10 @@ class World(Others):
         return {place: self.refusing[str(one.to)] for place, one in enumerate(sends) if str(one.to) in self.refusing}
 
     @property
-    def teller(self) -> Teller:
-        return Teller(Services(store=self, sender=self, clock=ManualClock(NOW), observer=self.told), Emitter(self.told))
+    def answering(self) -> CallerAnswers:
+        return CallerAnswers(
+            Services(store=self, sender=self, clock=ManualClock(NOW), observer=self.told), Emitter(self.told)
+        )
 
     def lost(self) -> list[Mapping[str, Any]]:
         return [event.facts for event in self.told.events if event.type is EventType.LOST]
@@ -154,22 +156,22 @@ def bodies(sends: Sequence[Send]) -> list[dict[str, Any]]:
 def test_a_caller_is_attached_where_the_list_is_still_open(are_open: bool) -> None:
     world = World(are_open=are_open)
     asks = arrival(reply_to="sqs:replies")
-    assert world.teller.attach(asks, item(callers=callers())) is are_open
+    assert world.answering.attach(asks, item(callers=callers())) is are_open
     assert world.done == [("attach", "orders", OBJECT, "term-1", RUN, expires_at(Shared, NOW))]
 
 
 def test_a_request_that_wants_no_answer_is_attached_to_nothing_and_where_there_is_no_list_none_is() -> None:
     world = World()
-    assert world.teller.attach(arrival(), item(callers=callers()))
-    assert world.teller.attach(arrival(), item(callers=None))
-    assert not world.teller.attach(arrival(reply_to="sqs:replies"), item(callers=None))
+    assert world.answering.attach(arrival(), item(callers=callers()))
+    assert world.answering.attach(arrival(), item(callers=None))
+    assert not world.answering.attach(arrival(reply_to="sqs:replies"), item(callers=None))
     assert world.done == []
 
 
 def test_an_item_that_is_to_be_there_for_longer_is() -> None:
     world = World()
     later = expires_at(Shared, NOW) // 1_000 + 60
-    world.teller.attach(arrival(reply_to="sqs:replies"), item(callers=callers(), ttl=later))
+    world.answering.attach(arrival(reply_to="sqs:replies"), item(callers=callers(), ttl=later))
     assert world.done[0][-1] == later * 1_000
 
 
@@ -178,7 +180,7 @@ def test_an_item_that_is_to_be_there_for_longer_is() -> None:
 
 def test_those_whom_the_item_holds_get_the_end_and_no_row_is_read() -> None:
     world = World()
-    answers = bodies(world.teller.answered(arrival(), item()))
+    answers = bodies(world.answering.answered(arrival(), item()))
     assert {(one["request_id"], one["run"], one["status"]) for one in answers} == {
         ("caller-1", "run-1", "COMPLETED"),
         ("caller-2", "run-1", "COMPLETED"),
@@ -191,32 +193,32 @@ def test_those_whom_the_item_holds_get_the_end_and_no_row_is_read() -> None:
     "changes", [{"answered": None}, {"answered_by": RUN}, {"status": Status.RUNNING}, {"status": Status.WAITING}]
 )
 def test_a_run_that_has_not_ended_or_another_ones_list_is_answered_by_nobody(changes: dict[str, Any]) -> None:
-    assert World().teller.answered(arrival(), item(**changes)) == ()
+    assert World().answering.answered(arrival(), item(**changes)) == ()
 
 
 def test_a_failed_run_answers_with_its_error_and_a_completed_one_without_that_of_an_earlier_attempt() -> None:
-    teller, asks = World().teller, arrival(reply_to="sqs:replies")
-    [failed] = bodies(teller.answer(asks, item(status=Status.FAILED, error="Boom: no", result=None)))
-    [unsaid] = bodies(teller.answer(asks, item(status=Status.FAILED, error=None, result=None)))
-    [completed] = bodies(teller.answer(asks, item(error="Boom: no")))
+    answering, asks = World().answering, arrival(reply_to="sqs:replies")
+    [failed] = bodies(answering.answer(asks, item(status=Status.FAILED, error="Boom: no", result=None)))
+    [unsaid] = bodies(answering.answer(asks, item(status=Status.FAILED, error=None, result=None)))
+    [completed] = bodies(answering.answer(asks, item(error="Boom: no")))
     assert (failed["status"], failed["error"], unsaid["error"]) == ("FAILED", "Boom: no", "")
     assert "error" not in completed
 
 
 def test_a_request_that_wants_no_answer_gets_none() -> None:
-    assert World().teller.answer(arrival(), item()) == ()
+    assert World().answering.answer(arrival(), item()) == ()
 
 
 def test_an_end_that_is_gone_is_no_answer() -> None:
     gone = TextGone("texts", "result-1", "NoSuchKey")
-    for found in (World().teller.answered, World().teller.answer):
+    for found in (World().answering.answered, World().answering.answer):
         with pytest.raises(TextGone):
             found(arrival(reply_to="sqs:replies"), item(lost=gone))
 
 
 def test_rows_are_answered_page_by_page_each_before_it_is_forgotten() -> None:
     world = World(pages=[[caller(3), caller(4)], [caller(5)]])
-    left = world.teller.answered(arrival(), item(answered=callers(1, rows=True)))
+    left = world.answering.answered(arrival(), item(answered=callers(1, rows=True)))
     assert world.done == [
         ("rows", "orders", OBJECT, "term-1"),
         ("send", "sqs:replies", "caller-3"),
@@ -230,7 +232,7 @@ def test_rows_are_answered_page_by_page_each_before_it_is_forgotten() -> None:
 
 def test_a_caller_whom_nothing_can_be_sent_is_lost_and_keeps_no_other_from_its_answer() -> None:
     world = World(pages=[[caller(3, carried={"tenant": Attribute.string("\0")}), caller(4)]])
-    world.teller.answered(arrival(), item(answered=callers(rows=True)))
+    world.answering.answered(arrival(), item(answered=callers(rows=True)))
     assert [one for one in world.done if one[0] == "send"] == [("send", "sqs:replies", "caller-4")]
     [facts] = world.lost()
     assert (facts["for_request"], facts["to"]) == ("caller-3", "sqs:replies")
@@ -243,7 +245,7 @@ def test_a_caller_whom_nothing_can_be_sent_is_lost_and_keeps_no_other_from_its_a
 def test_what_is_not_taken_now_keeps_the_record_and_its_rows() -> None:
     world = World(pages=[[caller(3)]], refusing={"sqs:replies": Refusal("throttled")})
     with pytest.raises(SendFailed, match="sqs:replies"):
-        world.teller.answered(arrival(), item(answered=callers(rows=True)))
+        world.answering.answered(arrival(), item(answered=callers(rows=True)))
     assert [one[0] for one in world.done] == ["rows", "send"]
     assert world.lost() == []
 
@@ -251,7 +253,7 @@ def test_what_is_not_taken_now_keeps_the_record_and_its_rows() -> None:
 def test_what_is_refused_for_good_and_cannot_be_parked_is_lost_and_the_record_goes_on() -> None:
     refusing = {name: Refusal("no such queue", final=True) for name in ("sqs:replies", "sqs:dead")}
     world = World(pages=[[caller(3)]], refusing=refusing)
-    world.teller.answered(arrival(), item(answered=callers(rows=True)))
+    world.answering.answered(arrival(), item(answered=callers(rows=True)))
     assert world.done[-1] == ("forget", "term-1", "caller-3")
     assert world.lost() == [
         {
@@ -267,12 +269,12 @@ def test_what_is_refused_for_good_and_cannot_be_parked_is_lost_and_the_record_go
 
 
 def test_where_nobody_knows_who_has_the_object_nothing_is_said_of_it() -> None:
-    assert World().teller.turned_away(arrival(reply_to="sqs:replies"), Verdict.IGNORED, None) == ()
+    assert World().answering.turned_away(arrival(reply_to="sqs:replies"), Verdict.IGNORED, None) == ()
 
 
 def test_an_outbox_of_another_run_answers_nothing_of_this_one() -> None:
     theirs = item(outbox=Outbox(OLDER, NOW, ()))
-    assert len(World().teller.turned_away(arrival(reply_to="sqs:replies"), Verdict.IGNORED, theirs)) == 1
+    assert len(World().answering.turned_away(arrival(reply_to="sqs:replies"), Verdict.IGNORED, theirs)) == 1
 
 
 # -- what a claim finds of other runs ---------------------------------------------------------------------------------
@@ -284,7 +286,7 @@ def askers(*requests: str) -> dict[str, str]:
 
 def flushed(world: World, flow: AnyFlow = Shared, **changes: Any) -> World:
     comes = arrival(flow)
-    world.teller.flush(comes, claim(comes.message, **changes))
+    world.answering.flush(comes, claim(comes.message, **changes))
     return world
 
 
