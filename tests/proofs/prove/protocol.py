@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from flowguard.aws import expressions
 from flowguard.sim.memory import requests
@@ -27,6 +27,10 @@ from tests.proofs.prove.mutant import Mutant, within
 
 _CONDITION: Final = "ConditionExpression"
 _UPDATE: Final = "UpdateExpression"
+
+Holds: TypeAlias = Callable[..., bool]
+Differing: TypeAlias = dict[tuple[bool, ...], list[int]]
+"""Of one condition: by which of its single comparisons hold, the mutants whose answer is another."""
 
 
 def allow_unused() -> None:
@@ -85,14 +89,20 @@ class Expressions:
     def put_probes(self) -> None:
         """For good: the memory engine asks each mutant's condition too, and notes whose answer is another."""
 
+        known: dict[str, Differing] = defaultdict(dict)
+        single = {text: comparisons(text) for text in self._conditions}
+
         @lru_cache(maxsize=256)
         def watched(kind: str, text: str, names: Any) -> ConditionExpression:
             real = condition(kind, text, names)
-            others = [(number, condition(kind, after, names).holds) for number, after in self._conditions.get(text, ())]
-            if not others:
+            if text not in single:
                 return real
-            single = [condition(kind, one, names).holds for one in comparisons(text)]
-            return replace(real, holds=asking(real.holds, others, single))
+
+            def others() -> list[tuple[int, Holds]]:
+                return [(number, condition(kind, after, names).holds) for number, after in self._conditions[text]]
+
+            each = [condition(kind, one, names).holds for one in single[text]]
+            return replace(real, holds=asking(real.holds, others, each, known[text]))
 
         def updating(kind: str, text: str, names: Any) -> UpdateExpression:
             for number in self._updates.get(text, ()):
@@ -104,20 +114,20 @@ class Expressions:
 
 
 def asking(
-    real: Callable[..., bool], others: list[tuple[int, Callable[..., bool]]], single: list[Callable[..., bool]]
-) -> Callable[..., bool]:
+    real: Holds, others: Callable[[], Iterable[tuple[int, Holds]]], single: Sequence[Holds], known: Differing
+) -> Holds:
     """Note whose answer is another. Where all single comparisons hold as they did once, all answers are as they were.
 
-    To ask each mutant each time takes as long as all the rest of a call.
+    To ask each mutant each time, and to parse it for other names, takes longer than all the rest of a call. So
+    ``known`` are the answers for all names that a condition is asked with.
     """
-    differing: dict[tuple[bool, ...], list[int]] = {}
 
     def holds(item: Any, values: Any) -> bool:
         answer = real(item, values)
         state = tuple([one(item, values) for one in single])
-        numbers = differing.get(state)
+        numbers = known.get(state)
         if numbers is None:
-            numbers = differing[state] = [number for number, other in others if other(item, values) != answer]
+            numbers = known[state] = [number for number, other in others() if other(item, values) != answer]
         for number in numbers:
             probes.note(number)
         return answer

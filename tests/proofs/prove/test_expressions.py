@@ -95,7 +95,7 @@ def test_whose_answer_differs_follows_from_the_comparisons(text: str) -> None:
     others = [(place, condition(KIND, one[2], NAMES).holds) for place, one in enumerate(losses(text))]
     single = [condition(KIND, one, NAMES).holds for one in comparisons(text)]
     real = condition(KIND, text, NAMES)
-    holds = asking(real.holds, others, single)
+    holds = asking(real.holds, lambda: others, single, {})
     words = {*re.findall(r"\b[a-z_]+\b", text), *expressions.CLAIM_NAMES.values()}
     for _ in range(500):
         item: Any = {word: {"N": draw.choice("12")} for word in words if draw.random() < 0.7}
