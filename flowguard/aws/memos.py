@@ -22,6 +22,7 @@ from flowguard.aws.items import (
     KEPT_FREE,
     LARGEST_ITEM,
     Item,
+    cancellation_item,
     failed_item,
     number,
     read_item,
@@ -107,6 +108,8 @@ class DynamoDBMemos:
             sizes["the answers"] = item.wait.size
         if item.failed is not None:
             sizes["the failure"] = size_of_value(failed_item(item.failed))
+        if item.cancellation is not None:
+            sizes["the cancelled run"] = size_of_value(cancellation_item(item.cancellation))
         if sum(sizes.values()) > LARGEST_ITEM:
             raise TooLarge(f"what {name!a} is to remember", sizes, LARGEST_ITEM)
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from flowguard.aws import memos
 from flowguard.aws import store as module
 from flowguard.aws.items import (
     ASKER,
     KEPT_FREE,
     KEPT_FREE_AT_THE_END,
     KEPT_FREE_TO_UNDO,
+    cancellation_item,
     failed_item,
     rest_size,
     run_key,
@@ -22,7 +24,7 @@ from flowguard.errors import TooLarge
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD, Callers
 from flowguard.protocol.failed_hop import FailedHop
-from flowguard.protocol.run import Claim, Commit, Committed, LeftState, Status
+from flowguard.protocol.run import Cancellation, Claim, Commit, Committed, LeftState, Status
 from flowguard.wire.message import ErrorNote
 from tests.aws.states import STORED
 from tests.aws.store.run import claimed, commit
@@ -125,6 +127,31 @@ def test_where_a_run_failed_counts_as_long_as_it_stays(
 ) -> None:
     found = sizes.of(wanted, failed=there)
     assert found.get("the failure") == (None if counted is None else size_of_value(failed_item(counted)))
+
+
+CANCELLED = Cancellation(RequestId(STORED[1]), STORED[0], "a mistake")
+
+
+def test_a_cancelled_run_counts_as_long_as_its_item(sizes: Sizes) -> None:
+    counted = size_of_value(cancellation_item(CANCELLED))
+    assert sizes.of(commit(), cancellation=CANCELLED)["the cancelled run"] == counted
+    assert "the cancelled run" not in sizes.of(commit())
+
+
+def test_what_a_hop_remembers_leaves_room_for_what_its_item_says_of_failures(
+    sizes: Sizes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memos, "LARGEST_ITEM", 0)
+
+    def counted(**changes: Any) -> dict[str, int]:
+        with pytest.raises(TooLarge) as refused:
+            sizes.store.memos.remember(sizes.having(**changes), "a", "1", is_first=True)
+        return refused.value.sizes
+
+    found = counted(failed=BEFORE, cancellation=CANCELLED)
+    assert found["the failure"] == size_of_value(failed_item(BEFORE))
+    assert found["the cancelled run"] == size_of_value(cancellation_item(CANCELLED))
+    assert {"the failure", "the cancelled run"}.isdisjoint(counted())
 
 
 # -- the state that stays

@@ -264,6 +264,11 @@ TESTED: Final = (
         "a role that may write to the run table and not read it",
     ),
     Elsewhere(
+        r"^aws\.memos\.DynamoDBMemos\._check_room: (item\.(failed|cancellation)|sizes\['the (failure|cancelled))",
+        ("tests/aws/store/test_sizes.py::test_what_a_hop_remembers_leaves_room",),
+        "what is remembered by a hop after one that failed",
+    ),
+    Elsewhere(
         r"^(expressions\.REMEMBER|aws\.memos\.|worker\.hop_memory\.)",
         ("tests/aws/store/", "tests/worker/runtime/test_remembered.py"),
         "no explored flow does anything before its commit",
