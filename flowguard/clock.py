@@ -12,6 +12,10 @@ class Clock(Protocol):
     def now(self) -> int: ...
 
 
+def no_pause(seconds: float) -> None:
+    """Wait for nothing: where the time is virtual, nobody else is at work meanwhile."""
+
+
 class SystemClock:
     """The machine's clock. A wrong one can cause work to be done twice, never an effect: the epoch decides."""
 

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from flowguard.aws.services import aws_services, aws_store
-from flowguard.clock import ManualClock
+from flowguard.clock import ManualClock, no_pause
 from flowguard.events import EventType, Tally
 from flowguard.flow import AnyFlow, Flow
 from flowguard.handler import LambdaHandler, lambda_handler
@@ -210,7 +210,13 @@ def scene(
             aws.create_queue(queue)
         clock, tally = ManualClock(START), Tally()
         services = aws_services(
-            settings or Settings(), same_clients(), clock=clock, ids=SeededIds(), observer=tally, draw=random.Random(0)
+            settings or Settings(),
+            same_clients(),
+            clock=clock,
+            ids=SeededIds(),
+            observer=tally,
+            draw=random.Random(0),
+            pause=no_pause,
         )
         script = Script()
         flow = made(script)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import time
+from collections.abc import Callable
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.packing import Packing
@@ -34,10 +36,12 @@ def aws_services(
     ids: Ids | None = None,
     observer: Observer = log,
     draw: random.Random | None = None,
+    pause: Callable[[float], None] = time.sleep,
 ) -> Services:
     """Build all of a runtime's services on AWS.
 
-    Clock, ids, observer and jitter's randomness can be handed in for a repeatable run.
+    Clock, ids, observer and jitter's randomness can be handed in for a repeatable run, and ``pause``, which waits so
+    many seconds before ``step.modify`` tries again.
     """
     clients = clients if clients is not None else Clients()
     clock = clock if clock is not None else SystemClock()
@@ -49,7 +53,7 @@ def aws_services(
         ids=ids if ids is not None else RandomIds(),
         observer=observer,
         draw=chance,
-        tables=DynamoDBTables(clients, chance),
+        tables=DynamoDBTables(clients, chance, pause),
         signer=aws_signer(settings, clients, clock),
         tokens=aws_tokens(settings, clients, clock),
     )

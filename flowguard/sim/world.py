@@ -23,6 +23,7 @@ from typing import Any, Final, Protocol, Self
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services, aws_store
+from flowguard.clock import no_pause
 from flowguard.errors import NotProcessed
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
@@ -147,6 +148,7 @@ class World:
             ids=SeededIds(self._seed),
             observer=self._told,
             draw=random.Random(self._seed),  # noqa: S311 - repeatable on purpose
+            pause=no_pause,
         )
         services = replace(services, signer=Believing(), tokens=self.made_tokens.noting(services.tokens))
         self.source.functions = Functions(self.flows, with_points(services, self._pass))

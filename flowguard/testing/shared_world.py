@@ -11,6 +11,7 @@ from typing import Self
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services, aws_store
+from flowguard.clock import no_pause
 from flowguard.events import Event
 from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
@@ -54,6 +55,7 @@ class SharedWorld(World):
             ids=SeededIds(self._seed),
             observer=self._tell,
             draw=random.Random(self._seed),  # noqa: S311 - repeatable on purpose
+            pause=no_pause,
         )
         self.services = replace(services, tokens=self.made_tokens.noting(services.tokens))
         self.provisioner.set_up(())

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services, aws_store
 from flowguard.aws.writes import from_item
-from flowguard.clock import Clock
+from flowguard.clock import Clock, no_pause
 from flowguard.errors import SettingsError
 from flowguard.events import Event, Observer
 from flowguard.flow import AnyFlow
@@ -256,6 +256,7 @@ class Sandbox:
             ids=SeededIds(self.seed),
             observer=observer,
             draw=random.Random(self.seed),  # noqa: S311 - repeatable on purpose
+            pause=no_pause,
         )
 
     # -- what is there
