@@ -61,7 +61,7 @@ def test_json_names_the_files(tmp_path: Path) -> None:
     assert str(tmp_path / "shop" / "shop" / "flow.py") in json.loads(line)["files"]
 
 
-@pytest.mark.slow("runs the project's tests, with an exploration, and its samples")
+@pytest.mark.proof("runs the project's tests, with an exploration, and its samples")
 def test_its_tests_pass_and_its_samples_run(tmp_path: Path) -> None:
     write_project(tmp_path / "corner")
     tested = run(tmp_path / "corner", "pytest", "-q", "-p", "no:cacheprovider")

@@ -239,7 +239,7 @@ def test_what_pip_chose_for_another_python_is_named(teahouse: Path, tmp_path: Pa
     assert [note for note in pack_shelf(tmp_path).notes if "Pythons" in note] == []
 
 
-@pytest.mark.slow("packs what a function needs as it is installed here, and runs it in a process of its own")
+@pytest.mark.proof("packs what a function needs as it is installed here, and runs it in a process of its own")
 def test_lambda_imports_the_handler_from_the_zip_and_runs_a_record(teahouse: Path, shelf: Path, tmp_path: Path) -> None:
     real = Path(shutil.copytree(shelf, tmp_path / "real", ignore=shutil.ignore_patterns("pydantic*")))
     for name in ("pydantic", "pydantic-core", "typing-extensions", "typing-inspection", "annotated-types"):

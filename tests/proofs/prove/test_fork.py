@@ -3,6 +3,8 @@ from __future__ import annotations
 import time
 from functools import partial
 
+import pytest
+
 from tests.proofs.prove.fork import forked, forked_in_turn, grant
 
 
@@ -12,10 +14,12 @@ def _work(seconds: float) -> None:
         pass
 
 
+@pytest.mark.proof("burns the CPU time that a trial may take")
 def test_a_trial_that_runs_in_circles_has_no_answer() -> None:
     assert forked(lambda: _work(60), seconds=1) is None
 
 
+@pytest.mark.proof("burns the CPU time that a trial may take")
 def test_each_part_of_a_trial_has_the_whole_time() -> None:
     def trial() -> str:
         for _ in range(3):
@@ -26,6 +30,7 @@ def test_each_part_of_a_trial_has_the_whole_time() -> None:
     assert forked(trial, seconds=1) == ("ended",)
 
 
+@pytest.mark.proof("burns the CPU time that a trial may take")
 def test_trials_that_share_a_process_end_with_the_last_answer_or_the_endless_one() -> None:
     kept: list[int] = []
 
