@@ -206,8 +206,9 @@ class FlowClient:
         over; a run that waits is ended at once, and answers to it are EXPIRED. A run that was asked for after this call
         is left alone, and so is one that ``on_failed`` undoes already.
 
-        ``why`` is the text of the error, for people. Raises :class:`SendFailed` where the message for a run that waits
-        was not taken. The run is cancelled then, and its deadline ends it.
+        ``why`` is the text of the error, for people. Raises :class:`flowguard.errors.RunTooBusy` for a run that moves
+        on with each try, and :class:`SendFailed` where the message for a run that waits was not taken. The run is
+        cancelled then, and its deadline ends it.
         """
         _check_flow(flow)
         given: Any = why

@@ -326,6 +326,18 @@ class SendFailed(FlowguardError):
         return "not sent: " + "; ".join(f"{to}: {why}" for to, why in self.reasons.items())
 
 
+class RunTooBusy(FlowguardError):
+    """A run moved on before each write that was to cancel it. It was not cancelled."""
+
+    def __init__(self, flow: str, tries: int) -> None:
+        super().__init__(flow, tries)
+        self.flow = flow
+        self.tries = tries
+
+    def __str__(self) -> str:
+        return f"the run of {self.flow} was not cancelled: it moved on {self.tries} times meanwhile; try again"
+
+
 class NotProcessed(FlowguardError):
     """Some messages of an invocation without partial answers (SNS or direct) were not processed. Lambda will retry it.
 

@@ -30,6 +30,7 @@ from flowguard.errors import (
     ResultUnsaved,
     Retry,
     RunFailed,
+    RunTooBusy,
     SendFailed,
     SettingsError,
     TextGone,
@@ -50,6 +51,7 @@ SENTENCES: list[tuple[FlowguardError, str]] = [
     (Retry("gateway down", after=timedelta(seconds=5)), "gateway down"),
     (Reject("empty cart"), "empty cart"),
     (Cancelled("ordered by mistake"), "ordered by mistake"),
+    (RunTooBusy("orders", 8), "the run of orders was not cancelled: it moved on 8 times meanwhile; try again"),
     (
         DefinitionError("stage Made", ("it has no name", "it has no handle")),
         "stage Made is not well defined:\n  - it has no name\n  - it has no handle",

@@ -1,4 +1,4 @@
-"""The store of cancelled runs: they are noted in the run item, under the fence that their workers meet."""
+"""Cancels runs in DynamoDB, by a note in the run item that fences the worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from flowguard.aws import expressions
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import Item, cancellation_item, number, read_item, run_key
-from flowguard.errors import FlowguardError
+from flowguard.errors import RunTooBusy
 from flowguard.ids import ObjectId
 from flowguard.protocol.claims import is_waiting
 from flowguard.protocol.run import ENDED, Cancellation, RunItem, Status
@@ -20,19 +20,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 MOST_TRIES = 8
-"""Writes that may meet a run which goes on meanwhile, before the caller is told to try again."""
-
-
-class RunTooBusy(FlowguardError):
-    """A run went on with each try to cancel it. It was not cancelled: try again."""
-
-    def __init__(self, flow: str, object_id: str) -> None:
-        super().__init__(flow, object_id)
-        self.flow = flow
-        self.object_id = object_id
-
-    def __str__(self) -> str:
-        return f"the run of {self.flow} was not cancelled: it went on {MOST_TRIES} times meanwhile; try again"
+"""How often a cancellation is tried while its run keeps moving on."""
 
 
 class DynamoDBCancellations(NamedTuple):
@@ -59,7 +47,7 @@ class DynamoDBCancellations(NamedTuple):
             noted = self._noted(run_key(flow, object_id), item, Cancellation(item.request_id, at, why), now)
             if noted is not None:
                 return self.with_plan(read_item(noted), noted)
-        raise RunTooBusy(flow, object_id)
+        raise RunTooBusy(flow, MOST_TRIES)
 
     def _read(self, flow: str, object_id: ObjectId) -> RunItem | None:
         key = run_key(flow, object_id)

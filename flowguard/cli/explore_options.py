@@ -32,7 +32,7 @@ def free_of(flows: Iterable[Explored], given: Iterable[str]) -> dict[str, list[s
 
 
 def table_in(text: str) -> tuple[str, dict[str, str]]:
-    """Parse a ``--table`` option, such as ``orders=order_id,line:N``. A key without a type is a string."""
+    """Parse ``--table NAME=KEY[,KEY]``. A key is a string, or a number or bytes as ``line:N`` or ``line:B``."""
     table, keys = pair_in(text, "=")
     parts = [key.partition(":") for key in keys.split(",")]
     found = {name: kind or "S" for name, _, kind in parts}

@@ -109,7 +109,7 @@ def _filled(text: str, values: dict[str, str]) -> str:
 
 
 def write_new(place: Path, texts: dict[str, str]) -> tuple[Path, ...]:
-    """Write new files, all or none. Raises :class:`NoProject` where one is there, or cannot be written."""
+    """Write all files or none. Raises :class:`NoProject` if one exists already or cannot be written."""
     made: list[Path] = []
     try:
         for file, text in texts.items():

@@ -1,4 +1,4 @@
-"""What watches flows: logs, metrics, traces, and observers of your own.
+"""Observers of flows: logs, metrics, traces, and your own.
 
 An observer is called with each event. One that also has a method ``span`` opens something around each phase of a
 message. Hand observers to ``lambda_handler(…, observers=…)``, or name them in ``FLOWGUARD_OBSERVERS``. A name loads its

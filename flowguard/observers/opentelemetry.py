@@ -63,7 +63,7 @@ class OpenTelemetry:
         self._flush = flush
 
     def __call__(self, event: Event) -> None:
-        """Note what became of the message, or that an answer came."""
+        """Record the outcome of a message, or the arrival of an answer."""
         if (name := _ARRIVED.get(event.type)) is not None:
             links = [] if event.message is None else list(_links(event.message))
             said = {"messaging.operation.name": "settle", "messaging.operation.type": "settle"}

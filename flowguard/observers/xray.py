@@ -34,7 +34,7 @@ class XRay:
         self._recorder = xray_recorder if recorder is None else recorder
 
     def __call__(self, event: Event) -> None:
-        """Note what became of the message, or that an answer came."""
+        """Record the outcome of a message, or the arrival of an answer."""
         if (name := _ARRIVED.get(event.type)) is not None:
             with self._subsegment(name) as subsegment:
                 _annotate(subsegment, event.fields())

@@ -98,7 +98,7 @@ class RunItem(NamedTuple):
     left_end: LeftEnd | None = None
     """The end of the run before. Only a claim of a first hop has it."""
     cancellation: Cancellation | None = None
-    """The run that was cancelled last: this one (:attr:`cancelled_because`), or one before."""
+    """The last cancellation, of this run or an earlier one. :attr:`cancelled_because` tells them apart."""
     lost: TextGone | None = None
     """Why the state or the result cannot be read, where the item points to a text that is gone."""
     failed: FailedHop | None = None

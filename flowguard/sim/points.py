@@ -14,7 +14,8 @@ from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
-from flowguard.worker.ports import CallerLists, Cancellations, Memos, Refusal, Sender, Services, Store, Waits
+from flowguard.worker.ports import Refusal, Sender, Services, Store
+from flowguard.worker.wrapped_store import WrappedStore
 
 
 class Point(StrEnum):
@@ -47,44 +48,25 @@ def with_points(services: Services, passing: Passing) -> Services:
     return replace(services, store=_Store(services.store, passing), sender=_Sender(services.sender, passing))
 
 
-class _Store:
+class _Store(WrappedStore):
     """A store that reports its points.
 
     It does so whether or not a claim is given, and whether or not a commit is fenced.
     """
 
     def __init__(self, store: Store, passing: Passing) -> None:
-        self._store = store
+        super().__init__(store)
         self._passing = passing
-
-    @property
-    def waits(self) -> Waits:
-        return self._store.waits
-
-    @property
-    def memos(self) -> Memos:
-        return self._store.memos
-
-    @property
-    def cancellations(self) -> Cancellations:
-        return self._store.cancellations
-
-    @property
-    def callers(self) -> CallerLists:
-        return self._store.callers
 
     def claim(self, request: ClaimRequest) -> Claim | Refused:
         self._passing(Point.BEFORE_CLAIM, request.message)
-        answer = self._store.claim(request)
+        answer = super().claim(request)
         self._passing(Point.AFTER_CLAIM, request.message)
         return answer
 
-    def release(self, claim: Claim, now: int, *, failed: bool) -> None:
-        self._store.release(claim, now, failed=failed)
-
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
         self._passing(Point.BEFORE_COMMIT, claim.message)
-        answer = self._store.commit(claim, commit)
+        answer = super().commit(claim, commit)
         self._passing(Point.AFTER_COMMIT, claim.message)
         return answer
 

@@ -9,13 +9,9 @@ from flowguard.flow import AnyFlow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Send
 from flowguard.wire.answer_address import AnswerAddress
-from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import Message
 from flowguard.worker.ports import Services
 from flowguard.worker.settler import Settler
-
-_NAME = "cancel"
-"""The name in the address of a wait that is cancelled. It is no name of an answer."""
 
 
 class CancelDone(NamedTuple):
@@ -44,8 +40,6 @@ class Canceller:
             return CancelDone(False)
         about = Message(flow.name, item.stage, item.version, object_id, item.request_id, item.requested_at, "")
         self._services.observer(Event(EventType.WAS_CANCELLED, about._replace(hop=item.hop), {"by": by}))
-        address = AnswerAddress(flow.name, object_id, item.request_id, item.requested_at, item.hop, _NAME)
-        [envelope] = normalize({}, invocation_id=by)
-        assert isinstance(envelope, Envelope)  # noqa: S101 - an empty invocation can be read
-        onward = self._settler.onward(flow, envelope, address, item)
-        return CancelDone(True, None if onward is None else onward[1])
+        address = AnswerAddress(flow.name, object_id, item.request_id, item.requested_at, item.hop, "")
+        next_hop = self._settler.next_hop(flow, address, item)
+        return CancelDone(True, None if next_hop is None else next_hop[1])

@@ -14,47 +14,29 @@ from flowguard.observers.combined import combined
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
 from flowguard.protocol.verdicts import Verdict
 from flowguard.spans import Phase, Span, open_span, opens_spans
-from flowguard.worker.ports import CallerLists, Cancellations, Memos, Services, Store, Waits
+from flowguard.worker.ports import Services, Store
+from flowguard.worker.wrapped_store import WrappedStore
 
 
-class ObservedStore:
+class ObservedStore(WrappedStore):
     """A store that reports how long its two writes of a hop take, and what they answer."""
 
     def __init__(self, store: Store, observer: Observer) -> None:
-        self._store = store
+        super().__init__(store)
         self._observer = observer
-
-    @property
-    def waits(self) -> Waits:
-        return self._store.waits
-
-    @property
-    def memos(self) -> Memos:
-        return self._store.memos
-
-    @property
-    def cancellations(self) -> Cancellations:
-        return self._store.cancellations
-
-    @property
-    def callers(self) -> CallerLists:
-        return self._store.callers
 
     def claim(self, request: ClaimRequest) -> Claim | Refused:
         span = Span(Phase.CLAIM, (request.message,))
         with open_span(self._observer, span):
-            answer = self._store.claim(request)
+            answer = super().claim(request)
             verdict = answer.verdict if isinstance(answer, Refused) else Verdict.CLAIMED
             span.facts["verdict"] = verdict.value
         return answer
 
-    def release(self, claim: Claim, now: int, *, failed: bool) -> None:
-        self._store.release(claim, now, failed=failed)
-
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
         span = Span(Phase.COMMIT, (claim.message,), {"writes": len(commit.writes)})
         with open_span(self._observer, span):
-            answer = self._store.commit(claim, commit)
+            answer = super().commit(claim, commit)
             span.facts["verdict"] = answer.by.value if isinstance(answer, Fenced) else "COMMITTED"
         return answer
 

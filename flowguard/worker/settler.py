@@ -203,6 +203,11 @@ class Settler:
     def onward(
         self, flow: AnyFlow, envelope: Envelope, address: AnswerAddress, item: RunItem | None
     ) -> tuple[Arrival, Send] | None:
+        """Build the message of the hop after a wait that is over, as what its record leads to."""
+        found = self.next_hop(flow, address, item)
+        return None if found is None else (Arrival(envelope, flow, None, found[0]), found[1])
+
+    def next_hop(self, flow: AnyFlow, address: AnswerAddress, item: RunItem | None) -> tuple[Message, Send] | None:
         """Build the message of the hop after a wait that is over. None where it goes on, or the run went on already.
 
         The store brings the plan of a wait only where the run is at the hop of the address, and waits.
@@ -222,7 +227,7 @@ class Settler:
         attributes = {**signed_attributes(message, self._services.signer), **message.carried}
         inbox = flow.inbox_of(flow.stage(message.stage))
         send = Send(Kind.NEXT, inbox, message.body, message.hop_id, attributes, group=message.object_id)
-        return Arrival(envelope, flow, None, message), send.checked()
+        return message, send.checked()
 
     def _check(self, envelope: Envelope, address: AnswerAddress) -> None:
         signer = self._services.signer

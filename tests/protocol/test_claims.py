@@ -25,6 +25,7 @@ from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fence
 from flowguard.protocol.verdicts import Verdict
 from flowguard.protocol.waiting import Wait
 from flowguard.wire.message import ErrorNote, Message
+from tests.protocol.run_items import run_item
 
 NOW, ABANDONED = 1_000, 800
 RUNNING, WAITING, COMPLETED, FAILED = Status
@@ -33,13 +34,11 @@ SUPERSEDE, IGNORE, ATTACH = OnConflict.SUPERSEDE, OnConflict.IGNORE, OnConflict.
 
 def item(status: Status = RUNNING, **changes: Any) -> RunItem:
     """The run of the request m, of 500, at its hop 2: the second attempt after a redrive."""
-    found = RunItem(
+    found = run_item(
         request_id=RequestId("m"),
         requested_at=500,
-        version=1,
         status=status,
         stage="stage-2",
-        hop=2,
         retry=1,
         redrive=1,
         epoch=7,

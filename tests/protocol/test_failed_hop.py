@@ -13,6 +13,7 @@ from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
 from flowguard.wire.message import ErrorNote, Message
+from tests.protocol.run_items import run_item
 
 NOTE = ErrorNote("Reject", "sold out", 1)
 FAILED = FailedHop(RequestId("r"), 5, 2, 0, NOTE)
@@ -21,22 +22,7 @@ MESSAGE = Message("flow", "stage", 1, ObjectId("o"), RequestId("r"), 5, "{}", ho
 
 
 def run(status: Status = Status.RUNNING, failed: FailedHop | None = None, **changes: Any) -> RunItem:
-    item = RunItem(
-        request_id=RequestId("r"),
-        requested_at=5,
-        version=1,
-        status=status,
-        stage="stage",
-        hop=2,
-        retry=0,
-        redrive=0,
-        epoch=1,
-        owner=Owner("w"),
-        lease_until=9,
-        done=True,
-        committed_at=1,
-        failed=failed,
-    )
+    item = run_item(status=status, failed=failed)
     return item._replace(**changes)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from flowguard.destinations import Queue
-from flowguard.ids import Owner, RequestId
+from flowguard.ids import RequestId
 from flowguard.protocol.outbox import Kind, Outbox, Send
-from flowguard.protocol.run import Commit, NewWait, RunItem, Status
+from flowguard.protocol.run import Commit, NewWait, Status
 from flowguard.protocol.waiting import Wait, WaitPlan
+from tests.protocol.run_items import run_item
 
 SEND = Send(Kind.SIDE, Queue("q"), "{}", "r.1.0")
 
@@ -36,20 +37,5 @@ def test_a_wait_begins_with_all_that_its_plan_names() -> None:
 
 @pytest.mark.parametrize(("hop", "outbox", "sends"), [(2, True, (SEND,)), (2, False, ()), (3, True, ())])
 def test_a_hop_has_unsent_what_its_own_outbox_holds(hop: int, outbox: bool, sends: tuple[Send, ...]) -> None:
-    item = RunItem(
-        request_id=RequestId("r"),
-        requested_at=5,
-        version=1,
-        status=Status.RUNNING,
-        stage="stage",
-        hop=2,
-        retry=0,
-        redrive=0,
-        epoch=1,
-        owner=Owner("w"),
-        lease_until=9,
-        done=True,
-        committed_at=1,
-        outbox=Outbox(RequestId("r"), 1, (SEND,)) if outbox else None,
-    )
+    item = run_item(outbox=Outbox(RequestId("r"), 1, (SEND,)) if outbox else None)
     assert item.unsent_at(hop) == sends

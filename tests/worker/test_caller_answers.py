@@ -14,7 +14,7 @@ from flowguard.clock import ManualClock
 from flowguard.errors import SendFailed, TextGone
 from flowguard.events import EventType, Tally
 from flowguard.flow import ATTACH, AnyFlow, Flow
-from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.callers import Caller, Callers, LeftEnd, StoredEnd, asker_key
 from flowguard.protocol.outbox import Outbox, Send
 from flowguard.protocol.run import Claim, RunItem, Status
@@ -27,6 +27,7 @@ from flowguard.worker.emitter import Emitter
 from flowguard.worker.plan import expires_at
 from flowguard.worker.ports import CallerLists, Refusal, Services
 from flowguard.worker.routing import Arrival
+from tests.protocol.run_items import run_item
 from tests.scene import Orders, Script, record, two_stages
 from tests.worker.test_batch import Others
 
@@ -120,19 +121,12 @@ def callers(*numbers: int, rows: bool = False) -> Callers:
 
 def item(**changes: Any) -> RunItem:
     """The item of a run that has ended, and whose list of callers is closed."""
-    found = RunItem(
+    found = run_item(
         request_id=OLDER,
         requested_at=1_000,
-        version=1,
         status=Status.COMPLETED,
         stage="close-order",
-        hop=2,
-        retry=0,
-        redrive=0,
-        epoch=1,
-        owner=Owner("w"),
         lease_until=0,
-        done=True,
         committed_at=NOW - 5_000,
         result='{"total":7}',
         answered=callers(1, 2),

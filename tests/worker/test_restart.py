@@ -16,6 +16,7 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, Message
 from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, statement
 from flowguard.worker.restart import Restart, first_message_text, needs_restart, restart_of
+from tests.protocol.run_items import run_item
 from tests.scene import Script, two_stages
 
 
@@ -42,15 +43,11 @@ FIRST = Message(
 
 def run(**changes: Any) -> RunItem:
     """The item of a run that was reset at its second hop."""
-    item = RunItem(
+    item = run_item(
         request_id=RequestId("run-1"),
         requested_at=1_000,
         version=3,
-        status=Status.RUNNING,
         stage="close-order",
-        hop=2,
-        retry=0,
-        redrive=0,
         epoch=7,
         owner=Owner("reset-1"),
         lease_until=0,

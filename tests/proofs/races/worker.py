@@ -17,7 +17,8 @@ from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
 from flowguard.sim.calls import intercept
 from flowguard.wire.message import Message
-from flowguard.worker.ports import CallerLists, Cancellations, Memos, Services, Waits
+from flowguard.worker.ports import Services
+from flowguard.worker.wrapped_store import WrappedStore
 from tests.proofs.races.flow import FLOWS, LEASE
 from tests.proofs.races.mishaps import Died, Mishaps, Odds
 from tests.proofs.races.mutants import break_expressions
@@ -161,44 +162,28 @@ class _Worker:
                 self._post.settle(record)
 
 
-class Told:
+class Told(WrappedStore):
     """The store, and a line for each answer that its worker got. It makes no pause before another try."""
 
     def __init__(self, race: Race, journal: Journal) -> None:
         sandbox, settings = Sandbox(race.dynamodb_url, "no queues here", race.access_key), Settings()
         client = sandbox.session().client("dynamodb", endpoint_url=race.dynamodb_url, config=_ONE_REQUEST)
         packing = Packing(lambda: sandbox.clients.s3, None, settings.offload_above)
-        self._store = DynamoDBStore(client, settings.table, packing, pause=lambda _: None)
+        super().__init__(DynamoDBStore(client, settings.table, packing, pause=lambda _: None))
         self._journal = journal
 
-    @property
-    def waits(self) -> Waits:
-        return self._store.waits
-
-    @property
-    def memos(self) -> Memos:
-        return self._store.memos
-
-    @property
-    def cancellations(self) -> Cancellations:
-        return self._store.cancellations
-
-    @property
-    def callers(self) -> CallerLists:
-        return self._store.callers
-
     def claim(self, request: ClaimRequest) -> Claim | Refused:
-        answer = self._store.claim(request)
+        answer = super().claim(request)
         verdict = Verdict.CLAIMED if isinstance(answer, Claim) else answer.verdict
         holder = answer.item.request_id if answer.item is not None else None
         self._tell("told-claim", request.message, request.owner, verdict=verdict.value, holder=holder)
         return answer
 
     def release(self, claim: Claim, now: int, *, failed: bool) -> None:
-        self._store.release(claim, now, failed=failed)
+        super().release(claim, now, failed=failed)
 
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
-        answer = self._store.commit(claim, commit)
+        answer = super().commit(claim, commit)
         said = "committed" if isinstance(answer, Committed) else answer.by.value
         self._tell("told-commit", claim.message, claim.item.owner, answer=said, epoch=claim.item.epoch)
         return answer

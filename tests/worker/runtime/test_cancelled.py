@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from flowguard.aws.cancellations import MOST_TRIES, RunTooBusy
+from flowguard.aws.cancellations import MOST_TRIES
 from flowguard.client import LONGEST_REASON, FlowClient
-from flowguard.errors import Reject, RunFailed, SendFailed
+from flowguard.errors import Reject, RunFailed, RunTooBusy, SendFailed
 from flowguard.events import EventType
 from flowguard.ids import RequestId
 from flowguard.protocol.run import Status
@@ -208,7 +208,7 @@ def test_a_run_that_never_holds_still_is_not_cancelled_and_that_is_said() -> Non
                 goes_on()
             return proceed()
 
-        with intercept(interceptor), pytest.raises(RunTooBusy, match=f"it went on {MOST_TRIES} times meanwhile"):
+        with intercept(interceptor), pytest.raises(RunTooBusy, match=f"it moved on {MOST_TRIES} times meanwhile"):
             cancel(at)
 
 

@@ -1,0 +1,38 @@
+"""A store around another, for what watches claims and commits."""
+
+from __future__ import annotations
+
+from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
+from flowguard.worker.ports import CallerLists, Cancellations, Memos, Store, Waits
+
+
+class WrappedStore:
+    """Passes each call on to ``store``. A subclass overrides those that it watches."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @property
+    def waits(self) -> Waits:
+        return self._store.waits
+
+    @property
+    def memos(self) -> Memos:
+        return self._store.memos
+
+    @property
+    def cancellations(self) -> Cancellations:
+        return self._store.cancellations
+
+    @property
+    def callers(self) -> CallerLists:
+        return self._store.callers
+
+    def claim(self, request: ClaimRequest) -> Claim | Refused:
+        return self._store.claim(request)
+
+    def release(self, claim: Claim, now: int, *, failed: bool) -> None:
+        self._store.release(claim, now, failed=failed)
+
+    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
+        return self._store.commit(claim, commit)
