@@ -19,10 +19,10 @@ class NotStarted(click.ClickException):
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory", type=click.Path())
 @click.option("--name", help="The project's name; that of the directory by default.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON that names the files.")
-def init(directory: Path, *, name: str | None, as_json: bool) -> None:
+def init(directory: str, *, name: str | None, as_json: bool) -> None:
     """Write a small project into DIRECTORY.
 
     It has a flow, its handlers, tests, samples, a Makefile and CI. It works as it is: in it, 'make test' installs what
@@ -30,8 +30,10 @@ def init(directory: Path, *, name: str | None, as_json: bool) -> None:
 
     Nothing is ever overwritten. The exit code is 0, or 2 where the project cannot be made; then nothing is written.
     """
+    if not directory.strip():  # of a shell's variable that is not set
+        raise NotStarted("the directory has no name; write one, or . for this one; nothing was written")
     try:
-        files = write_project(directory, name)
+        files = write_project(Path(directory), name)
     except NoProject as error:
         raise NotStarted(str(error)) from None
     if "file:" in (source := flowguard_requirement()):

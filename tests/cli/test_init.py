@@ -194,6 +194,16 @@ def test_a_directory_whose_name_will_not_do_takes_another(tmp_path: Path) -> Non
     assert (tmp_path / "2026" / "shop" / "flow.py").is_file()
 
 
+@pytest.mark.parametrize("directory", ["", " "])
+def test_a_directory_without_a_name_is_not_this_one(
+    directory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, ["init", directory])
+    assert (result.exit_code, list(tmp_path.iterdir())) == (2, [])
+    assert "the directory has no name" in result.output
+
+
 def test_the_current_directory_has_a_name_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "corner" / ".git").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "corner")
