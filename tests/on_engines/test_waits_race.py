@@ -146,7 +146,7 @@ SPOILS: dict[str, Spoil] = {
     "each name was answered once": again("answer"),
     "each answer found its name awaited": of_wait("answer", waiting=["another"]),
     "each answer was told what the item says": lambda outcome: changed(
-        outcome, lambda line: line["what"] == "answered", verdict="EARLY"
+        outcome, lambda line: line["what"] == "answered" and line["verdict"] == "RESUMED", verdict="EARLY"
     ),
     "the answers that were told so are those in the item": without("answer"),
     "each run that went on had its effect once": of_effect(applied=2),
