@@ -42,7 +42,7 @@ class Callback:
         return destination(self.arrives)
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong with it, each with its cure."""
+        """Yield what is wrong with it, each with its fix."""
         given: Any = self.arrives
         where = destination(given)
         if problem := form_problem(where):

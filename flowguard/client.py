@@ -64,7 +64,7 @@ class FlowClient:
     They go to the queue, topic or function that the flow's first stage reads from. ``signer`` is the functions' own
     where messages are signed (``services.signer``). ``clock`` and ``ids`` say when requests are made and how they are
     named; a test hands in its own. Answers need ``store``, which opens the run table when the first one is given, and
-    ``tokens``, which reads tokens; ``observer`` is told of their verdicts.
+    ``tokens``, which reads tokens; ``observer`` gets their verdicts.
     """
 
     def __init__(

@@ -128,11 +128,11 @@ def form_problem(to: object) -> str | None:
     """Return what is wrong with the form of a destination, and how to write it. None where it is right."""
     if not isinstance(to, Destination):
         return f"{shown(to)} is no destination; write a queue's name, or Queue(…), Topic(…), Function(…), Bus(…)"
-    form, cure = _form_of(to)
+    form, fix = _form_of(to)
     name: object = to.arn if isinstance(to, Topic) else to.name
     if isinstance(name, str) and form.fullmatch(name):
         return _bus_problem(to) if isinstance(to, Bus) else None
-    return f"{type(to).__name__}({shown(name)}) has a form that AWS does not know; {cure}"
+    return f"{type(to).__name__}({shown(name)}) has a form that AWS does not know; {fix}"
 
 
 def _bus_problem(bus: Bus) -> str | None:

@@ -88,7 +88,7 @@ class Cancelled(Reject):
 
 
 class DefinitionError(FlowguardError):
-    """A stage or flow class is wrong. ``problems`` lists every mistake found, each with its cure."""
+    """A stage or flow class is wrong. ``problems`` lists every mistake found, each with its fix."""
 
     def __init__(self, what: str, problems: tuple[str, ...]) -> None:
         super().__init__(what, problems)
@@ -380,8 +380,8 @@ class KeyReused(FlowguardError):
         self.key = key
 
     def __str__(self) -> str:
-        cure = "send another request under another key"
-        return f"{self.name}: {shown(self.key)} was completed with another payload; {cure}. The function was not called"
+        fix = "send another request under another key"
+        return f"{self.name}: {shown(self.key)} was completed with another payload; {fix}. The function was not called"
 
 
 class KeyMissing(FlowguardError):
@@ -434,5 +434,5 @@ class NotABatch(FlowguardError):
     """An event is no batch of SQS records, as ``batch`` of a function under ``@once`` takes. Nothing was called."""
 
     def __str__(self) -> str:
-        cure = "call the function itself with the event, or read it from SQS"
-        return f"the event has no Records of SQS, each with a messageId and a body; {cure}. Nothing was called"
+        fix = "call the function itself with the event, or read it from SQS"
+        return f"the event has no Records of SQS, each with a messageId and a body; {fix}. Nothing was called"

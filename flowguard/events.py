@@ -75,7 +75,7 @@ class EventType(StrEnum):
     UNTRUSTED = "untrusted"
     """A message claims what its flow does not allow: it stays queued, and nothing was claimed."""
     WEAK_ID = "weak_id"
-    """The request id is the SQS message id, which changes when the message is redriven. Told once of a flow."""
+    """The request id is the SQS message id, which changes when the message is redriven. Reported once of a flow."""
     ABANDONED = "abandoned"
     """A run that no worker worked on for longer than the flow allows was taken over."""
     RETURNED = "returned"

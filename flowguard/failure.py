@@ -58,8 +58,8 @@ def after_failure(error: BaseException, policy: RetryPolicy, attempt: Attempt, d
     if isinstance(error, Retry) and error.after is not None:
         delay = int(error.after.total_seconds())
     if delay > (longest := attempt.longest_delay.total_seconds()):
-        cure = "say long_delays=True" if attempt.longest_delay == LONGEST_SQS_DELAY else "ask for less"
-        return Never(f"it asks for a retry after {delay} s, and its queue delays by at most {longest:.0f}; {cure}")
+        fix = "say long_delays=True" if attempt.longest_delay == LONGEST_SQS_DELAY else "ask for less"
+        return Never(f"it asks for a retry after {delay} s, and its queue delays by at most {longest:.0f}; {fix}")
     if own.give_up_after is not None and attempt.age + timedelta(seconds=delay) > own.give_up_after:
         return Never(f"the next attempt would come later than {own.give_up_after} after the request")
     return Again(delay)

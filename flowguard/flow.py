@@ -352,8 +352,8 @@ def _keep_problems(flow: AnyFlow) -> list[str]:
     elif kept is not UNTIL_RESET and kept <= timedelta(0):
         found.append("keep_result must be positive")
     if flow.on_conflict is not OnConflict.ATTACH:
-        cure = "leave on_conflict out, it is ATTACH then"
-        found.append(f"it keeps results, and on_conflict={flow.on_conflict.name} would not answer with them; {cure}")
+        fix = "leave on_conflict out, it is ATTACH then"
+        found.append(f"it keeps results, and on_conflict={flow.on_conflict.name} would not answer with them; {fix}")
     if flow.object_id is PER_REQUEST:
         found.append("it keeps results, and with PER_REQUEST no request has the object of another")
     return found

@@ -10,7 +10,7 @@ _CALL: Final = "call FlowClient.start from the function behind"
 
 
 def recognised(value: object) -> str:
-    """Return what the value is and the cure, to follow an error. Empty where it is nothing known."""
+    """Return what the value is and the fix, to follow an error. Empty where it is nothing known."""
     found = _found(value)
     return f"; this is {found[0]}{found[1]}" if found else ""
 
@@ -22,7 +22,7 @@ def foreign_name(value: object) -> str | None:
 
 
 def _found(value: object) -> tuple[str, str] | None:
-    """Return the value's name, and the cure with the punctuation before it."""
+    """Return the value's name, and the fix with the punctuation before it."""
     if not isinstance(value, dict):
         return None
     return _request(value) or _bus_event(value) or _notification(value)

@@ -135,7 +135,7 @@ def _short(text: str) -> str:
 
 def _result(endings: Sequence[Ending]) -> Any:
     """Return the answer to a direct caller. It is one object for one message, a list for several."""
-    told = [
+    answers = [
         {
             "request_id": ending.arrival.message.request_id if ending.arrival else None,
             "verdict": ending.verdict.value if ending.verdict else None,
@@ -144,4 +144,4 @@ def _result(endings: Sequence[Ending]) -> Any:
         }
         for ending in endings
     ]
-    return told[0] if len(told) == 1 else told
+    return answers[0] if len(answers) == 1 else answers

@@ -393,7 +393,7 @@ class OnceFunction(Generic[P, R]):
         self._guarded.services.observer(Event(EventType.RETURNED, None, facts))
         return True
 
-    # -- what is told
+    # -- reporting
 
     def _tell_claimed(self, claim: KeyClaim) -> None:
         before = claim.before
@@ -422,7 +422,7 @@ def _until(deadline: int | None) -> Iterator[None]:
 def _is_done(work: Callable[[dict[str, Any]], Any], record: dict[str, Any]) -> bool:
     try:
         work(record)
-    except Exception:  # each was told where it was raised
+    except Exception:  # each was reported where it was raised
         return False
     return True
 

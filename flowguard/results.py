@@ -142,8 +142,8 @@ def _zone(zone: tzinfo | None, at: datetime | None, place: str) -> Any:
         return zone.key
     offset = zone.utcoffset(at)
     if offset is None or not (type(zone) is timezone or type(zone).__module__.startswith("pydantic_core")):
-        cure = "use zoneinfo.ZoneInfo or datetime.timezone"
-        raise Unstorable(f"{place} has a time zone of the type {type(zone).__name__}, which would be lost; {cure}")
+        fix = "use zoneinfo.ZoneInfo or datetime.timezone"
+        raise Unstorable(f"{place} has a time zone of the type {type(zone).__name__}, which would be lost; {fix}")
     name = zone.tzname(at)
     return [*_parts(offset), None if name == timezone(offset).tzname(None) else name]
 
@@ -286,16 +286,16 @@ def result_type(function: Callable[..., Any], declared: Any = None) -> ResultTyp
 
     Raises TypeError, which says why, where that is no type that pydantic knows.
     """
-    cure = "name the type of its results: result=…"
+    fix = "name the type of its results: result=…"
     if declared is None:
         try:
             declared = get_type_hints(function, include_extras=True).get("return")
         except (NameError, TypeError, AttributeError) as error:
-            raise TypeError(f"its annotations cannot be read ({error}); {cure}") from None
+            raise TypeError(f"its annotations cannot be read ({error}); {fix}") from None
     try:
         return ResultType(declared)
     except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError, NameError):
-        raise TypeError(f"it is declared to return {declared!r:.80}, which pydantic does not know; {cure}") from None
+        raise TypeError(f"it is declared to return {declared!r:.80}, which pydantic does not know; {fix}") from None
 
 
 # -- comparing --------------------------------------------------------------------------------------------------------

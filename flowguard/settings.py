@@ -65,5 +65,5 @@ class Settings(BaseModel):
 def _warn_of_unknown(variable: str) -> None:
     known = [name.upper() for name in Settings.model_fields]
     nearest = difflib.get_close_matches(variable.removeprefix(_PREFIX)[:100], known, n=1)
-    cure = f"did you mean {_PREFIX}{nearest[0]}?" if nearest else f"there are {_PREFIX}{', '.join(known)}"
-    logger.warning("%s is no setting of flowguard, and changes nothing; %s", shown(variable)[1:-1], cure)
+    fix = f"did you mean {_PREFIX}{nearest[0]}?" if nearest else f"there are {_PREFIX}{', '.join(known)}"
+    logger.warning("%s is no setting of flowguard, and changes nothing; %s", shown(variable)[1:-1], fix)

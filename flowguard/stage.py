@@ -234,14 +234,14 @@ def _handle_problems(stage: AnyStage) -> list[str]:
     handle: Any = stage.handle
     if getattr(handle, "__isabstractmethod__", False):
         return []  # which is a problem of its own
-    cure = "write def handle(self, payload, step)"
+    fix = "write def handle(self, payload, step)"
     if not callable(handle):
-        return [f"its handle is {shown(handle)}, which cannot be called; {cure}"]
+        return [f"its handle is {shown(handle)}, which cannot be called; {fix}"]
     if inspect.iscoroutinefunction(handle) or inspect.isasyncgenfunction(handle):
-        return [f"its handle is async, and a handler is a plain function; {cure}, and asyncio.run(…) inside it"]
+        return [f"its handle is async, and a handler is a plain function; {fix}, and asyncio.run(…) inside it"]
     if inspect.isgeneratorfunction(handle):
-        return [f"its handle yields, and a handler returns; {cure}, and return its outcome"]
-    return [] if _takes_two(stage, handle) else [f"its handle cannot be called with a payload and a step; {cure}"]
+        return [f"its handle yields, and a handler returns; {fix}, and return its outcome"]
+    return [] if _takes_two(stage, handle) else [f"its handle cannot be called with a payload and a step; {fix}"]
 
 
 def _takes_two(stage: AnyStage, handle: Any) -> bool:

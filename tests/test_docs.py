@@ -46,7 +46,7 @@ LONG = {
     "docs/sagas.md": pytest.mark.proof("explores a flow"),
     "docs/replay.md": pytest.mark.proof(WITH_MOTO),
     "docs/from-powertools.md": pytest.mark.slow("loads Powertools and an engine"),
-    "docs/prove-any-handler.md": pytest.mark.proof("explores a handler, before and after its cure"),
+    "docs/prove-any-handler.md": pytest.mark.proof("explores a handler, before and after its fix"),
     "docs/dead-letters.md": pytest.mark.proof(WITH_MOTO),
     "docs/quick-start.md": pytest.mark.proof(WITH_MOTO),
     "docs/when-a-stage-fails.md": pytest.mark.proof(WITH_MOTO),

@@ -1,4 +1,4 @@
-"""An event that is no payload is named in the error of the payload that it is taken for, with the cure."""
+"""An event that is no payload is named in the error of the payload that it is taken for, with the fix."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Mistakes as users write them, and the errors that they get.
 
-Each error names the thing, says what was and was not done, and has the cure.
+Each error names the thing, says what was and was not done, and has the fix.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def test_what_is_not_ours_is_passed_over(caplog: pytest.LogCaptureFixture) -> No
 
 
 @pytest.mark.parametrize(
-    ("variable", "cure"),
+    ("variable", "fix"),
     [
         ("FLOWGUARD_TABEL", "did you mean FLOWGUARD_TABLE?"),
         ("FLOWGUARD_SIGNING_KEY", "did you mean FLOWGUARD_SIGNING_KEYS?"),
@@ -38,13 +38,13 @@ def test_what_is_not_ours_is_passed_over(caplog: pytest.LogCaptureFixture) -> No
     ],
 )
 def test_an_unknown_one_is_warned_of_once_with_the_nearest_name(
-    variable: str, cure: str, caplog: pytest.LogCaptureFixture
+    variable: str, fix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(2):
         assert Settings.from_environment({variable: "hidden"}) == Settings()
     [warning] = caplog.messages
     assert warning.startswith(variable[:20].replace("\x1b", "\\x1b")[:20])
-    assert cure in warning
+    assert fix in warning
     assert "hidden" not in warning
     assert "\x1b" not in warning
     assert len(warning) < 500

@@ -1,4 +1,4 @@
-"""A stage is checked when its class is defined: every mistake is told at once, each with its cure."""
+"""A stage is checked when its class is defined: every mistake is told at once, each with its fix."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_derived_stage_needs_a_name_of_its_own() -> None:
     assert problem.startswith("it has no name")
 
 
-# -- mistakes, each with its cure -------------------------------------------------------------------------------------
+# -- mistakes, each with its fix -------------------------------------------------------------------------------------
 
 OPEN = TypeVar("OPEN", bound=BaseModel)
 Untyped: Any = Stage

@@ -102,4 +102,4 @@ def _of_a_wait(item: RunItem) -> dict[str, Any]:
 
 def _can_be_cancelled(item: RunItem, at: int) -> bool:
     """Answer whether the run goes on. One that has failed, and undoes what it did, is let to end."""
-    return item.status not in ENDED and item.requested_at <= at and item.given_up is None
+    return item.status not in ENDED and item.requested_at <= at and item.own_failure is None

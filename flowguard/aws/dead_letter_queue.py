@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 class Unusable(FlowguardError):
-    """A queue, table or account cannot be used as asked. Says ``what``, the ``problem`` and its likely ``cure``."""
+    """A queue, table or account cannot be used as asked. Says ``what``, the ``problem`` and its likely ``fix``."""
 
-    def __init__(self, what: str, problem: str, cure: str = "") -> None:
-        super().__init__(what, problem, cure)
+    def __init__(self, what: str, problem: str, fix: str = "") -> None:
+        super().__init__(what, problem, fix)
         self.what = what
         self.problem = problem
-        self.cure = cure
+        self.fix = fix
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.problem}" + (f"; {self.cure}" if self.cure else "")
+        return f"{self.what}: {self.problem}" + (f"; {self.fix}" if self.fix else "")
 
 
 @dataclass(frozen=True)

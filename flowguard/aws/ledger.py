@@ -145,8 +145,8 @@ class DynamoDBLedger:
     def _no_table(self) -> SettingsError:
         where = f"there is no table {shown(self._table.name)} in {self._client.meta.region_name}"
         sort = f" and {self._table.sort!r}" if self._table.sort else ""
-        cure = f"create it with the text key {self._table.key!r}{sort}, or name the right one"
-        return SettingsError("FLOWGUARD_TABLE", f"{where}; {cure}. Nothing was called or written")
+        fix = f"create it with the text key {self._table.key!r}{sort}, or name the right one"
+        return SettingsError("FLOWGUARD_TABLE", f"{where}; {fix}. Nothing was called or written")
 
     # -- finish
 

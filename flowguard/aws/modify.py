@@ -37,7 +37,7 @@ def modify(
     """Change an item by a function of what it is now, and return what it has become. None for no item.
 
     ``change`` gets the item as a dict with Decimals, or None, and returns it as it should be, or None for no item. It
-    is called again, after a pause at random (``pause`` takes seconds, ``draw`` is the chance), where another writer was
+    is called again, after a pause at random (``pause`` takes seconds, ``draw`` draws it), where another writer was
     quicker: up to ``tries`` times. ``compare`` names the attributes that decide whether another was; by default all.
     The write is a transaction, so that a call which botocore repeats after a lost answer changes nothing twice.
 
@@ -45,10 +45,10 @@ def modify(
     stage, use ``step.modify``.
     """
     check_tries(tries)
-    chance = draw if draw is not None else random.Random()  # noqa: S311 - jitter needs no secrecy
+    jitter = draw if draw is not None else random.Random()  # noqa: S311 - jitter needs no secrecy
     found: dict[str, Any] | None = None
     for number in range(tries):
-        wait_at_random(number, chance, pause)
+        wait_at_random(number, jitter, pause)
         found = read_consistently(client, table, key)
         wanted = _wanted(change(None if found is None else dict(found)), table)
         if _is_written(client, modified(table, key, found, wanted, compare=compare), pause):

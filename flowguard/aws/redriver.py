@@ -171,12 +171,12 @@ class Redriver:
             return to.name
         raise ValueError(f"it was to go through {to}; name the queue behind that with --to")
 
-    def _check_reach(self, to: Destination, cure: str) -> None:
+    def _check_reach(self, to: Destination, fix: str) -> None:
         """Raise ValueError for a destination of the letter's own choice in another account or region."""
         queue = self._reading.queue
         if not is_local(to, Home.of(queue.arn), beside=queue.url):
             named = bounded(str(to), LONGEST_PART)
-            raise ValueError(f"it names {named}, which is not in the account and region of {queue.arn}; {cure}")
+            raise ValueError(f"it names {named}, which is not in the account and region of {queue.arn}; {fix}")
 
     def _check_other(self, to: Destination) -> None:
         """Raise ValueError for the queue of dead letters itself. Raises :class:`Unusable` where none can be found."""

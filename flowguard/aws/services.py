@@ -45,15 +45,15 @@ def aws_services(
     """
     clients = clients if clients is not None else Clients()
     clock = clock if clock is not None else SystemClock()
-    chance = draw if draw is not None else random.Random()  # noqa: S311 - jitter needs no secrecy
+    jitter = draw if draw is not None else random.Random()  # noqa: S311 - jitter needs no secrecy
     return Services(
         store=aws_store(settings, clients),
         sender=AWSSender(clients, Schedules(clients, settings.scheduler_role, settings.scheduler_group, clock=clock)),
         clock=clock,
         ids=ids if ids is not None else RandomIds(),
         observer=observer,
-        draw=chance,
-        tables=DynamoDBTables(clients, chance, pause),
+        draw=jitter,
+        tables=DynamoDBTables(clients, jitter, pause),
         signer=aws_signer(settings, clients, clock),
         tokens=aws_tokens(settings, clients, clock),
     )

@@ -150,8 +150,8 @@ class DynamoDBStore:
 
     def _no_table(self) -> SettingsError:
         where = f"there is no table {shown(self._table)} in {self._client.meta.region_name}"
-        cure = "create it with the text keys 'pk' and 'sk', or name the right one"
-        return SettingsError("FLOWGUARD_TABLE", f"{where}; {cure}. Nothing was written, and the message stays queued")
+        fix = "create it with the text keys 'pk' and 'sk', or name the right one"
+        return SettingsError("FLOWGUARD_TABLE", f"{where}; {fix}. Nothing was written, and the message stays queued")
 
     def _claim_call(self, request: ClaimRequest) -> Any:
         m, first = request.message, request.message.hop == 1
@@ -583,7 +583,7 @@ def _kept_free(commit: Commit) -> int:
 
 def _keeps_failed(item: RunItem, commit: Commit) -> bool:
     """Answer whether the commit leaves where a run failed: its own, or that of the run whose state it leaves."""
-    return item.failed is None or item.given_up is not None or commit.can_be_redriven
+    return item.failed is None or item.own_failure is not None or commit.can_be_redriven
 
 
 def _closing(item: RunItem, commit: Commit) -> Item:

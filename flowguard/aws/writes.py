@@ -153,7 +153,7 @@ def _to_value(name: str, value: Any) -> Any:
 
 
 def _problem(value: object) -> str:
-    """Describe what DynamoDB cannot hold by its kind, with the cure. The value itself is not repeated."""
+    """Describe what DynamoDB cannot hold by its kind, with the fix. The value itself is not repeated."""
     match value:
         case str():
             return "text with half a surrogate pair that DynamoDB cannot hold; replace that character"

@@ -49,7 +49,7 @@ def doctor(
 ) -> None:
     """Compare the live resources with what the handlers of each MODULE need.
 
-    Nothing is changed. Each finding says what is wrong, why that matters, and how to cure it. A resource that may not
+    Nothing is changed. Each finding says what is wrong, why that matters, and how to fix it. A resource that may not
     be read is a note.
 
     The exit code is 0 where nothing is wrong, 1 where there is an error or a warning, 2 where nothing could be
@@ -76,6 +76,6 @@ def _show(findings: list[LiveFinding]) -> None:
         head = f"{one.severity.value}: {one.resource}: {one.what} [{one.rule}]"
         out.print(line(head, _STYLES[one.severity]), soft_wrap=True)
         out.print(line(f"  why: {one.why}"), soft_wrap=True)
-        out.print(line(f"  cure: {one.cure}"), soft_wrap=True)
+        out.print(line(f"  fix: {one.fix}"), soft_wrap=True)
     counts = ", ".join(f"{sum(one.severity is each for one in findings)} {each.value}s" for each in Severity)
     out.print(line(counts), soft_wrap=True)

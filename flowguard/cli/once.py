@@ -81,10 +81,10 @@ def _read(name: str, key: str, options: dict[str, Any]) -> Entry | None:
 
 def _facts(name: str, key: str, entry: Entry, *, with_result: bool) -> dict[str, Any]:
     """Return the facts to show. Times are texts."""
-    told = entry._asdict()
+    fields = entry._asdict()
     facts: dict[str, Any] = {"name": name, "key": key, "status": entry.status.value, "met": entry.met}
-    facts |= {what: _time(told[what]) for what in _TIMES}
-    facts |= {what: told[what] for what in ("failure", "refusal")}
+    facts |= {what: _time(fields[what]) for what in _TIMES}
+    facts |= {what: fields[what] for what in ("failure", "refusal")}
     return facts | ({"result": entry.result} if with_result else {})
 
 

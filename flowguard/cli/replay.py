@@ -103,8 +103,8 @@ def _complain_of_failed(left: FinalState, failing: tuple[str, ...]) -> bool:
     failed = [run for run in left.runs if run.status == Status.FAILED.value]
     unexpected = [run for run in failed if run.object_id not in failing]
     for run in unexpected:
-        cure = f"where that is expected: --failing {run.object_id}"
-        complain(f"{run.flow} of {run.object_id} FAILED: {bounded(str(run.error))}; {cure}")
+        fix = f"where that is expected: --failing {run.object_id}"
+        complain(f"{run.flow} of {run.object_id} FAILED: {bounded(str(run.error))}; {fix}")
     missing = [one for one in failing if one not in {run.object_id for run in failed}]
     for object_id in missing:
         complain(f"--failing {object_id}: none of its runs failed")

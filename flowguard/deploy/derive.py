@@ -88,12 +88,12 @@ def _name_problems(functions: Sequence[FoundFunction], options: DeployOptions) -
     names = Counter(name_of(one, options) for one in functions)
     for function in functions:
         name = name_of(function, options)
-        cure = f'give it one: [functions."{function.handler}"] name = "…"'
+        fix = f'give it one: [functions."{function.handler}"] name = "…"'
         if not _FUNCTION_NAME.fullmatch(name):
             rule = f"Lambda takes up to {LONGEST_NAME_AT_LAMBDA} of a-z, A-Z, 0-9, '-', '_'"
-            yield f"{function.handler} would be named {name!r} ({len(name)} characters), and {rule}; {cure}"
+            yield f"{function.handler} would be named {name!r} ({len(name)} characters), and {rule}; {fix}"
         elif names[name] > 1:
-            yield f"{function.handler} would be named {name!r}, as another function is; {cure}"
+            yield f"{function.handler} would be named {name!r}, as another function is; {fix}"
 
 
 def _served_problems(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow]) -> Iterator[str]:
@@ -113,8 +113,8 @@ def _served_problems(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow
                 yield f"{' and '.join(handlers)} both serve {flow.name}/{stage.name}; leave it to one of them"
         answering = [one for one in functions if one.kind is FunctionKind.ANSWERS and flow in one.flows]
         if not answering and (flow.callbacks or makes_tokens(flow)):
-            cure = f"write callback_handler({flow.__name__})"
-            yield f"{flow.name} is answered from outside, and no handler takes that; {cure}"
+            fix = f"write callback_handler({flow.__name__})"
+            yield f"{flow.name} is answered from outside, and no handler takes that; {fix}"
 
 
 def _option_problems(options: DeployOptions) -> Iterator[str]:

@@ -26,21 +26,21 @@ class LiveFinding:
     resource: str
     what: str
     why: str
-    cure: str
+    fix: str
 
     def as_json(self) -> dict[str, str]:
         """Return the finding as JSON values."""
-        facts = {name: getattr(self, name) for name in ("rule", "resource", "what", "why", "cure")}
+        facts = {name: getattr(self, name) for name in ("rule", "resource", "what", "why", "fix")}
         return {**facts, "severity": self.severity.value}
 
 
-def error(rule: str, resource: str, what: str, why: str, cure: str) -> LiveFinding:
-    return LiveFinding(rule, Severity.ERROR, resource, what, why, cure)
+def error(rule: str, resource: str, what: str, why: str, fix: str) -> LiveFinding:
+    return LiveFinding(rule, Severity.ERROR, resource, what, why, fix)
 
 
-def warning(rule: str, resource: str, what: str, why: str, cure: str) -> LiveFinding:
-    return LiveFinding(rule, Severity.WARNING, resource, what, why, cure)
+def warning(rule: str, resource: str, what: str, why: str, fix: str) -> LiveFinding:
+    return LiveFinding(rule, Severity.WARNING, resource, what, why, fix)
 
 
-def note(rule: str, resource: str, what: str, why: str, cure: str) -> LiveFinding:
-    return LiveFinding(rule, Severity.NOTE, resource, what, why, cure)
+def note(rule: str, resource: str, what: str, why: str, fix: str) -> LiveFinding:
+    return LiveFinding(rule, Severity.NOTE, resource, what, why, fix)

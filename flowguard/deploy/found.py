@@ -86,8 +86,8 @@ def _none(module: ModuleType, flow: str) -> str:
         served = sorted({one.name for handler in handlers for one in handler.flows})
         return f"no handler of {module.__name__} serves {flow!r}; they serve {', '.join(served)}"
     beside = _beside(module)
-    cure = "name the module that has them" + (f", such as {beside}" if beside else "")
-    return f"{module.__name__} has no handler made by lambda_handler(…), callback_handler(…) or dlq_handler(…); {cure}"
+    fix = "name the module that has them" + (f", such as {beside}" if beside else "")
+    return f"{module.__name__} has no handler made by lambda_handler(…), callback_handler(…) or dlq_handler(…); {fix}"
 
 
 def _beside(module: ModuleType) -> str | None:

@@ -112,8 +112,8 @@ class LiveAccount:
         while first is not None and (token := first.get("NextToken")):
             first = self._ask("sns", "list_subscriptions_by_topic", TopicArn=topic, NextToken=token)
             arns += [one["SubscriptionArn"] for one in (first or {"Subscriptions": []})["Subscriptions"]]
-        told = (self._ask("sns", "get_subscription_attributes", SubscriptionArn=arn) for arn in arns)
-        return [one["Attributes"] for one in told if one is not None]
+        found = (self._ask("sns", "get_subscription_attributes", SubscriptionArn=arn) for arn in arns)
+        return [one["Attributes"] for one in found if one is not None]
 
     # -- tables
 
@@ -134,8 +134,8 @@ class LiveAccount:
         found = self._ask("dynamodb", "describe_continuous_backups", TableName=name)
         if found is None:
             return None
-        told = found["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
-        return bool(told.get("PointInTimeRecoveryStatus") == "ENABLED")
+        recovery = found["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
+        return bool(recovery.get("PointInTimeRecoveryStatus") == "ENABLED")
 
     def runs(self, table: str, most: int) -> Iterator[Mapping[str, Any]]:
         """Yield the run items of a table that are not over. At most ``most`` items are read."""

@@ -114,9 +114,9 @@ def _problem(said: str, platform: LambdaPlatform) -> str:
     if "No module named pip" in said:
         return "this Python has none: install it with python -m ensurepip"
     errors = [line for line in said.splitlines() if line.startswith("ERROR:")] or said.splitlines()[-1:]
-    told = bounded(printable(" ".join(line.removeprefix("ERROR: ") for line in errors)), 1_000)
+    said = bounded(printable(" ".join(line.removeprefix("ERROR: ") for line in errors)), 1_000)
     if any(mark in said for mark in _UNREACHABLE):
         return (
-            f"the package index is out of reach; name a directory of wheels with --find-links, and --no-index: {told}"
+            f"the package index is out of reach; name a directory of wheels with --find-links, and --no-index: {said}"
         )
-    return f"it found no wheels for {platform}: {told}. What has no wheel there, build and name with --find-links"
+    return f"it found no wheels for {platform}: {said}. What has no wheel there, build and name with --find-links"

@@ -6,7 +6,7 @@ from flowguard.errors import FlowguardError
 
 
 class CannotDeploy(FlowguardError):
-    """What the modules or options say cannot be deployed. Nothing was written; each problem names its cure."""
+    """What the modules or options say cannot be deployed. Nothing was written; each problem names its fix."""
 
     def __init__(self, what: str, problems: tuple[str, ...]) -> None:
         super().__init__(what, problems)
@@ -20,7 +20,7 @@ class CannotDeploy(FlowguardError):
 
 
 class CannotPackage(FlowguardError):
-    """The code of the functions cannot be packed. Nothing was written; the problem names its cure."""
+    """The code of the functions cannot be packed. Nothing was written; the problem names its fix."""
 
     def __init__(self, what: str, problem: str) -> None:
         super().__init__(what, problem)

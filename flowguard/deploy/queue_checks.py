@@ -33,7 +33,7 @@ def check_queues(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]
         yield from _letters(queue, found)
         if queue.reader is not None:
             yield from _visibility(needed, queue, found, live)
-            yield from _given_up(needed, queue, found, live)
+            yield from _redrive_policy(needed, queue, found, live)
         yield from _subscribed(queue, found, live)
 
 
@@ -56,16 +56,18 @@ def _visibility(needed: Deployment, queue: QueueNeed, found: Attributes, live: L
     visibility = int(found.get("VisibilityTimeout", "30"))
     wanted = TIMES_THE_TIMEOUT * timeout + function.window
     said = f"its visibility timeout is {visibility} s, and {function.name} may run for {timeout} s"
-    cure = f"set VisibilityTimeout to {wanted} s, or lower the function's time-out"
+    fix = f"set VisibilityTimeout to {wanted} s, or lower the function's time-out"
     if visibility < timeout:
         why = "SQS delivers a record again while its function is still at work"
-        yield error("visibility-short", queue.name, said, why, cure)
+        yield error("visibility-short", queue.name, said, why, fix)
     elif visibility < wanted:
         why = f"AWS advises {TIMES_THE_TIMEOUT} times the time-out: throttled batches are received again and given up"
-        yield warning("visibility-short", queue.name, said, why, cure)
+        yield warning("visibility-short", queue.name, said, why, fix)
 
 
-def _given_up(needed: Deployment, queue: QueueNeed, found: Attributes, live: LiveAccount) -> Iterator[LiveFinding]:
+def _redrive_policy(
+    needed: Deployment, queue: QueueNeed, found: Attributes, live: LiveAccount
+) -> Iterator[LiveFinding]:
     if queue.give_up_to is None:
         return
     policy = redrive_of(found)
@@ -85,8 +87,8 @@ def _given_up(needed: Deployment, queue: QueueNeed, found: Attributes, live: Liv
         why = (
             "a record that was only busy, throttled or returned for lack of time is received again, and has not failed"
         )
-        cure = f"set maxReceiveCount to {queue.max_receive_count}"
-        yield (error if receives <= 1 else warning)("receives-few", queue.name, what, why, cure)
+        fix = f"set maxReceiveCount to {queue.max_receive_count}"
+        yield (error if receives <= 1 else warning)("receives-few", queue.name, what, why, fix)
     yield from _target(needed, queue, found, arn, live)
 
 
@@ -98,9 +100,9 @@ def _target(
     if target is None:
         if live.was_read("sqs", "get_queue_url") and name != queue.give_up_to:
             why = "SQS cannot move a record there: it is delivered until it expires, and is lost then"
-            cure = f"create {name}, or set RedrivePolicy to {queue.give_up_to}"
+            fix = f"create {name}, or set RedrivePolicy to {queue.give_up_to}"
             yield error(
-                "redrive-target-missing", queue.name, f"its redrive policy names {arn}, which is not there", why, cure
+                "redrive-target-missing", queue.name, f"its redrive policy names {arn}, which is not there", why, fix
             )
         return
     own, theirs = int(found["MessageRetentionPeriod"]), int(target["MessageRetentionPeriod"])

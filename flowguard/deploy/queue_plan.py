@@ -78,7 +78,7 @@ class QueuePlan:
         self._inboxes()
         self._answers()
         self._callbacks()
-        self._given_up()
+        self._dead_letter_queues()
         self._outside()
         self.problems += [problem for one in self._found.values() for problem in _problems(one)]
         self.queues = tuple(self._with_existing(one) for _, one in sorted(self._found.items()))
@@ -159,7 +159,7 @@ class QueuePlan:
             return dead.short_name
         return f"{flow.name}-killed" + (".fifo" if queue.fifo else "")
 
-    def _given_up(self) -> None:
+    def _dead_letter_queues(self) -> None:
         for flow in self._flows:
             reader = self._killed_reader(flow)
             own = {f"{flow.name}-killed", f"{flow.name}-killed.fifo"}

@@ -14,7 +14,7 @@ class Rule:
     name: str
     what: str
     why: str
-    cure: str
+    fix: str
     page: str
 
 

@@ -23,8 +23,8 @@ def sarif(findings: Iterable[CodeFinding], version: str) -> str:
                 "id": rule.id,
                 "name": rule.name,
                 "shortDescription": {"text": f"Code that {rule.what}."},
-                "fullDescription": {"text": f"{rule.why}. {rule.cure}."},
-                "help": {"text": f"{rule.cure}. See docs/{rule.page}."},
+                "fullDescription": {"text": f"{rule.why}. {rule.fix}."},
+                "help": {"text": f"{rule.fix}. See docs/{rule.page}."},
                 "defaultConfiguration": {"level": "error"},
             }
             for rule in RULES
@@ -39,7 +39,7 @@ def _result(one: CodeFinding) -> dict[str, Any]:
     return {
         "ruleId": one.rule_id,
         "level": "error",
-        "message": {"text": f"{one.text}: {one.rule.why}. {one.rule.cure}"},
+        "message": {"text": f"{one.text}: {one.rule.why}. {one.rule.fix}"},
         "locations": [
             {
                 "physicalLocation": {

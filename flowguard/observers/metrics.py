@@ -59,8 +59,8 @@ class Metrics:
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         if not _is_namespace(namespace):
-            cure = "write 1 to 255 letters, digits and . - _ / # : as in shop/orders"
-            raise SettingsError("Metrics(namespace=)", f"{shown(namespace)} is no namespace of CloudWatch; {cure}")
+            fix = "write 1 to 255 letters, digits and . - _ / # : as in shop/orders"
+            raise SettingsError("Metrics(namespace=)", f"{shown(namespace)} is no namespace of CloudWatch; {fix}")
         self._namespace = namespace
         self._write = write if write is not None else _print
         self._now = now if now is not None else _now

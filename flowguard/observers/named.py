@@ -45,7 +45,7 @@ def _loaded(names: str) -> Iterator[Observer]:
                 shown(name),
                 type(error).__name__,
                 text_of(error),
-                _cure(name, error),
+                _fix(name, error),
             )
 
 
@@ -65,7 +65,7 @@ def _load(name: str) -> Observer:
     return made  # type: ignore[no-any-return]  # whether it takes an event is seen when it gets one
 
 
-def _cure(name: str, error: BaseException) -> str:
+def _fix(name: str, error: BaseException) -> str:
     """Return how to get what is missing, where an extra has it."""
     needs_extra = isinstance(error, ModuleNotFoundError) and name in BUILT_IN
     return f"; pip install 'flowguard[{name}]'" if needs_extra else ""

@@ -26,7 +26,7 @@ def decide(item: RunItem | None, request: ClaimRequest) -> Verdict:
         return Verdict.DONE if item.status in ENDED else Verdict.RESET
     if m.hop == item.hop:
         return _same_hop(item, request)
-    failed = item.given_up
+    failed = item.own_failure
     if failed is not None and m.hop == failed.hop and m.redrive > failed.redrive:
         return Verdict.GIVEN_UP
     if item.status in ENDED:
@@ -111,7 +111,7 @@ def _same_hop(item: RunItem, request: ClaimRequest) -> Verdict:
     m = request.message
     older = m.requested_at < item.requested_at
     if item.done:
-        is_open = item.status is Status.FAILED and not (item.given_up is not None and item.given_up.undone)
+        is_open = item.status is Status.FAILED and not (item.own_failure is not None and item.own_failure.undone)
         redriven = is_open and m.redrive > item.redrive
         return Verdict.CLAIMED if redriven and not older else Verdict.DONE
     stored = (item.redrive, item.retry)
@@ -129,7 +129,7 @@ def begins_anew(item: RunItem | None, message: Message) -> bool:
     """
     if item is None or message.hop == 1:
         return True
-    return message.hop == 2 and item.given_up is not None and item.given_up.hop == 1
+    return message.hop == 2 and item.own_failure is not None and item.own_failure.hop == 1
 
 
 def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
@@ -240,7 +240,7 @@ def refused_commit(claim: Claim, wanted: Commit, item: RunItem | None) -> Commit
 
 def _is_end(item: RunItem, wanted: Commit) -> bool:
     """Answer whether the item's hop has ended as the commit was to end it."""
-    failed = item.given_up
+    failed = item.own_failure
     gave_up = failed is not None and failed.hop == item.hop
     undone = failed is not None and failed.undone
     return (item.status, gave_up, undone) == (wanted.status, wanted.failed is not None, wanted.undone)

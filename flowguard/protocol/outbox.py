@@ -194,7 +194,7 @@ class Outbox(NamedTuple):
         That is nothing of the run's own: the message that was claimed was its last send, so the rest had gone before.
         Of another run it is all but its next hop, which the takeover has fenced, and what it wanted to wait for. And
         nothing committed before ``not_before``: no message of that time can still be queued, so its own redelivery had
-        its chance, and receivers may have forgotten the id by which they would drop a copy (docs/decisions/0003).
+        its turn, and receivers may have forgotten the id by which they would drop a copy (docs/decisions/0003).
         """
         if self.request_id == request_id or self.committed_at < not_before:
             return ()

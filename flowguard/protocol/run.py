@@ -102,10 +102,10 @@ class RunItem(NamedTuple):
     lost: TextGone | None = None
     """Why the state or the result cannot be read, where the item points to a text that is gone."""
     failed: FailedHop | None = None
-    """Where a run failed for good: this one (:attr:`given_up`), or the one before, whose state is still there."""
+    """Where a run failed for good: this one (:attr:`own_failure`), or the one before, whose state is still there."""
 
     @property
-    def given_up(self) -> FailedHop | None:
+    def own_failure(self) -> FailedHop | None:
         """Return where this run failed for good and went on at ``on_failed``. None for a run that did not."""
         found = self.failed
         if found is None or (found.request_id, found.requested_at) != (self.request_id, self.requested_at):

@@ -114,8 +114,8 @@ class SideMessages:
 
 
 def _check_delay(to: Destination, delay: int) -> None:
-    if cure := _whole_seconds(delay):
-        raise RunFailed(f"a message to {to} has a delay of {shown(delay)}; write whole seconds: delay={cure}")
+    if fix := _whole_seconds(delay):
+        raise RunFailed(f"a message to {to} has a delay of {shown(delay)}; write whole seconds: delay={fix}")
     if not isinstance(to, Queue) or to.fifo:
         raise RunFailed(f"a message to {to} cannot be delayed; only standard queues do that")
     if not 0 <= delay <= LONGEST_SQS_DELAY.total_seconds():

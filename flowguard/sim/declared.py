@@ -111,8 +111,8 @@ def read_items(items: GivenItems, keys: Keys) -> list[tuple[str, dict[str, Any]]
     found: list[tuple[str, dict[str, Any]]] = []
     for table, listed in _listed(items):
         if table not in keys:
-            cure = f'say tables={{"{table}": …}}, or name it in TABLES of the flow\'s module'
-            raise _refused(f"the hash key of the table {table} is not known; {cure}")
+            fix = f'say tables={{"{table}": …}}, or name it in TABLES of the flow\'s module'
+            raise _refused(f"the hash key of the table {table} is not known; {fix}")
         places: dict[str, int] = {}
         for number, item in enumerate(listed, 1):
             where = f"item {number} of {table}"

@@ -114,19 +114,19 @@ class Counts:
     def of(cls, messages: int, rows: Iterable[Delivered]) -> Counts:
         rows = list(rows)
 
-        def told(*events: EventType) -> int:
+        def count_of(*events: EventType) -> int:
             return sum(row.events.get(event, 0) for row in rows for event in events)
 
         return cls(
             messages=messages,
             deliveries=len(rows),
-            executions=told(EventType.CLAIMED),
+            executions=count_of(EventType.CLAIMED),
             effects=sum(len(row.writes) for row in rows),
-            duplicates=told(EventType.DONE, EventType.DUPLICATE),
-            overtaken=told(EventType.STALE, EventType.SUPERSEDED, EventType.IGNORED),
-            fenced=told(EventType.FENCED),
+            duplicates=count_of(EventType.DONE, EventType.DUPLICATE),
+            overtaken=count_of(EventType.STALE, EventType.SUPERSEDED, EventType.IGNORED),
+            fenced=count_of(EventType.FENCED),
             refused_writes=sum(len(row.refused) for row in rows),
-            retried=told(EventType.RETRIED),
+            retried=count_of(EventType.RETRIED),
             sent=sum(len(row.sends) for row in rows),
             crashes=sum(row.crash is not None for row in rows),
         )

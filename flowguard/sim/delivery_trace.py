@@ -72,7 +72,7 @@ class DeliveryTrace:
     status: int | None = None
     _is_answer: bool = False
 
-    def told(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         self.events.append(event)
         if not self._is_answer:  # what follows is of the hop after the wait
             self.message = event.message or self.message
@@ -133,7 +133,7 @@ class Watch:
     def tell(self, event: Event) -> None:
         """Add a runtime event to the current record's trace."""
         if self.open:
-            self.open[-1].told(event)
+            self.open[-1].add(event)
 
 
 def written(call: ApiCall, keys: Keys) -> list[Written]:

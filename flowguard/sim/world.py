@@ -146,7 +146,7 @@ class World:
             clients,
             clock=self.clock,
             ids=SeededIds(self._seed),
-            observer=self._told,
+            observer=self._on_event,
             draw=random.Random(self._seed),  # noqa: S311 - repeatable on purpose
             pause=no_pause,
         )
@@ -156,7 +156,7 @@ class World:
         self.provisioner.subscribe(topics(self.flows))
         self.provisioner.put_in(declared_items(modules_of_flows(self.flows)))
 
-    def _told(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         self._watch.tell(event)
         self.made_tokens.tell(event)
 
@@ -217,7 +217,7 @@ class World:
             answer = function.handler(event)
         except NoSuchToken as error:
             self.without_token.append((delivery.envelope, error))
-            self._told(Event(EventType.UNROUTABLE, None, {"why": str(error)}))
+            self._on_event(Event(EventType.UNROUTABLE, None, {"why": str(error)}))
             return False
         except NotProcessed:
             return False

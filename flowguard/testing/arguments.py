@@ -29,10 +29,10 @@ def check_flows(method: str, flows: Iterable[object]) -> None:
 
 def check_request(flow: AnyFlow, payload: Any, **about: Any) -> None:
     """Check the arguments of ``send``. ``about`` are the named ones; those that are None were not given."""
-    for name, (fits, cure) in _ABOUT_A_REQUEST.items():
+    for name, (fits, fix) in _ABOUT_A_REQUEST.items():
         value = about[name]
         if value is not None and not fits(value):
-            raise _refused("send", f"{name} is {value!r}; give {cure}")
+            raise _refused("send", f"{name} is {value!r}; give {fix}")
     try:
         flow.request(payload, request_id=RequestId("any"), requested_at=0, object_id=about["object_id"])
     except TypeError as wrong:
@@ -47,8 +47,8 @@ def check_event(number: int, event: object) -> None:
     record = f"event {number} of deliver"
     if isinstance(event, BaseModel):
         kind = type(event).__name__
-        cure = "send(MyFlow, payload) asks for a run, sqs_event(queue, payload) makes an event"
-        raise EnvelopeError(record, "(all of it)", f"{kind} is a payload and no event; {cure}")
+        fix = "send(MyFlow, payload) asks for a run, sqs_event(queue, payload) makes an event"
+        raise EnvelopeError(record, "(all of it)", f"{kind} is a payload and no event; {fix}")
     if isinstance(event, list | tuple) and any(isinstance(one, Mapping) and "Records" in one for one in event):
         raise EnvelopeError(record, "(all of it)", "it is a list of events; give them one by one: deliver(*events)")
 
@@ -70,8 +70,8 @@ def read_items(table: str, items: Iterable[object]) -> list[dict[str, Any]]:
     for number, item in enumerate(items, 1):
         values = row(item, "table") if isinstance(item, BaseModel) else item
         if not isinstance(values, Mapping):
-            cure = 'give each item as a dict or a pydantic model: table("prices", "sku", {"sku": "tea", "price": 4})'
-            raise _refused("table", f"item {number} of {table} is {item!r}; {cure}")
+            fix = 'give each item as a dict or a pydantic model: table("prices", "sku", {"sku": "tea", "price": 4})'
+            raise _refused("table", f"item {number} of {table} is {item!r}; {fix}")
         found.append(low_level(f"item {number} of {table}", values))
     return found
 

@@ -27,7 +27,7 @@ _COUNTS: Final = ("bound", "walks", "most")
 
 
 class MarkerError(FlowguardError):
-    """The marker's arguments cannot be used. ``problems`` lists every mistake found, each with its cure."""
+    """The marker's arguments cannot be used. ``problems`` lists every mistake found, each with its fix."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__(problems)

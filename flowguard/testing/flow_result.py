@@ -24,14 +24,14 @@ _LONGEST_NAME: Final = 100
 class NotThere(FlowguardError):
     """A test asks for what is not there or is ambiguous. Says what there is instead."""
 
-    def __init__(self, what: str, there: Sequence[str], cure: str = "") -> None:
-        super().__init__(what, tuple(there), cure)
+    def __init__(self, what: str, there: Sequence[str], fix: str = "") -> None:
+        super().__init__(what, tuple(there), fix)
         self.what = what
         self.there = tuple(there)
-        self.cure = cure
+        self.fix = fix
 
     def __str__(self) -> str:
-        return f"{self.what}; there is {', '.join(self.there) or 'none at all'}{self.cure and f'. {self.cure}'}"
+        return f"{self.what}; there is {', '.join(self.there) or 'none at all'}{self.fix and f'. {self.fix}'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +120,8 @@ class FlowResult:
         """
         name = _short_name(to)
         if name not in self.destinations:
-            cure = f'Where nothing may be sent to it: flow_runner.queue("{bounded(name, _LONGEST_NAME)}")'
-            raise NotThere(f"sent({to!r}): there is no such queue or topic", sorted(self.destinations), cure)
+            fix = f'Where nothing may be sent to it: flow_runner.queue("{bounded(name, _LONGEST_NAME)}")'
+            raise NotThere(f"sent({to!r}): there is no such queue or topic", sorted(self.destinations), fix)
         found: dict[object, SentMessage] = {}
         for number, one in enumerate(self.messages):
             if _short_name(one.to) == name:

@@ -36,7 +36,7 @@ _runner: pytest.StashKey[FlowRunner] = pytest.StashKey()
 
 
 @contextmanager
-def _told_without_traceback() -> Iterator[None]:
+def _without_traceback() -> Iterator[None]:
     """Report a mistake in what was asked for by its own words, without a traceback."""
     try:
         yield
@@ -50,7 +50,7 @@ def _told_without_traceback() -> Iterator[None]:
 @pytest.fixture
 def flow_clock() -> Iterator[FlowClock]:
     """Provide the clock of the whole process. It stands still at 2026-01-01T00:00:00Z until it is moved."""
-    with _told_without_traceback(), testing.FlowClock() as clock:
+    with _without_traceback(), testing.FlowClock() as clock:
         yield clock
 
 
@@ -61,14 +61,14 @@ def flow_engine(flow_clock: FlowClock) -> Iterator[MemoryAWS]:
     It needs no account, no credentials and no network. Override it with ``flowguard.testing.EmbeddedAWS()`` where code
     calls services that it does not have.
     """
-    with _told_without_traceback(), testing.MemoryAWS(flow_clock) as aws:
+    with _without_traceback(), testing.MemoryAWS(flow_clock) as aws:
         yield aws
 
 
 @pytest.fixture
 def flow_runner(request: pytest.FixtureRequest, flow_engine: Engine, flow_clock: FlowClock) -> Iterator[FlowRunner]:
     """Provide a runner of flows on ``flow_engine`` and ``flow_clock``. It has ``send``, ``deliver`` and ``run``."""
-    with _told_without_traceback(), testing.FlowRunner(flow_engine, flow_clock) as runner:
+    with _without_traceback(), testing.FlowRunner(flow_engine, flow_clock) as runner:
         request.node.stash[_runner] = runner
         yield runner
         del request.node.stash[_runner]
@@ -116,7 +116,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         return
     if (problem := _unfit(item)) is not None:
         pytest.fail(f"@pytest.mark.{MARKER}: {problem}", pytrace=False)
-    with _told_without_traceback():
+    with _without_traceback():
         item.stash[_exploration] = testing.Exploration(mark.args, mark.kwargs)
 
 
@@ -141,7 +141,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if exploration is None:
         return None
     schedule, body = pyfuncitem.config.getoption("--flow-schedule"), _body(pyfuncitem)
-    with _told_without_traceback():
+    with _without_traceback():
         if schedule is None:
             _explore(pyfuncitem, exploration, body)
         else:
@@ -195,17 +195,17 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     raised = call.excinfo
-    if raised is not None and _is_told_by_its_words(item, raised):
+    if raised is not None and _is_clear_by_its_words(item, raised):
         call.excinfo = _up_to_the_test(raised)
     report = yield
     call.excinfo = raised
     runner = item.stash.get(_runner, None)
-    if runner is not None and report.when == "call" and report.failed and (told := _time_line(runner)):
-        report.sections.append((TIME_LINE, told))
+    if runner is not None and report.when == "call" and report.failed and (lines := _time_line(runner)):
+        report.sections.append((TIME_LINE, lines))
     return report
 
 
-def _is_told_by_its_words(item: pytest.Item, raised: pytest.ExceptionInfo[BaseException]) -> bool:
+def _is_clear_by_its_words(item: pytest.Item, raised: pytest.ExceptionInfo[BaseException]) -> bool:
     """Answer whether an error is shown without the lines of flowguard that raised it.
 
     Those are for ``--full-trace``.
@@ -221,7 +221,7 @@ def _up_to_the_test(raised: pytest.ExceptionInfo[BaseException]) -> pytest.Excep
 def _time_line(runner: FlowRunner) -> str:
     try:
         return runner.timeline()
-    except Exception as error:  # whatever it is, the test's own failure has to be told
+    except Exception as error:  # whatever it is, the test's own failure has to be reported
         return f"it cannot be shown: {type(error).__name__}: {error}"
 
 
@@ -233,7 +233,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         if isinstance(report, pytest.TestReport) and report.when == "call"
     ]
     explored = [(report.nodeid, dict(report.user_properties)) for report in reports]
-    _show_counts(terminalreporter, [(name, told) for name, told in explored if _SUMMARY in told])
+    _show_counts(terminalreporter, [(name, counts) for name, counts in explored if _SUMMARY in counts])
     if config.getoption("--flow-schedule") is not None:
         for report in reports:
             _show_time_line(terminalreporter, report)
@@ -244,9 +244,9 @@ def _show_counts(terminal: pytest.TerminalReporter, explored: list[tuple[str, di
         return
     terminal.write_sep("-", "flow explorations")
     if terminal.verbosity > 0:
-        for name, told in explored:
-            terminal.write_line(f"{name}: {told[_SUMMARY]}")
-    schedules, violations = (sum(told[one] for _, told in explored) for one in (_SCHEDULES, _VIOLATIONS))
+        for name, counts in explored:
+            terminal.write_line(f"{name}: {counts[_SUMMARY]}")
+    schedules, violations = (sum(counts[one] for _, counts in explored) for one in (_SCHEDULES, _VIOLATIONS))
     terminal.write_line(f"{schedules} schedules, {violations} violation{'s' if violations != 1 else ''}")
 
 

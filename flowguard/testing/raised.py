@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 
-def told(error: BaseException) -> str:
+def described(error: BaseException) -> str:
     """Describe an error with the user's line: ``KeyError: 'sku' at orders.py:41: order["sku"]``."""
     what = f"{type(error).__name__}: {error}"
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]

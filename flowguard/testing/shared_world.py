@@ -25,7 +25,7 @@ from flowguard.sim.posted import Posted, posted
 from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.waiting_records import Delivery
 from flowguard.sim.world import World
-from flowguard.testing.raised import told
+from flowguard.testing.raised import described
 
 
 class SharedWorld(World):
@@ -84,14 +84,14 @@ class SharedWorld(World):
     def _deliver(self, delivery: Delivery) -> Delivered:
         self._raised, self._outside = [], sys.exception()
         row = super()._deliver(delivery)
-        return replace(row, why=told(self._raised[-1])) if self._raised else row
+        return replace(row, why=described(self._raised[-1])) if self._raised else row
 
     def _tell(self, event: Event) -> None:
         """Record the error of a failure while the runtime handles it. It still has its traceback then."""
         error = sys.exception()
         if error is not None and error is not self._outside:
             self._raised.append(error)
-        self._told(event)
+        self._on_event(event)
 
     def _post(self, call: ApiCall, proceed: Proceed, /) -> Response:
         answer = proceed()

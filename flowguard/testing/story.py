@@ -11,10 +11,10 @@ _INDENT = " " * 16
 
 def story(rows: Iterable[Delivered], start: int) -> list[str]:
     """Describe deliveries in lines of text. ``start`` is the moment that times are counted from, ms since 1970."""
-    return [line for row in rows for line in _told(row, start)]
+    return [line for row in rows for line in _lines(row, start)]
 
 
-def _told(row: Delivered, start: int) -> Iterator[str]:
+def _lines(row: Delivered, start: int) -> Iterator[str]:
     verdict = ", ".join(word for word in (row.verdict, row.outcome) if word)
     yield f"  {(row.at - start) / 1000:9.3f} s  {_what(row)}: {verdict or 'not handled'}"
     for kind, writes in (("", row.writes), ("refused: ", row.refused)):

@@ -127,8 +127,8 @@ def attributes_of(given: object) -> dict[str, Attribute]:
         if not isinstance(name, str):
             raise RunFailed(f"attributes has the name {shown(name)}, and a name is a text")
         if not isinstance(value, Attribute | str):
-            cure = "write text, Attribute.number(…), Attribute.binary(…) or Attribute.array(…)"
-            raise RunFailed(f"the attribute {shown(name)} is {json_kind(value)}; {cure}")
+            fix = "write text, Attribute.number(…), Attribute.binary(…) or Attribute.array(…)"
+            raise RunFailed(f"the attribute {shown(name)} is {json_kind(value)}; {fix}")
         found[name] = Attribute.string(value) if isinstance(value, str) else value
     return found
 

@@ -150,8 +150,8 @@ def _read_payload(request: HttpRequest, *, in_page: bool) -> tuple[str, bool]:
     if request.is_json:
         return _checked_json(text), False
     if not request.is_form or text.lstrip()[:1] in {"{", "["}:
-        cure = "send JSON with Content-Type: application/json, or a form"
-        raise _UnreadableType("the request", "content-type", f"is not one that is read; {cure}")
+        fix = "send JSON with Content-Type: application/json, or a form"
+        raise _UnreadableType("the request", "content-type", f"is not one that is read; {fix}")
     fields = request.form(LONGEST_ANSWER)
     in_page = fields.pop(FROM_PAGE, None) is not None
     if not fields.get("comment", "-"):

@@ -65,8 +65,8 @@ def checked_observers(observers: Iterable[Observer]) -> tuple[Observer, ...]:
     if callable(observers):
         raise DefinitionError("observers=", (f"{shown(observers)} stands alone; write observers=[…]",))
     found = tuple(observers)
-    cure = "an observer is called with each event, as Observer() or a function"
+    fix = "an observer is called with each event, as Observer() or a function"
     wrong = (one for one in found if isinstance(one, type | str) or not callable(one))
-    if problems := tuple(f"{shown(one)} is no observer; {cure}" for one in wrong):
+    if problems := tuple(f"{shown(one)} is no observer; {fix}" for one in wrong):
         raise DefinitionError("observers=", problems)
     return found

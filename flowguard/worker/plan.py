@@ -39,14 +39,14 @@ _LONGEST_WHY = 100
 class Planner(NamedTuple):
     """Plans the commit of one hop. ``moment`` is the hop's own time, ms, later than the commit before it.
 
-    ``given_up`` is where the run failed for good, of a hop after that.
+    ``failed_hop`` is where the run failed for good, of a hop after that.
     """
 
     flow: AnyFlow
     message: Message
     moment: int
     signer: Signer = UNSIGNED
-    given_up: FailedHop | None = None
+    failed_hop: FailedHop | None = None
 
     def ended(self, outcome: Outcome, step: AnyStep) -> Commit:
         """Plan what a handler's outcome writes.
@@ -58,10 +58,10 @@ class Planner(NamedTuple):
                 return self._commit(Status.RUNNING, [*step.sends, self._next(outcome)], step)
             case Done():
                 result = None if outcome.result is None else encode_json(outcome.result)
-                if self.given_up is not None:
-                    return self._undone(self.given_up, step, result)
-                told = self._complete(Status.COMPLETED, len(step.sends), result=result)
-                return self._commit(Status.COMPLETED, [*step.sends, *told], step, result=result)
+                if self.failed_hop is not None:
+                    return self._undone(self.failed_hop, step, result)
+                notices = self._complete(Status.COMPLETED, len(step.sends), result=result)
+                return self._commit(Status.COMPLETED, [*step.sends, *notices], step, result=result)
             case WaitFor():
                 return self._waiting(outcome, step)
             case _:
@@ -70,7 +70,7 @@ class Planner(NamedTuple):
     def _waiting(self, outcome: WaitFor, step: AnyStep) -> Commit:
         """Plan a wait. The run item outlives its deadline by as much as it outlives a hop otherwise."""
         keep_for = self.expires_at - self.moment
-        failed_at = 0 if self.given_up is None else self.given_up.hop
+        failed_at = 0 if self.failed_hop is None else self.failed_hop.hop
         planner = WaitPlanner(self.flow, self.message, self.moment, keep_for, self.signer, failed_at)
         sends, wait = planner.planned(outcome, len(step.sends))
         commit = self._commit(Status.WAITING, [*step.sends, *sends], step)
@@ -78,8 +78,8 @@ class Planner(NamedTuple):
 
     def _undone(self, failed: FailedHop, step: AnyStep, result: str | None) -> Commit:
         """Plan the end of a run that failed before, and whose ``on_failed`` stage has done its work."""
-        told, error = self._told_of(failed.error, len(step.sends), result)
-        commit = self._commit(Status.FAILED, [*step.sends, *told], step, result=result)
+        notices, error = self._notices_of(failed.error, len(step.sends), result)
+        commit = self._commit(Status.FAILED, [*step.sends, *notices], step, result=result)
         return commit._replace(error=error, undone=True)
 
     def giving_up(self, to: str, failure: Failure, error: ErrorNote, letter: Sequence[Send]) -> Commit:
@@ -106,40 +106,40 @@ class Planner(NamedTuple):
         the replies say both errors.
         """
         own = error
-        if self.given_up is not None:
-            error = self.given_up.error.because(f"and {bounded(self.message.stage)} failed: {own}")
-        told, error = self._told_of(error)
-        letter_error = error if self.given_up is None else own
+        if self.failed_hop is not None:
+            error = self.failed_hop.error.because(f"and {bounded(self.message.stage)} failed: {own}")
+        notices, error = self._notices_of(error)
+        letter_error = error if self.failed_hop is None else own
         letter = dead_letter(self.flow, self.message, letter_error, envelope, self.signer)
         return Commit(
             status=Status.FAILED,
             committed_at=self.moment,
             expires_at=self.expires_at,
-            outbox=self._outbox([*told, letter]),
+            outbox=self._outbox([*notices, letter]),
             state=None,
             error=error,
             takes_callers=takes_callers(self.flow),
         )
 
-    def _told_of(self, error: ErrorNote, first: int = 0, result: str | None = None) -> tuple[list[Send], ErrorNote]:
+    def _notices_of(self, error: ErrorNote, first: int = 0, result: str | None = None) -> tuple[list[Send], ErrorNote]:
         """Build the Complete messages of a failed run, numbered from ``first``.
 
         One that no service takes is left out, and the error says so: a reply cannot keep its run from ending.
         """
-        told: list[Send] = []
+        notices: list[Send] = []
         body = self._complete_body(Status.FAILED, result=result, error=str(error))
-        for number, (to, more, own) in enumerate(self._to_be_told(), first):
+        for number, (to, more, own) in enumerate(self._listeners(), first):
             try:
-                told.append(self._complete_to(to, body, own or f"{self.message.hop_id}.{number}", more))
+                notices.append(self._complete_to(to, body, own or f"{self.message.hop_id}.{number}", more))
             except Reject as refusal:
-                error = error.because(f"and nobody is told: {bounded(ascii(str(refusal))[1:-1], _LONGEST_WHY)}")
-        return told, error
+                error = error.because(f"and nobody is notified: {bounded(ascii(str(refusal))[1:-1], _LONGEST_WHY)}")
+        return notices, error
 
     def without_letter(self, commit: Commit) -> tuple[Send, Commit]:
         """Return the dead letter of a failed commit, and the commit without it."""
         sends = commit.outbox.sends if commit.outbox is not None else ()
-        *told, letter = sends
-        return letter, commit._replace(outbox=self._outbox(told))
+        *notices, letter = sends
+        return letter, commit._replace(outbox=self._outbox(notices))
 
     @property
     def expires_at(self) -> int:
@@ -195,7 +195,7 @@ class Planner(NamedTuple):
         stage = self.flow.stage(outcome.stage)
         if stage.name not in this.then:
             raise RunFailed(f"{this.name} went on to {stage.name!r}, which its then= does not name")
-        if self.message.hop - (0 if self.given_up is None else self.given_up.hop) >= self.flow.max_hops:
+        if self.message.hop - (0 if self.failed_hop is None else self.failed_hop.hop) >= self.flow.max_hops:
             raise RunFailed(f"{self.flow.name} has made {self.message.hop} hops, its max_hops; does it run in circles?")
         if not isinstance(outcome.payload, stage.payload):
             raise RunFailed(f"{stage.name!r} takes {stage.payload.__name__}, not {type(outcome.payload).__name__}")
@@ -216,21 +216,21 @@ class Planner(NamedTuple):
     def _complete(self, status: Status, number: int, *, result: str | None = None) -> list[Send]:
         """Build the Complete messages, to ``reply_to`` and to the flow's ``complete_to``."""
         body = self._complete_body(status, result=result)
-        told = enumerate(self._to_be_told(), number)
+        listeners = enumerate(self._listeners(), number)
         hop = self.message.hop_id
-        return [self._complete_to(to, body, own or f"{hop}.{i}", more) for i, (to, more, own) in told]
+        return [self._complete_to(to, body, own or f"{hop}.{i}", more) for i, (to, more, own) in listeners]
 
-    def _to_be_told(self) -> list[tuple[Destination, dict[str, Attribute], str | None]]:
+    def _listeners(self) -> list[tuple[Destination, dict[str, Attribute], str | None]]:
         """Return who is notified of the end, each with further attributes: those of an answer say what it is for.
 
         A request that another's run could have answered as well gets its answer under the id that this would have had.
         """
-        told: list[tuple[Destination, dict[str, Attribute], str | None]] = []
+        found: list[tuple[Destination, dict[str, Attribute], str | None]] = []
         if (m := self.message).reply_to is not None:
             caller = Caller.of(m) if takes_callers(self.flow) else None
             own = None if caller is None else caller.reply_id(self.flow.name, m.object_id)
-            told.append((parse_destination(m.reply_to), answer_place(m.answer_to), own))
-        return told if self.flow.complete_to is None else [*told, (self.flow.complete_to, {}, None)]
+            found.append((parse_destination(m.reply_to), answer_place(m.answer_to), own))
+        return found if self.flow.complete_to is None else [*found, (self.flow.complete_to, {}, None)]
 
     def _complete_body(self, status: Status, *, result: str | None = None, error: str | None = None) -> str:
         end = StoredEnd(self.message.request_id, self.moment, status.value, result, error)
@@ -268,9 +268,9 @@ def dead_letter(
     if message.object_id or (seems := flow.object_in(message.body)) is None:
         return letter.checked()
     place = {**json.loads(attributes[PLACE].value), SEEMS: seems}
-    told = {**attributes, PLACE: Attribute.string(json.dumps(place, separators=(",", ":")))}
+    marked = {**attributes, PLACE: Attribute.string(json.dumps(place, separators=(",", ":")))}
     try:
-        return _letter(flow, message, envelope, told).checked()
+        return _letter(flow, message, envelope, marked).checked()
     except Reject:  # a letter that is at its limit does without
         return letter.checked()
 

@@ -56,8 +56,8 @@ def judge(letter: Letter, item: RunItem | None, *, now: int, unsent: bool = Fals
         case Verdict.STALE | Verdict.SUPERSEDED | Verdict.IGNORED:
             return Judgement(Fate.SUPERSEDED, f"request {item.request_id} holds the object")
         case Verdict.GIVEN_UP | Verdict.RESET | Verdict.DUPLICATE | Verdict.EARLY | Verdict.GONE:
-            given_up = verdict is Verdict.GIVEN_UP
-            return _given_up(item) if given_up else Judgement(Fate.SUPERSEDED, _went_on(item))
+            for_good = verdict is Verdict.GIVEN_UP
+            return _failed_for_good(item) if for_good else Judgement(Fate.SUPERSEDED, _went_on(item))
         case Verdict.DONE:
             return _done(letter, item, unsent)
         case _:
@@ -102,9 +102,9 @@ def _went_on(item: RunItem) -> str:
     return f"the run went on: it is at hop {item.hop} ({item.stage}), redrive {item.redrive}, {item.status.value}"
 
 
-def _given_up(item: RunItem) -> Judgement:
-    cure = "to begin anew, send the request under another id"
-    return Judgement(Fate.GIVEN_UP, f"{_went_on(item)}, to undo what it had done before it failed; {cure}")
+def _failed_for_good(item: RunItem) -> Judgement:
+    fix = "to begin anew, send the request under another id"
+    return Judgement(Fate.GIVEN_UP, f"{_went_on(item)}, to undo what it had done before it failed; {fix}")
 
 
 def _done(letter: Letter, item: RunItem, unsent: bool) -> Judgement:
@@ -124,8 +124,8 @@ def _done(letter: Letter, item: RunItem, unsent: bool) -> Judgement:
         is_fifo = letter.envelope is not None and letter.envelope.is_fifo
         if is_fifo or m.attempt >= (item.redrive, item.retry):
             return Judgement(Fate.REDRIVEN, f"hop {m.hop} is committed, but what it had to send may be unsent")
-    if (failed := item.given_up) is not None and m is not None and m.hop == failed.hop:
-        return _given_up(item)
+    if (failed := item.own_failure) is not None and m is not None and m.hop == failed.hop:
+        return _failed_for_good(item)
     if item.status is Status.COMPLETED:
         return Judgement(Fate.COMPLETED, f"the run was completed at hop {item.hop} ({item.stage})")
     return Judgement(Fate.SUPERSEDED, _went_on(item))

@@ -66,8 +66,8 @@ class Resetter:
         Raises :class:`RunFailed` for a flow that takes no callers.
         """
         if not takes_callers(flow):
-            cure = "say on_conflict=ATTACH or keep_result=…; under SUPERSEDE a newer request begins the work anew"
-            raise RunFailed(f"{flow.name} keeps no result that could be reset; {cure}")
+            fix = "say on_conflict=ATTACH or keep_result=…; under SUPERSEDE a newer request begins the work anew"
+            raise RunFailed(f"{flow.name} keeps no result that could be reset; {fix}")
         item = self._services.store.callers.reset(flow.name, object_id, by, at, self._services.clock.now())
         if item is None:
             return ResetDone(ResetVerdict.NOTHING)

@@ -216,7 +216,7 @@ class Runtime:
     def _planned(self, arrival: Arrival, memory: HopMemory, refused: RefusedWrites, calls: int) -> Commit:
         """Call the handler, and plan the commit of what it asks for."""
         claim = memory.claim
-        if (why := claim.item.cancelled_because) is not None and claim.item.given_up is None:
+        if (why := claim.item.cancelled_because) is not None and claim.item.own_failure is None:
             raise Cancelled(why)
         if arrival.problem is not None or arrival.stage is None:
             raise arrival.problem or RunFailed("the message is for no stage")
@@ -281,7 +281,7 @@ class Runtime:
             case Verdict.GONE:
                 return self._dead(arrival, RunFailed("the run's item has expired, and with it its state"), verdict)
             case Verdict.GIVEN_UP if item is not None:
-                return self._dead(arrival, _given_up(arrival.flow, item), verdict)
+                return self._dead(arrival, _failed_for_good(arrival.flow, item), verdict)
             case Verdict.DUPLICATE | Verdict.STALE | Verdict.SUPERSEDED | Verdict.IGNORED:
                 return acked(arrival, verdict, self._caller_answers.turned_away(arrival, verdict, item))
             case (
@@ -416,7 +416,7 @@ class Runtime:
     def _end(self, arrival: Arrival, claim: Claim, note: ErrorNote, error: BaseException) -> Ending:
         """End the run as FAILED, or go on where its flow has a stage for that."""
         to = arrival.flow.on_failed
-        if to is None or claim.item.given_up is not None:
+        if to is None or claim.item.own_failure is not None:
             return self._end_failed(arrival, claim, note, error)
         planner, failure = self._planner(arrival, claim), failure_of(arrival.message, claim.item, note, error)
         letters = [dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self.services.signer)]
@@ -444,26 +444,26 @@ class Runtime:
         """
         planner = self._planner(arrival, claim)
         commit = planner.failed(note, arrival.envelope)
-        letter, told = planner.without_letter(commit)
+        letter, rest = planner.without_letter(commit)
         if isinstance(error, Cancelled):
-            return self._commit_without_letter(arrival, claim, told)
+            return self._commit_without_letter(arrival, claim, rest)
         try:
             return self._answered(arrival, claim, commit, self.services.store.commit(claim, commit))
         except Reject:
             self._send_before(arrival, letter)
-            return self._commit_without_letter(arrival, claim, told)
+            return self._commit_without_letter(arrival, claim, rest)
 
     def _send_before(self, arrival: Arrival, letter: Send) -> None:
         """Send a dead letter before the commit that ends its hop."""
         if refused := send_or_park(self.services, self._emitter, [Due(letter, arrival.flow, arrival.message)]):
             raise SendFailed({str(letter.to): refused[0].why})
 
-    def _commit_without_letter(self, arrival: Arrival, claim: Claim, told: Commit) -> Ending:
+    def _commit_without_letter(self, arrival: Arrival, claim: Claim, rest: Commit) -> Ending:
         store = self.services.store
         try:
-            return self._answered(arrival, claim, told, store.commit(claim, told))
+            return self._answered(arrival, claim, rest, store.commit(claim, rest))
         except Reject:
-            return self._answered(arrival, claim, told, store.commit(claim, told._replace(outbox=None)))
+            return self._answered(arrival, claim, rest, store.commit(claim, rest._replace(outbox=None)))
 
     def _again(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int, error: BaseException) -> Ending:
         """Send a new message for the same hop, one attempt later. One that its queue refuses for good ends the run."""
@@ -505,15 +505,15 @@ class Runtime:
         goes_on = before is not None and before.request_id == m.request_id and (m.hop > 1 or m.redrive > 0)
         moment = max(now, claim.item.committed_at + 1) if goes_on else now
         return Planner(
-            flow=arrival.flow, message=m, moment=moment, signer=self.services.signer, given_up=claim.item.given_up
+            flow=arrival.flow, message=m, moment=moment, signer=self.services.signer, failed_hop=claim.item.own_failure
         )
 
 
-def _given_up(flow: AnyFlow, item: RunItem) -> RunFailed:
+def _failed_for_good(flow: AnyFlow, item: RunItem) -> RunFailed:
     """Build the error for a redriven message of a hop that its run has given up."""
     at = f"it is at hop {item.hop} ({item.stage}), {item.status.value}"
-    cure = "to begin anew, send the request under another id"
-    return RunFailed(f"the run failed here for good, and went on at {flow.on_failed}; {at}; {cure}")
+    fix = "to begin anew, send the request under another id"
+    return RunFailed(f"the run failed here for good, and went on at {flow.on_failed}; {at}; {fix}")
 
 
 def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
@@ -528,7 +528,7 @@ def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
 def _left_error(item: RunItem) -> str | None:
     """Return the error of the run before, where that had failed and was not undone."""
     failed = item.failed
-    return None if failed is None or failed.undone or item.given_up is not None else str(failed.error)
+    return None if failed is None or failed.undone or item.own_failure is not None else str(failed.error)
 
 
 def _longest_delay(arrival: Arrival) -> timedelta:

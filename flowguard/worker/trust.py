@@ -56,11 +56,11 @@ class Trust(NamedTuple):
         to = parse_destination(reply_to)
         if flow.reply_to is not None:
             if to not in flow.reply_to:
-                cure = f"is not in the reply_to=(…) of {flow.name}; add it there, or sign messages"
-                raise _untrusted(envelope, f"{PLACE}.reply_to", f"{shown(reply_to)} {cure}")
+                fix = f"is not in the reply_to=(…) of {flow.name}; add it there, or sign messages"
+                raise _untrusted(envelope, f"{PLACE}.reply_to", f"{shown(reply_to)} {fix}")
         elif not is_local(to, Home.of(self.function_arn, envelope.queue_arn)):
-            cure = f"is not known to be in this account and region; add it to the reply_to=(…) of {flow.name}, or sign"
-            raise _untrusted(envelope, f"{PLACE}.reply_to", f"{shown(reply_to)} {cure} messages")
+            fix = f"is not known to be in this account and region; add it to the reply_to=(…) of {flow.name}, or sign"
+            raise _untrusted(envelope, f"{PLACE}.reply_to", f"{shown(reply_to)} {fix} messages")
 
 
 STRICT = Trust()
@@ -72,8 +72,8 @@ def _stage(envelope: Envelope, flow: AnyFlow, message: Message) -> AnyStage | No
     stage = next((stage for stage in flow.stages if stage.name == message.stage), None)
     if message.hop == 1 and (stage is None or stage.name not in flow.entries):
         allowed = ", ".join(flow.entries)
-        cure = f"let it enter at {allowed}, or name that stage in the flow's entries=(…)"
-        problem = f"a first hop at {shown(message.stage)}, where no request enters {flow.name}; {cure}"
+        fix = f"let it enter at {allowed}, or name that stage in the flow's entries=(…)"
+        problem = f"a first hop at {shown(message.stage)}, where no request enters {flow.name}; {fix}"
         raise _untrusted(envelope, FLOW_STAGE, problem)
     return stage
 

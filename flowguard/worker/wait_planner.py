@@ -145,8 +145,8 @@ class WaitPlanner(NamedTuple):
         yield from _span_problems(outcome.within)
         yield from _count_problems(outcome)
         if not takes_answers(self.flow.answers):
-            cure = f"give {self.flow.name} answers='a-standard-queue', which one of its functions reads"
-            yield f"answers and deadlines cannot come through {self.flow.answers}; {cure}"
+            fix = f"give {self.flow.name} answers='a-standard-queue', which one of its functions reads"
+            yield f"answers and deadlines cannot come through {self.flow.answers}; {fix}"
         if self.message.hop - self.failed_at >= self.flow.max_hops:
             yield f"{self.flow.name} has made {self.message.hop} hops, its max_hops; does it run in circles?"
         for name, awaited in outcome.awaited.items():
@@ -174,7 +174,7 @@ def deadline_message(
 
     SQS delays a message by at most 15 minutes, so a long wait takes several, one after the other. A flow with
     ``long_delays`` has one, by EventBridge Scheduler. ``sent_at`` is what the item says of when this one is sent, by
-    which it is told from the copies of an earlier one.
+    which tells it from the copies of an earlier one.
     """
     left = max(0, -((now - deadline) // 1000))
     own = f"{message.hop_id}.{DEADLINE}"
@@ -242,5 +242,5 @@ def _payload_problems(stage: AnyStage, outcome: WaitFor, *, is_main: bool) -> It
         elif is_main and outcome.quorum is not None and outcome.quorum < len(outcome.awaited):
             yield f"the field {name!r} of {stage.payload.__name__} needs a default, since it may stay without an answer"
         elif not is_main and not admits_failed(stage, name):
-            cure = f"needs a default or {field.annotation} | Failed, since it may have no answer"
-            yield f"the field {name!r} of {stage.payload.__name__} {cure}"
+            fix = f"needs a default or {field.annotation} | Failed, since it may have no answer"
+            yield f"the field {name!r} of {stage.payload.__name__} {fix}"

@@ -429,7 +429,7 @@ def test_the_exit_code_says_whether_anything_is_wrong(stack: Stack) -> None:
     shown = doctor("--warnings-ok")
     assert shown.exit_code == 1
     assert "error: orders: the table does not exist [table-missing]" in shown.stdout
-    assert "  cure: create it: order_id (S)" in shown.stdout
+    assert "  fix: create it: order_id (S)" in shown.stdout
     assert shown.stdout.splitlines()[-1] == "1 errors, 1 warnings, 1 notes"
     told = [json.loads(line) for line in doctor("--json").stdout.splitlines()]
     assert [(one["rule"], one["severity"]) for one in told] == [

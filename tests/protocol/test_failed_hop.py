@@ -31,7 +31,7 @@ def wanted(status: Status = Status.RUNNING, **changes: Any) -> Commit:
 
 
 @pytest.mark.parametrize(
-    ("item", "given_up"),
+    ("item", "own_failure"),
     [
         (run(), None),
         (run(failed=FAILED), FAILED),
@@ -40,8 +40,8 @@ def wanted(status: Status = Status.RUNNING, **changes: Any) -> Commit:
     ],
     ids=["none", "its own", "of another request", "of its id at another time"],
 )
-def test_a_run_has_given_up_what_names_it_by_request_and_time(item: RunItem, given_up: FailedHop | None) -> None:
-    assert item.given_up == given_up
+def test_a_run_has_given_up_what_names_it_by_request_and_time(item: RunItem, own_failure: FailedHop | None) -> None:
+    assert item.own_failure == own_failure
 
 
 @pytest.mark.parametrize(

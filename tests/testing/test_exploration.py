@@ -1,4 +1,4 @@
-"""What ``@pytest.mark.flow_explore`` is given: every mistake is told, with its cure, before anything runs."""
+"""What ``@pytest.mark.flow_explore`` is given: every mistake is told, with its fix, before anything runs."""
 
 from __future__ import annotations
 

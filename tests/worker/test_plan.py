@@ -348,7 +348,7 @@ def test_a_reply_that_no_service_takes_does_not_keep_its_run_from_ending() -> No
     asked, dead = sends(commit)
     assert (asked.to, dead.kind) == (Bus("default", "shop", "ended"), Kind.DEAD)
     assert commit.error is not None
-    assert "and nobody is told: a message to sns:" in str(commit.error)
+    assert "and nobody is notified: a message to sns:" in str(commit.error)
 
 
 @pytest.mark.parametrize(("body", "seems"), [('{"cart_id":7}', "7"), ("{}", None)])

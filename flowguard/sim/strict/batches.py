@@ -41,8 +41,8 @@ def put_events(call: ApiCall, proceed: Proceed, refusing: Refusing) -> Response:
     own = [number for number, answer in enumerate(answers, 1) if answer is not None]
     answer = SENDS[call.operation].in_part(call, proceed, own) or {"Entries": [], "ResponseMetadata": dict(_OK)}
     from_moto = iter(answer["Entries"])
-    told = [one if one is not None else next(from_moto) for one in answers]
-    return {**answer, "Entries": told, "FailedEntryCount": sum("ErrorCode" in one for one in told)}
+    merged = [one if one is not None else next(from_moto) for one in answers]
+    return {**answer, "Entries": merged, "FailedEntryCount": sum("ErrorCode" in one for one in merged)}
 
 
 def _own_answer(call: ApiCall, entry: Any, refusing: Refusing) -> Response | None:

@@ -88,9 +88,9 @@ def test_a_function_under_once_is_called_again_where_it_died_or_failed_after_its
 
 
 def test_a_check_before_a_write_is_told_to_go_into_its_condition() -> None:
-    cures = {one.cure for one in violations(CHANGES["check then act"], "z2-2")}
-    assert all("put the check into the write's own ConditionExpression" in cure for cure in cures)
-    assert cures
+    fixes = {one.fix for one in violations(CHANGES["check then act"], "z2-2")}
+    assert all("put the check into the write's own ConditionExpression" in fix for fix in fixes)
+    assert fixes
 
 
 def test_by_fault_it_is_told_what_a_way_survives() -> None:

@@ -622,7 +622,7 @@ def _failed(item: RunItem, commit: Commit) -> FailedHop | None:
         return commit.failed
     if commit.undone:
         return item.failed._replace(undone=True) if item.failed is not None else None
-    return item.failed if item.given_up is not None or commit.can_be_redriven else None
+    return item.failed if item.own_failure is not None or commit.can_be_redriven else None
 
 
 def _owed(sends: tuple[Send, ...]) -> Iterator[Fact]:

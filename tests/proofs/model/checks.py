@@ -26,7 +26,7 @@ CARRIERS = (Kind.NEXT, Kind.DEAD, Kind.ASK)
 def claim_fault(before: RunItem | None, after: RunItem) -> str:
     """I5, I4 and the lease, by what a granted claim changed."""
     hops_passed = tuple(json.loads(after.state)["hops"]) if after.state is not None else ()
-    failed_at = 0 if after.given_up is None else after.given_up.hop
+    failed_at = 0 if after.own_failure is None else after.own_failure.hop
     if hops_passed != tuple(hop for hop in range(1, after.hop) if hop != failed_at):
         return f"hop {after.hop} starts with the state of hops {hops_passed}"
     if after.done or after.status is not Status.RUNNING:
@@ -140,7 +140,7 @@ def conflict_fault(scenario: Scenario, verdict: Verdict, before: RunItem | None,
 
 def _redrive_fault(verdict: Verdict, before: RunItem, message: Message) -> str:
     moved_back = before.status is Status.FAILED and before.hop == message.hop and message.redrive > before.redrive
-    failed = before.given_up
+    failed = before.own_failure
     if failed is not None and (failed.undone or message.hop == failed.hop):
         return "a run that was given up is opened again" if verdict is Verdict.CLAIMED and before.done else ""
     if moved_back and verdict is not Verdict.CLAIMED:
@@ -249,7 +249,7 @@ def _run_fault(scenario: Scenario, function: Function, world: World, item: RunIt
 
 def _letters_fault(item: RunItem, letters: list[Message]) -> str:
     """I6, of a run that is FAILED: which dead letters there are to move back."""
-    name, failed = item.request_id, item.given_up
+    name, failed = item.request_id, item.own_failure
     if failed is not None and not [one for one in letters if one.hop == failed.hop]:
         return f"{name} has failed at hop {failed.hop}, and there is no dead letter of that"
     if failed is not None and failed.undone:
@@ -288,7 +288,7 @@ def calm_fault(scenario: Scenario, function: Function, shelf: Shelf, world: Worl
         return f"a handler was called {failed} times by a policy of {scenario.attempts} attempts"
     is_stuck = (
         item.status is Status.FAILED
-        and item.given_up is None
+        and item.own_failure is None
         and redriven
         and not left.redrives
         and not (failed or left.rejects)

@@ -32,7 +32,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(worker\.cancelling\.|"
-        r"worker\.runtime\.Runtime\.(_planned: .*(why|cancelled|given_up)|_end.*Cancelled))",
+        r"worker\.runtime\.Runtime\.(_planned: .*(why|cancelled|own_failure)|_end.*Cancelled))",
         ("tests/worker/runtime/test_cancelled.py",),
         "no explored flow is cancelled",
     ),
@@ -124,7 +124,7 @@ TESTED: Final = (
         "no explored flow is reset",
     ),
     Elsewhere(
-        r"^worker\.plan\.Planner\.(_kept_until|_first_message|_to_be_told|_told_of|_complete|_commit|ended)",
+        r"^worker\.plan\.Planner\.(_kept_until|_first_message|_listeners|_notices_of|_complete|_commit|ended)",
         ("tests/worker/test_plan.py",),
         "ends of every form, of flows that take callers and keep results",
     ),
@@ -249,7 +249,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(worker\.plan\.Planner\.(_undone|giving_up|failed|_next|_waiting)|"
-        r"worker\.runtime\.(Runtime\.(_end|_end_failed|_send_before|_commit_without_letter)\b|_given_up|_left_error))",
+        r"worker\.runtime\.(Runtime\.(_end|_end_failed|_send_before|_commit_without_letter)\b|_failed_for_good|_left_error))",
         (
             "tests/worker/runtime/test_on_failed.py",
             "tests/test_on_failed.py",

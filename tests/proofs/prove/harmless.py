@@ -219,7 +219,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.trust._named: except (ValueError, RecursionError) → catches every Exception",
         "worker.trust._named: except RunFailed → catches every Exception",
         "worker.dispatch.send_or_park: except Reject → catches every Exception",
-        "worker.plan.Planner._told_of: except Reject → catches every Exception",
+        "worker.plan.Planner._notices_of: except Reject → catches every Exception",
         "protocol.outbox._is_readable: except ValueError → catches every Exception",
         "protocol.outbox._type_problem: except EnvelopeError → catches every Exception",
         "wire.bodies.bus_detail: except (ValueError, RecursionError) → catches every Exception",

@@ -55,7 +55,7 @@ def _untrue(item: RunItem) -> Iterator[str]:
         yield f"{item.status} at hop {item.hop} with the stages {dict(item.stages)}"
     if (item.error is not None) is not (item.status is Status.FAILED):
         yield f"{item.status} with the error {item.error}"
-    is_undone = item.given_up is not None and item.given_up.undone
+    is_undone = item.own_failure is not None and item.own_failure.undone
     if item.result is not None and item.status is not Status.COMPLETED and not is_undone:
         yield f"{item.status} with the result {item.result}"
     if item.status is Status.FAILED and not item.done:
@@ -129,7 +129,7 @@ def what_sqs_gave_up_is_ended(view: View) -> str | None:
             f"{version.key} is {version.item.status}"
             for version in _history(view).versions
             if version.worker in from_dlq and version.item is not None
-            if version.item.done and version.item.status is not Status.FAILED and version.item.given_up is None
+            if version.item.done and version.item.status is not Status.FAILED and version.item.own_failure is None
         ),
         None,
     )

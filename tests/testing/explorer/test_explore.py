@@ -26,7 +26,7 @@ def alone(stage: Any) -> Report:
 
 
 @pytest.mark.parametrize(
-    ("stage", "cure"),
+    ("stage", "fix"),
     [
         (seeded.PlainAdd, "runs again after a crash: record it with step.update, or make it conditional"),
         (seeded.PlainSend, "nothing on the message says that it is a copy: record it with step.send"),
@@ -37,13 +37,13 @@ def alone(stage: Any) -> Report:
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )
-def test_a_bug_is_found_at_its_line_with_its_cure(stage: Any, cure: str) -> None:
+def test_a_bug_is_found_at_its_line_with_its_cure(stage: Any, fix: str) -> None:
     (violation,) = alone(stage).violations
     guilty = seeded.Counted if stage is seeded.BeforeClaim else stage
     assert violation.site is not None
     assert (violation.site.file, violation.site.line) == (seeded.__file__, seeded.guilty_line(guilty.__name__))
     assert violation.rule == "equivalence"
-    assert cure in violation.cure
+    assert fix in violation.fix
     assert "." not in violation.schedule, "one fault is enough"
 
 
@@ -57,7 +57,7 @@ def test_what_depends_on_the_time_differs_unless_it_may() -> None:
     (violation,) = explored(seeded.Told).violations
     assert violation.site is not None
     assert violation.site.text.startswith("step.put(")
-    assert 'free={"orders": ["at"]}' in violation.cure
+    assert 'free={"orders": ["at"]}' in violation.fix
     assert explored(seeded.Told, free={"orders": ["at"]}).ok
 
 

@@ -54,13 +54,13 @@ def test_a_topic_is_not_taken_for_the_bucket_of_its_name() -> None:
 def test_what_an_attempt_left_makes_the_next_one_pass_over_is_one_problem() -> None:
     result = found("locks without an end")
     assert result.is_right
-    assert all("was never made" in one.cure for one in result.report.violations)  # type: ignore[union-attr]  # as above
+    assert all("was never made" in one.fix for one in result.report.violations)  # type: ignore[union-attr]  # as above
 
 
 def test_a_lost_update_of_an_object_is_never_said_to_be_free() -> None:
-    cures = [one.cure for one in found("adds a line to an object").report.violations]  # type: ignore[union-attr]  # as above
-    assert any("IfMatch" in one for one in cures)
-    assert not any("free=" in one for one in cures)
+    fixes = [one.fix for one in found("adds a line to an object").report.violations]  # type: ignore[union-attr]  # as above
+    assert any("IfMatch" in one for one in fixes)
+    assert not any("free=" in one for one in fixes)
 
 
 def test_a_cache_of_another_module_is_no_leak() -> None:
@@ -71,7 +71,7 @@ def test_what_modules_keep_is_named_to_the_attribute() -> None:
     for kind, name in (("keeps records in a class of another module", "Seen.skus"),
                        ("keeps records in an object", "buffer.orders")):  # fmt: skip
         (violation,) = found(kind).report.violations  # type: ignore[union-attr]  # as above
-        assert f"tests.proofs.recall.shared.{name}" in violation.cure
+        assert f"tests.proofs.recall.shared.{name}" in violation.fix
 
 
 def test_a_missing_service_ends_the_search_at_once() -> None:

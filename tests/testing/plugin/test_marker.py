@@ -41,7 +41,7 @@ def test_a_failure_is_the_time_line_and_nothing_else(session: Session) -> None:
             f"*UpdateItem totals  orders.py:{COUNTING_LINE}  ╳ dies after it (applied)",
             "*what differs *totals, day monday: amount: expected 1, found 2",
             f"*the line *orders.py:{COUNTING_LINE}: *update_item(",
-            "*likely cure *record it with step.update, or make it conditional",
+            "*likely fix  *record it with step.update, or make it conditional",
             "pytest 'test_orders.py::test_counted' --flow-schedule a2",
             "* schedules, 1 violation",
         ]

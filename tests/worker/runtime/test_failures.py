@@ -157,10 +157,10 @@ def test_a_reply_that_no_service_takes_cannot_keep_its_run_from_ending(at: Scene
     assert item is not None
     assert item.status is Status.FAILED
     assert item.error is not None
-    assert item.error.startswith(f"Reject: out of stock (and nobody is told: a message to {reply_to} is too large")
+    assert item.error.startswith(f"Reject: out of stock (and nobody is notified: a message to {reply_to} is too large")
     [letter] = at.sent("dead")
     place = json.loads(letter["MessageAttributes"]["flowguard"]["StringValue"])
-    assert "and nobody is told" in place["error"][1]
+    assert "and nobody is notified" in place["error"][1]
     assert [json.loads(one["Body"])["status"] for one in at.sent("completed")] == ["FAILED"]
 
 

@@ -89,7 +89,7 @@ def test_the_run_ends_failed_and_its_requester_is_told_after_the_undo(failing: A
     item = at.item()
     assert item is not None
     assert (item.status, item.hop, item.error) == (Status.FAILED, 3, "Reject: no such customer")
-    assert (item.state, item.given_up is not None and item.given_up.undone) == ('{"total":0}', True)
+    assert (item.state, item.own_failure is not None and item.own_failure.undone) == ('{"total":0}', True)
     [told] = at.sent("completed")
     body = json.loads(told["Body"])
     assert (body["status"], body["error"]) == ("FAILED", "Reject: no such customer")
@@ -478,7 +478,7 @@ def test_a_run_of_the_same_id_later_has_not_failed(failing: AtWork) -> None:
     at.deliver(at.message(requested_at=later))
     item = at.item()
     assert item is not None
-    assert (item.given_up, item.failed, item.status) == (None, None, Status.RUNNING)
+    assert (item.own_failure, item.failed, item.status) == (None, None, Status.RUNNING)
 
 
 def die_in(step: Step[OrderState]) -> None:

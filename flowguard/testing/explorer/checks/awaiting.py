@@ -69,17 +69,17 @@ def _said(wait: Wait) -> str:
     return f"{end}; answered: {', '.join(sorted(wait.answered)) or 'nothing'}"
 
 
-def answers_are_told_what_is_so(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+def verdicts_of_answers_are_true(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
     """Check that each verdict is true, and that an answer to a superseded run changes nothing (I8 and I9)."""
     for worked in history.deliveries:
-        told = [one for one in worked.events if one.type is EventType.ANSWERED and one.message is not None]
+        answered = [one for one in worked.events if one.type is EventType.ANSWERED and one.message is not None]
         written = [one for one in history.versions if one.worker == worked.worker]
         if worked.settles:
-            yield from _of_another_run(written, [one.message for one in told if one.message is not None])
-        for event in told:
+            yield from _of_another_run(written, [one.message for one in answered if one.message is not None])
+        for event in answered:
             yield from _is_kept(event, written)
-        if len(told) == 1 and worked.settles:
-            yield from _told(history, worked, told[0])
+        if len(answered) == 1 and worked.settles:
+            yield from _of_verdict(history, worked, answered[0])
 
 
 def _of_another_run(written: Sequence[Version], answered: Sequence[Message]) -> Iterator[Problem]:
@@ -107,7 +107,7 @@ def _has(item: RunItem | None, message: Message, name: str) -> bool:
     return here and item is not None and item.wait is not None and name in item.wait.answered
 
 
-def _told(history: History, worked: DeliveryRecord, event: Event) -> Iterator[Problem]:
+def _of_verdict(history: History, worked: DeliveryRecord, event: Event) -> Iterator[Problem]:
     """Yield a verdict that contradicts the run item."""
     settled = [number for number in worked.calls if str(history.calls[number - 1].site) == "settle"]
     if event.message is None or not settled:
@@ -119,7 +119,7 @@ def _told(history: History, worked: DeliveryRecord, event: Event) -> Iterator[Pr
     is_another = item is not None and _run(item) != _run(message)
     if is_another is not (verdict == AnswerVerdict.SUPERSEDED):
         of = _shown(_run(item)) if item is not None else None
-        text = f"an answer to {message.request_id} was told {verdict}, and the item was that of"
+        text = f"an answer to {message.request_id} got the verdict {verdict}, and the item was that of"
         yield Problem("I9", key, text, _shown(_run(message)), of)
 
 

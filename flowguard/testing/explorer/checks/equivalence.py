@@ -69,7 +69,7 @@ def end_of(history: History, keys: Keys, free: Free, same: Same | None = None) -
     for one in sent:
         if (name := failures.id_of(one) or id_in_body(one, same or {})) is not None:
             own = (one.to, name)
-            body = names.plain_text(_body(one, free, without=("error",) if failures.is_told(one) else ()))
+            body = names.plain_text(_body(one, free, without=("error",) if failures.is_notice(one) else ()))
             named.setdefault(own, set()).add(body)
     anonymous = Counter(
         (one.to, names.plain_text(_body(one, free)))

@@ -45,12 +45,12 @@ def last_of_runs(history: History) -> Runs:
 class Failures:
     """What the failed commits of a history sent.
 
-    ``told`` are the Complete messages of failed commits: which error they name depends on what went wrong. ``overcome``
-    are those of runs that went on and ``letters_overcome`` their dead letters. ``returned`` is the last redrive of what
-    was sent back by key, request id and hop.
+    ``notices`` are the Complete messages of failed commits: which error they name depends on what went wrong.
+    ``overcome`` are those of runs that went on and ``letters_overcome`` their dead letters. ``returned`` is the last
+    redrive of what was sent back by key, request id and hop.
     """
 
-    told: frozenset[_Sent]
+    notices: frozenset[_Sent]
     overcome: frozenset[_Sent]
     letters: frozenset[_Letter]
     letters_overcome: frozenset[_Letter]
@@ -62,23 +62,23 @@ class Failures:
         failed = [(one.key, one.item) for one in history.versions if one.item and one.item.status is Status.FAILED]
         over = [(key, item) for key, item in failed if _went_on(item, last[key, item.request_id])]
         returned = _returned(history)
-        given_up = frozenset(_given_up(history))
-        letters = frozenset(_letter(one) for one in failed if not is_undone(one[1])) | given_up
+        own_failures = frozenset(_own_failures(history))
+        letters = frozenset(_letter(one) for one in failed if not is_undone(one[1])) | own_failures
         posted = frozenset(_letter_of(one) for one in history.posted if one.is_letter)
-        sent_back = {letter for letter in given_up if (*letter[:3], letter[3] + 1) in posted}
+        sent_back = {letter for letter in own_failures if (*letter[:3], letter[3] + 1) in posted}
         letters_overcome = frozenset(map(_letter, over)) | sent_back
         return cls(
-            told=_told(item for _, item in failed),
-            overcome=_told(item for _, item in over),
+            notices=_notices(item for _, item in failed),
+            overcome=_notices(item for _, item in over),
             letters=letters - letters_overcome,
             letters_overcome=letters_overcome,
             names=Names.of(history),
             returned=returned,
         )
 
-    def is_told(self, message: Posted) -> bool:
+    def is_notice(self, message: Posted) -> bool:
         """Answer whether a message notifies ``reply_to`` of a failure."""
-        return _own(message) in self.told
+        return _own(message) in self.notices
 
     def is_overcome(self, message: Posted) -> bool:
         """Answer whether a message says that a run failed which has gone on since, into the next failure maybe."""
@@ -115,28 +115,28 @@ def failed_by_right(history: History) -> bool:
     That is an attempt whose record SQS moved to the dead-letter queue, or one at whose hop user code met an error. Such
     a run may have failed elsewhere than undisturbed, or before it did what it does undisturbed.
     """
-    told = {made.worker for made in history.calls if made.fault in RAISED and made.site.is_users}
-    told |= {one.worker for one in history.deliveries if one.from_dlq}
+    disturbed = {made.worker for made in history.calls if made.fault in RAISED and made.site.is_users}
+    disturbed |= {one.worker for one in history.deliveries if one.from_dlq}
     failed = {run: item for run, item in last_of_runs(history).items() if item.status is Status.FAILED}
     tried = ((one.worker, one.item, failed.get((one.key, one.item.request_id))) for one in history.versions if one.item)
-    return any(worker in told and end and (at.hop, at.redrive) in _failed_at(end) for worker, at, end in tried)
+    return any(worker in disturbed and end and (at.hop, at.redrive) in _failed_at(end) for worker, at, end in tried)
 
 
 def _failed_at(end: RunItem) -> set[tuple[int, int]]:
     """Return hop and redrive of each hop at which a run has failed."""
     own = {(end.hop, end.redrive)}
-    return own if end.given_up is None else own | {(end.given_up.hop, end.given_up.redrive)}
+    return own if end.own_failure is None else own | {(end.own_failure.hop, end.own_failure.redrive)}
 
 
 def is_undone(item: RunItem) -> bool:
     """Answer whether the run was ended by its ``on_failed`` stage: no hop is left to be sent back."""
-    return item.given_up is not None and item.given_up.undone
+    return item.own_failure is not None and item.own_failure.undone
 
 
-def _given_up(history: History) -> Iterator[_Letter]:
+def _own_failures(history: History) -> Iterator[_Letter]:
     """Yield the dead letters of the hops that runs have given up."""
     for one in history.versions:
-        if one.item is not None and (failed := one.item.given_up) is not None:
+        if one.item is not None and (failed := one.item.own_failure) is not None:
             yield one.key, str(one.item.request_id), failed.hop, failed.redrive + 1
 
 
@@ -154,7 +154,7 @@ def _letter_of(message: Posted) -> _Letter:
     return message.run, message.id or "", message.place.hop, message.place.redrive
 
 
-def _told(failed: Iterable[RunItem]) -> frozenset[_Sent]:
+def _notices(failed: Iterable[RunItem]) -> frozenset[_Sent]:
     outboxes = [item.outbox for item in failed if item.outbox is not None]
     sends = [send for outbox in outboxes for send in outbox.sends if send.kind is Kind.COMPLETE]
     return frozenset((_bare(str(send.to)), send.id) for send in sends)

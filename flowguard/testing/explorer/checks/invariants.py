@@ -12,8 +12,8 @@ from flowguard.testing.explorer.checks.answering import (
     nothing_breaks_undisturbed,
 )
 from flowguard.testing.explorer.checks.awaiting import (
-    answers_are_told_what_is_so,
     nothing_is_asked_for_another_run,
+    verdicts_of_answers_are_true,
     waits_end_once,
     waits_have_deadlines,
 )
@@ -51,7 +51,7 @@ PROMISES: Final[tuple[Promise, ...]] = (
     redrives_are_judged_right,
     success_stays,
     waits_end_once,
-    answers_are_told_what_is_so,
+    verdicts_of_answers_are_true,
     nothing_is_asked_for_another_run,
     waits_have_deadlines,
     nothing_goes_where_no_flow_sends,

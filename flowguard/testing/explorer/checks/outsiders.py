@@ -51,10 +51,10 @@ def _committed(history: History, flows: Sequence[AnyFlow]) -> Iterator[str]:
         outbox = version.item.outbox if version.item is not None else None
         flow = known.get(version.key.split("#")[1])
         for send in outbox.sends if outbox is not None else ():
-            if send.kind is not Kind.COMPLETE or flow is None or _may_be_told(flow, send.to):
+            if send.kind is not Kind.COMPLETE or flow is None or _may_be_notified(flow, send.to):
                 yield _bare(str(send.to))
         if flow is not None:
-            yield from (_bare(str(to)) for to in _asked_from(version.item) if _may_be_told(flow, to))
+            yield from (_bare(str(to)) for to in _asked_from(version.item) if _may_be_notified(flow, to))
 
 
 def _asked_from(item: RunItem | None) -> Iterator[Destination]:
@@ -66,7 +66,7 @@ def _asked_from(item: RunItem | None) -> Iterator[Destination]:
         yield parse_destination(Caller.from_text(text).reply_to)
 
 
-def _may_be_told(flow: AnyFlow, to: Destination) -> bool:
+def _may_be_notified(flow: AnyFlow, to: Destination) -> bool:
     if to == flow.complete_to:
         return True
     return to in flow.reply_to if flow.reply_to is not None else is_local(to, Home.of(None, arn_of("inbox")))

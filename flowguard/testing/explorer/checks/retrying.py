@@ -35,16 +35,20 @@ def retries_keep_to_their_policy(history: History, flows: Sequence[AnyFlow]) -> 
 def _delays(
     history: History, worked: DeliveryRecord, message: Message, facts: Any, flow: AnyFlow, stage: AnyStage
 ) -> Iterator[Problem]:
-    name, told = f"{flow.name}/{stage.name}", int(facts["delay"])
+    name, reported = f"{flow.name}/{stage.name}", int(facts["delay"])
     allowed = list(_bounds(flow, stage.retry, message.retry + 1, str(facts["error"])))
-    if not any(least <= told <= most for least, most in allowed):
-        yield Problem("I10", name, f"retry {message.retry + 1} is delayed otherwise than declared", allowed, told)
+    if not any(least <= reported <= most for least, most in allowed):
+        yield Problem("I10", name, f"retry {message.retry + 1} is delayed otherwise than declared", allowed, reported)
     for sent in history.posted:
-        if sent.call in worked.calls and _is_retry_of(sent, message) and (delay := _delay(sent, worked, told)) != told:
-            yield Problem("I10", name, f"retry {message.retry + 1} was sent with another delay", told, delay)
+        if (
+            sent.call in worked.calls
+            and _is_retry_of(sent, message)
+            and (delay := _delay(sent, worked, reported)) != reported
+        ):
+            yield Problem("I10", name, f"retry {message.retry + 1} was sent with another delay", reported, delay)
 
 
-def _delay(sent: Posted, worked: DeliveryRecord, told: int) -> int:
+def _delay(sent: Posted, worked: DeliveryRecord, reported: int) -> int:
     """Return the delay in seconds with which a retry was sent.
 
     For a schedule it is the reported delay where that fits: the due time less the delay lies between when its worker
@@ -52,8 +56,8 @@ def _delay(sent: Posted, worked: DeliveryRecord, told: int) -> int:
     """
     if sent.due is None:
         return sent.delay
-    is_right = worked.at <= sent.due - told * 1000 <= sent.at + 1000
-    return told if is_right else (sent.due - sent.at) // 1000
+    is_right = worked.at <= sent.due - reported * 1000 <= sent.at + 1000
+    return reported if is_right else (sent.due - sent.at) // 1000
 
 
 def _is_retry_of(sent: Posted, message: Message) -> bool:

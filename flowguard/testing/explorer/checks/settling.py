@@ -64,7 +64,7 @@ def _letters(key: str, item: RunItem, dead: Collection[tuple[str, int, int]]) ->
 
     What was cancelled leaves none.
     """
-    failed = item.given_up
+    failed = item.own_failure
     if failed is not None:
         found, wanted = sum(hop == failed.hop for _, hop, _ in dead), int(failed.error.type != Cancelled.__name__)
         if found != wanted:

@@ -133,7 +133,7 @@ def refusals_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator
     if standing.run_table:
         yield from _nothing_else_happens(history, standing)
         return
-    yield from _parked_is_told(history)
+    yield from _parked_is_reported(history)
     if not standing.dead_letters:
         yield from _nothing_goes_round(history)
         yield from _failures_name_it(history)
@@ -186,7 +186,7 @@ def _nothing_goes_round(history: History) -> Iterator[Problem]:
             return
 
 
-def _parked_is_told(history: History) -> Iterator[Problem]:
+def _parked_is_reported(history: History) -> Iterator[Problem]:
     """Check that a parked message has the reason in its letter and is reported by an event."""
     for one in history.posted:
         if not (one.is_unsent or one.says_to) or not one.call:
@@ -196,7 +196,7 @@ def _parked_is_told(history: History) -> Iterator[Problem]:
             yield Problem("I7", one.to, "a parked message does not name what refused it", _codes(history), str(error))
         worker = history.deliveries[history.calls[one.call - 1].worker - 1]
         if not any(_is_parked(event) for event in worker.events) and not worker.died:
-            yield Problem("I7", one.to, "a message was parked, and nobody was told", PARKED, _last(worker))
+            yield Problem("I7", one.to, "a message was parked, and nothing reports it", PARKED, _last(worker))
 
 
 def _failures_name_it(history: History) -> Iterator[Problem]:

@@ -94,7 +94,7 @@ class DeliveryRecord:
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """Something that a handler needs and the exploration does not have. ``cure`` says how to give it.
+    """Something that a handler needs and the exploration does not have. ``fix`` says how to give it.
 
     ``service`` is that of a call which the engine cannot answer.
     """
@@ -102,7 +102,7 @@ class Lack:
     site: Site
     worker: int
     what: str
-    cure: str
+    fix: str
     service: str = ""
 
 
@@ -173,7 +173,7 @@ class History:
 
     ``inner`` are the queues whose messages are the business of plain functions that are explored, too. ``answers`` are
     the queues through which the flows get answers and deadlines, ``questions`` what they asked parties outside that
-    answer, by number, ``given_up`` the numbers of those whose party did not try again.
+    answer, by number, ``not_retried`` the numbers of those whose party did not try again.
     ``senders`` maps a record to the call that sent it, ``copies`` a record to the one that it is a copy of.
     ``refusals`` are those that never end. Where there are any, ``after`` is what a next request for each object led to
     while they lasted; ``asked`` are its ids by the objects' keys. ``lacks`` is what handlers needed and there was not,
@@ -198,7 +198,7 @@ class History:
     inner: frozenset[str] = frozenset()
     answers: frozenset[str] = frozenset()
     questions: dict[int, Question] = field(default_factory=dict)
-    given_up: set[int] = field(default_factory=set)
+    not_retried: set[int] = field(default_factory=set)
     tables: Items = field(default_factory=dict)
     at_rest: bool = True
     lacks: list[Lack] = field(default_factory=list)

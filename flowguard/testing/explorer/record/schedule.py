@@ -65,7 +65,7 @@ OF_DELIVERIES: Final = frozenset({FaultKind.DUPLICATED, FaultKind.REORDERED})
 DEATHS: Final = frozenset({FaultKind.DIES_BEFORE, FaultKind.DIES_AFTER})
 ERRORS: Final = frozenset({FaultKind.ERROR, FaultKind.THROTTLED})
 RAISED: Final = ERRORS | {FaultKind.UNANSWERED, FaultKind.PARTIAL, FaultKind.REFUSED}
-"""What the caller is told of: where that is user code, it may count as a failed attempt."""
+"""What the caller learns of: where that is user code, it may count as a failed attempt."""
 FOR_GOOD: Final = frozenset({FaultKind.REFUSED})
 OF_ANSWERS: Final = frozenset({FaultKind.MISSING})
 AT_CALLS: Final = (DEATHS | RAISED | {FaultKind.LOST, FaultKind.STALE}) - FOR_GOOD

@@ -1,4 +1,4 @@
-"""The likely cure of a problem and the line of user code that causes it.
+"""The likely fix  of a problem and the line of user code that causes it.
 
 The usual cause is a call that took effect more often than undisturbed.
 """
@@ -46,7 +46,7 @@ def effects(history: History) -> Effects:
 def diagnose(
     history: History, undisturbed: Iterable[Effects], problem: Problem, differing: Collection[str] = ()
 ) -> Diagnosis:
-    """Return the likely cure of one problem of a schedule.
+    """Return the likely fix  of one problem of a schedule.
 
     ``undisturbed`` holds the effects of the runs in which nothing went wrong, ``differing`` what all problems of the
     schedule are about. A call that was repeated is to blame only where what it writes to is among these.
@@ -81,7 +81,7 @@ def diagnose(
 
 
 def _of_failed_call(history: History, most: Effects, *, is_plain: bool) -> Diagnosis | None:
-    """Return the cure where user code went on after a call that failed. None where it did not."""
+    """Return the fix where user code went on after a call that failed. None where it did not."""
     if in_part := [made for made in history.calls if made.refused and made.site.is_users]:
         made = in_part[0]
         return Diagnosis(
@@ -135,9 +135,9 @@ def is_of_plain_functions(history: History) -> bool:
     return bool(history.inner) and all(f"sqs:{one.queue}" in history.inner for one in history.deliveries)
 
 
-def _or(is_plain: bool, cure: str) -> str:
-    """Return another cure, which only a stage has."""
-    return "" if is_plain else f", or {cure}"
+def _or(is_plain: bool, fix: str) -> str:
+    """Return another fix, which only a stage has."""
+    return "" if is_plain else f", or {fix}"
 
 
 def _work(is_plain: bool) -> str:
@@ -145,18 +145,18 @@ def _work(is_plain: bool) -> str:
 
 
 def _of_differing(problem: Problem, about: str, *, is_plain: bool) -> str:
-    """Return the cure of an end that differs though no call was repeated.
+    """Return the fix of an end that differs though no call was repeated.
 
     That it may differ is offered only for a value that has another content. A copy of an item, a longer list or another
     number is what a fault does to a bug.
     """
     of = "what the message says" if is_plain else "step.request_id, step.requested_at or step.state"
     what = "what the function wrote" if is_plain else "what the stage gave"
-    cure = f"{what} differs from attempt to attempt: make it of {of}"
+    fix = f"{what} differs from attempt to attempt: make it of {of}"
     name = problem.text.rpartition(": ")[2].partition(" ")[0]
     if isinstance(problem.expected, str) and isinstance(problem.found, str) and ": " in problem.text:
-        return f'{cure}; or say that it may differ: free={{"{about}": ["{name}"]}}'
-    return cure
+        return f'{fix}; or say that it may differ: free={{"{about}": ["{name}"]}}'
+    return fix
 
 
 def _of_stale(made: CallRecord) -> Diagnosis:
@@ -180,7 +180,7 @@ _FOR_A_HANG: Final = "let it end: no wait without a time-out, and no loop withou
 def _of_undisturbed(history: History, problem: Problem) -> Diagnosis:
     for lack in history.lacks:
         if lack.what == problem.text:
-            return Diagnosis(lack.site if lack.site.is_users else None, lack.cure)
+            return Diagnosis(lack.site if lack.site.is_users else None, lack.fix)
     if problem.expected == Status.FAILED.value:
         return Diagnosis(None, f"leave {problem.where} out of failing: its run works")
     return Diagnosis(
@@ -211,13 +211,13 @@ def _writes(history: History) -> list[CallRecord]:
 
 def _of_state(history: History, problem: Problem) -> Diagnosis:
     """Name the write that shows what was kept: the last one to the table that differs."""
-    cure = f"keep nothing of a record in {problem.where}: make it anew in each invocation"
+    fix = f"keep nothing of a record in {problem.where}: make it anew in each invocation"
     shown = [
         made.site
         for made in _writes(history)
         if f" {made.target}," in problem.text or f":{made.target}," in problem.text
     ]
-    return Diagnosis(shown[-1] if shown else None, cure)
+    return Diagnosis(shown[-1] if shown else None, fix)
 
 
 _OF_RULES: Final[Mapping[str, Callable[[History, Problem], Diagnosis]]] = {
@@ -323,14 +323,14 @@ def _of_call(history: History, site: Site, operation: str, target: str, *, is_pl
     if operation == "PutObject" and (check := _check_before(history, site, target)) is not None:
         return _checked(site, operation, check, is_conditional=False, is_plain=is_plain)
     if operation not in _RECORDED:
-        cure = f"make it safe to repeat{_or(is_plain, 'move it into the step')}"
-        return Diagnosis(site, f"this boto3 {operation} at {site} {again}: {cure}")
+        fix = f"make it safe to repeat{_or(is_plain, 'move it into the step')}"
+        return Diagnosis(site, f"this boto3 {operation} at {site} {again}: {fix}")
     is_conditional = any(made.conditional for made in history.calls if made.site == site)
     if history.schedule.has(HOLDS) and (check := _check_before(history, site, target)) is not None:
         return _checked(site, operation, check, is_conditional=is_conditional, is_plain=is_plain)
-    cure = "make its condition one that fails the second time" if is_conditional else "make it conditional"
+    fix = "make its condition one that fails the second time" if is_conditional else "make it conditional"
     step = "" if is_plain else f"record it with step.{_RECORDED[operation]}, or "
-    return Diagnosis(site, f"this boto3 {operation} at {site} {again}: {step}{cure}")
+    return Diagnosis(site, f"this boto3 {operation} at {site} {again}: {step}{fix}")
 
 
 def _again(history: History, site: Site) -> str:

@@ -27,7 +27,7 @@ class Violation:
     schedule: str
     problems: tuple[Problem, ...]
     site: Site | None
-    cure: str
+    fix: str
     struck: tuple[str, ...]
     timeline: tuple[str, ...]
     times: int = 1
@@ -158,7 +158,7 @@ def show(violation: Violation, title: str = "violation") -> list[str]:
     lines += [f"  what differs      {_shown(problem)}" for problem in violation.problems]
     if violation.site is not None:
         lines += [f"  the line          {violation.site}: {violation.site.text}"]
-    return [*lines, f"  likely cure       {violation.cure}"]
+    return [*lines, f"  likely fix        {violation.fix}"]
 
 
 def _undisturbed(ends: Sequence[UndisturbedEnd]) -> list[str]:
@@ -194,7 +194,7 @@ def violation_as_json(violation: Violation) -> dict[str, Any]:
         ],
         "site": str(violation.site) if violation.site is not None else None,
         "source": violation.site.text if violation.site is not None else None,
-        "cure": violation.cure,
+        "fix": violation.fix,
         "struck": list(violation.struck),
         "timeline": list(violation.timeline),
     }

@@ -272,7 +272,7 @@ class _Driver:
             step()
         finally:
             invocation.worker = before
-        if worker.is_given_up and self.history.hung is None:
+        if worker.is_abandoned and self.history.hung is None:
             entry = self.history.hung = worker.entry
             entry.raised_at = worker.hung
             entry.why = f"it did not end within {self._sandbox.patience:g} s by the clock on the wall"
@@ -295,7 +295,7 @@ class _Driver:
             entry.why, entry.raised_at = str(left), raising_site(left)
         except BaseException as error:  # the function crashed or exited: Lambda leaves the record in its queue
             entry.why, entry.raised_at = f"{type(error).__name__}: {error}", raising_site(error)
-        if not worker.is_given_up:
+        if not worker.is_abandoned:
             self._remember(worker)
             self._finish(worker)
 
@@ -335,7 +335,7 @@ class _Driver:
         self._source.end(delivery, acked=True)
         number = self._answers.get(self.history.copies.get(delivery.number, delivery.number))
         if number is not None:
-            self.history.given_up.add(number)
+            self.history.not_retried.add(number)
             self.note(None, f"the party of answer {number} does not try again")
 
     # -- telling

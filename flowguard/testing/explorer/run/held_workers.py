@@ -75,7 +75,7 @@ class HeldWorkers:
         while self._held:
             worker = self._held.pop()
             worker.killed = True
-            if not worker.is_given_up:
+            if not worker.is_abandoned:
                 worker.go_on()
 
     def _has_waited(self, held: Worker, ended: Worker) -> bool:

@@ -195,13 +195,13 @@ class FaultInjector:
             made.error = type(error).__name__
             what = f"calls {call.service} {call.operation}: {error}"
             more = "; or install moto, which has more: pip install 'flowguard[local]'"
-            self._invocation.lack(made.site, what, _cure(call) + more, error.service)
+            self._invocation.lack(made.site, what, _fix(call) + more, error.service)
             raise
         except Exception as error:
             made.error = _code(error)
             if call.service in self._sandbox.elsewhere and not self._schedule.choices:
                 what = f"calls {call.service} {call.operation}: moto, in which nothing is there, answers: {error}"
-                self._invocation.lack(made.site, what, _cure(call))
+                self._invocation.lack(made.site, what, _fix(call))
             raise
         made.applied += 1
         made.error = None
@@ -251,7 +251,7 @@ def _rewind(call: ApiCall) -> None:
         seek(0)
 
 
-def _cure(call: ApiCall) -> str:
+def _fix(call: ApiCall) -> str:
     return f'say what it answers: stubs={{"{call.service}.{call.operation}": …}}'
 
 

@@ -73,7 +73,7 @@ class Invocation:
         """Note a wait that cannot end."""
         self.lack(site, what, "let it wait for no longer than a time, or give it what it waits for")
 
-    def lack(self, site: Site, what: str, cure: str, service: str = "") -> None:
+    def lack(self, site: Site, what: str, fix: str, service: str = "") -> None:
         """Note what the worker needs and there is not."""
         if self.worker is not None:
-            self.history.lacks.append(Lack(site, self.worker.entry.worker, what, cure, service))
+            self.history.lacks.append(Lack(site, self.worker.entry.worker, what, fix, service))

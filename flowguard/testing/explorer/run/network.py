@@ -24,7 +24,7 @@ class Refusals(Protocol):
         """Answer whether the calling thread is that of an invocation."""
         ...
 
-    def lack(self, site: Site, what: str, cure: str, /) -> None:
+    def lack(self, site: Site, what: str, fix: str, /) -> None:
         """Note what the worker needs and there is not."""
         ...
 

@@ -69,8 +69,8 @@ class PlainFunction:
         if not callable(self.handler):
             raise SettingsError(self.queue, f"{self.handler!r} is no handler; give a function of event and context")
         if inspect.iscoroutinefunction(self.handler):
-            cure = "give what is deployed: def handler(event, context): return asyncio.run(…)"
-            raise SettingsError(self.queue, f"{self.handler!r} is a coroutine, which Lambda does not await; {cure}")
+            fix = "give what is deployed: def handler(event, context): return asyncio.run(…)"
+            raise SettingsError(self.queue, f"{self.handler!r} is a coroutine, which Lambda does not await; {fix}")
         batch: object = self.batch
         if isinstance(batch, bool) or not isinstance(batch, int) or not 0 < batch <= _MOST_RECORDS:
             raise SettingsError(self.queue, f"a batch of {batch!r}; Lambda hands out 1 to {_MOST_RECORDS} records")

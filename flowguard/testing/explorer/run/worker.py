@@ -53,7 +53,7 @@ class Worker:
         self.held: Choice | None = None
         self.until = 0
         self.over = False
-        self.is_given_up = False
+        self.is_abandoned = False
         self.hung: Site | None = None
         self.thread = 0
         self.reads = 0
@@ -111,7 +111,7 @@ class Worker:
 
     def _give_up(self) -> None:
         """End the thread as far as that can be done from outside."""
-        self.is_given_up = self.killed = self.over = True
+        self.is_abandoned = self.killed = self.over = True
         frame = sys._current_frames().get(self.thread)
         self.hung = site_of(frame, until="_work") if frame is not None else None
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread), ctypes.py_object(Killed))
@@ -125,7 +125,7 @@ class Worker:
         finally:
             self.over = True
             self._back.release()
-        return not self.is_given_up
+        return not self.is_abandoned
 
 
 class Threads:

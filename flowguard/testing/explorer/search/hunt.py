@@ -205,7 +205,7 @@ class Search:
     def _add(self, problem: Problem, history: History, schedule: Schedule) -> None:
         likely = diagnose(history, self._undisturbed, problem)
         self._found[_group(problem, likely)] = Violation(
-            schedule.id, (problem,), likely.site, likely.text, *_told(history), lanes=lanes(history)
+            schedule.id, (problem,), likely.site, likely.text, *_shown(history), lanes=lanes(history)
         )
 
     def again(self, schedule: Schedule) -> tuple[History, tuple[Violation, ...]]:
@@ -236,7 +236,7 @@ class Search:
             if group in found:
                 found[group] = replace(found[group], problems=(*found[group].problems, problem))
                 continue
-            went_wrong, shown = _told(history)
+            went_wrong, shown = _shown(history)
             own = shown if problem.rule == HANGS else ()
             found[group] = Violation(schedule.id, (problem,), likely.site, likely.text, went_wrong, own)
         return history, found
@@ -302,7 +302,7 @@ class Search:
         return self.report(first, pairs_left=max(0, len(seconds) - budget.bound))
 
     def _judge_undisturbed(self, first: History) -> None:
-        """Find what fails though nothing goes wrong, where the search was told what is expected to."""
+        """Find what fails though nothing goes wrong, where the search knows what is expected to."""
         if self._failing is None:
             return
         for problem in list(lacking(first)) or unexpected(undisturbed_ends(first), self._failing):
@@ -400,7 +400,7 @@ class Search:
             return violation
         problem = state_problem(history.kept, violation.problems)
         likely = diagnose(history, self._undisturbed, problem)
-        return replace(violation, problems=(problem,), site=likely.site, cure=likely.text)
+        return replace(violation, problems=(problem,), site=likely.site, fix=likely.text)
 
 
 def _group(problem: Problem, likely: Diagnosis) -> Group:
@@ -410,7 +410,7 @@ def _group(problem: Problem, likely: Diagnosis) -> Group:
 
 
 def _own_group(violation: Violation) -> Group:
-    return _group(violation.problems[0], Diagnosis(violation.site, violation.cure))
+    return _group(violation.problems[0], Diagnosis(violation.site, violation.fix))
 
 
 def _place(problem: Problem) -> tuple[str, str]:
@@ -418,10 +418,10 @@ def _place(problem: Problem) -> tuple[str, str]:
     return problem.where, "" if problem.text.startswith(("message ", "times ")) else problem.text
 
 
-def _told(history: History) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _shown(history: History) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what went wrong and the time line, as lines."""
-    told = struck(history), timeline(history)
-    return told if history.hung is None else (_shortened(told[0]), _shortened(told[1]))
+    shown = struck(history), timeline(history)
+    return shown if history.hung is None else (_shortened(shown[0]), _shortened(shown[1]))
 
 
 def _shortened(lines: tuple[str, ...]) -> tuple[str, ...]:
@@ -434,9 +434,9 @@ def _missing(history: History) -> Iterator[Missing]:
     """Yield the answers that do not come in time. With those that were given up they are another set."""
     said = frozenset(choice for choice in history.schedule.choices if choice.kind in OF_ANSWERS)
     yield said
-    given_up = {Choice(number, FaultKind.MISSING) for number in history.given_up}
-    if given_up - said:
-        yield said | given_up
+    not_retried = {Choice(number, FaultKind.MISSING) for number in history.not_retried}
+    if not_retried - said:
+        yield said | not_retried
 
 
 def _dead_letters(sandbox: Sandbox) -> list[str]:
@@ -451,5 +451,5 @@ def _has_failed(differ: Sequence[Problem]) -> bool:
 
 def _may_fail(history: History) -> bool:
     """Answer whether a run may have failed by right: user code met an error or SQS gave a record up."""
-    told = any(made.fault in RAISED and made.site.is_users for made in history.calls)
-    return told or any(delivery.from_dlq for delivery in history.deliveries)
+    disturbed = any(made.fault in RAISED and made.site.is_users for made in history.calls)
+    return disturbed or any(delivery.from_dlq for delivery in history.deliveries)

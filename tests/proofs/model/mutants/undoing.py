@@ -38,7 +38,7 @@ def _without(kind: Kind) -> Patch:
 
 
 def _told_too_soon(self: plan.Planner, to: Any, failure: Any, error: Any, letter: Any) -> Commit:
-    told_, _ = self._told_of(error)
+    told_, _ = self._notices_of(error)
     commit = _GIVING_UP(self, to, failure, error, letter)
     assert commit.outbox is not None
     return commit._replace(outbox=commit.outbox._replace(sends=(*told_, *commit.outbox.sends)))
@@ -65,7 +65,7 @@ UNDOING = (
     Mutant(
         "undo-again",
         "a stage that undoes and fails is followed by itself",
-        ((RunItem, "given_up", None),),
+        ((RunItem, "own_failure", None),),
         caught_by="undo-calm",
     ),
     Mutant(

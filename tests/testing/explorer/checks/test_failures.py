@@ -103,7 +103,7 @@ def test_what_it_does_before_it_fails_is_done_again_when_it_is_sent_back() -> No
     assert [(one.where, one.expected, one.found) for one in found.problems] == [("totals", 1, 2)]
     assert found.site is not None
     assert found.site.line == seeded.guilty_line("AddThenFail")
-    assert "runs again after a redrive" in found.cure
+    assert "runs again after a redrive" in found.fix
 
 
 # -- and with a guard taken away
@@ -115,12 +115,12 @@ def wrong(schedule: str, flow: Any = seeded.BrokenOne) -> set[tuple[str, str]]:
 
 
 def test_a_second_failure_that_nobody_is_told_of_is_seen(monkeypatch: Patch) -> None:
-    to_be_told: Any = Planner._to_be_told
+    to_be_told: Any = Planner._listeners
 
     def once(planner: Planner) -> Any:
         return [] if planner.message.redrive else to_be_told(planner)
 
-    monkeypatch.setattr(Planner, "_to_be_told", once)
+    monkeypatch.setattr(Planner, "_listeners", once)
     assert wrong("r1") == {("equivalence", "sqs:told")}
 
 

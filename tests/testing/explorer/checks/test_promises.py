@@ -231,5 +231,5 @@ def test_a_flow_that_breaks_where_nothing_goes_wrong_is_no_proof_of_anything(mon
     (violation,) = [one for one in report.violations if one.rule == "undisturbed"]
     assert violation.schedule == "none"
     assert 'breaks though nothing goes wrong: KeyError: "the bucket\'s name"' in str(report)
-    assert "make it work first" in violation.cure
+    assert "make it work first" in violation.fix
     assert any("╳ breaks: KeyError" in line for line in violation.timeline)

@@ -183,7 +183,7 @@ def acked_all_the_same(patch: Patch) -> None:
             "I6: a record was delivered until SQS gave it up, though emails of sqs refuses for good",
         ),
         (nothing_is_final, "f2-1", "I6: a record was delivered until SQS gave it up"),
-        (parked_without_a_word, "f3", "I7: a message was parked, and nobody was told"),
+        (parked_without_a_word, "f3", "I7: a message was parked, and nothing reports it"),
         (parked_without_a_reason, "f4", "I7: a parked message does not name what refused it"),
         (dropped_instead_of_parked, "f3", "I7: side was committed and never sent"),
         (dropped_instead_of_parked, "f4", "I6: nothing is under way any more"),

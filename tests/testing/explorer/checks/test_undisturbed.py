@@ -28,7 +28,7 @@ def test_a_flow_that_never_worked_is_found() -> None:
     (violation,) = report.violations
     assert (violation.rule, violation.schedule) == ("undisturbed", "none")
     assert "fails though nothing goes wrong: KeyError" in violation.problems[0].text
-    assert "failing=" in violation.cure
+    assert "failing=" in violation.fix
     assert any("KeyError" in line for line in violation.timeline) or violation.timeline
     assert "undisturbed: broken-one of o1 FAILED, KeyError" in str(report)
     assert report.as_json()["undisturbed"][0]["status"] == "FAILED"
@@ -44,7 +44,7 @@ def test_it_is_none_where_its_object_is_expected_to_fail() -> None:
 def test_what_is_expected_to_fail_and_works_is_found() -> None:
     (violation,) = explored(seeded.ToldTwoStages, failing=["o1"]).violations
     assert violation.problems[0].text == "does not fail, and was expected to"
-    assert violation.cure == "leave o1 out of failing: its run works"
+    assert violation.fix == "leave o1 out of failing: its run works"
 
 
 @pytest.mark.proof("explores a handler twice")

@@ -1,4 +1,4 @@
-"""A cure is one that the code does not have yet."""
+"""A fix is one that the code does not have yet."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def checks_then_adds(event: Any, context: Any) -> None:
         dynamodb.update_item(**TOTALS, **ADD, ConditionExpression="attribute_exists(orders)")
 
 
-def cures(handler: Any) -> list[str]:
+def fixes(handler: Any) -> list[str]:
     report = explore(
         PlainFunction("orders", handler),
         [sqs_event("orders", {"order_id": "o1"})],
@@ -37,16 +37,16 @@ def cures(handler: Any) -> list[str]:
         bound=0,
         walks=0,
     )
-    return [one.cure for one in report.violations]
+    return [one.fix for one in report.violations]
 
 
 @pytest.mark.parametrize(
-    ("handler", "cure"),
+    ("handler", "fix"),
     [
         (adds, ": make it conditional"),
         (adds_to_what_is_there, ": make its condition one that fails the second time"),
         (checks_then_adds, "put the check into the write's ConditionExpression too, which does not see it"),
     ],
 )
-def test_a_cure_is_not_what_is_there_already(handler: Any, cure: str) -> None:
-    assert any(cure in one for one in cures(handler)), cures(handler)
+def test_a_cure_is_not_what_is_there_already(handler: Any, fix: str) -> None:
+    assert any(fix in one for one in fixes(handler)), fixes(handler)

@@ -176,7 +176,7 @@ def test_a_violation_is_shown_whole() -> None:
         "equivalence: totals",
         violation.struck[0],
         "totals day monday: amount 5 10",
-        violation.cure,
+        violation.fix,
         f"seeded.py:{seeded.guilty_line('PlainAdd')} the line to change, and where it struck",
         "this line: table.update_item( # here",
         "It struck at call 2 .",

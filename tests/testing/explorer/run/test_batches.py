@@ -51,7 +51,7 @@ def test_what_is_not_listed_is_not_delivered_again(handler: Any, partial: bool, 
 def test_records_that_are_forgotten_are_one_finding_with_its_cure() -> None:
     report = explore(PlainFunction("orders", records.stops_at_the_first, batch=2), ORDERS[:2], **FEW)
     (found,) = report.violations
-    assert "list in batchItemFailures each from the one that failed on" in found.cure
+    assert "list in batchItemFailures each from the one that failed on" in found.fix
     assert any(", 2 records" in line for line in found.timeline)
 
 

@@ -39,7 +39,7 @@ def finding(handler: Any, *messages: Any, rule: str = "equivalence", **about: An
 def test_what_a_record_leaves_for_the_next_is_named_with_its_module() -> None:
     violation = finding(careless.gathers, ONE, OTHER, rule="module state")
     assert violation.problems[0].where == "tests.testing.explorer.careless.gathered"
-    assert violation.cure.startswith("keep nothing of a record in tests.testing.explorer.careless.gathered")
+    assert violation.fix.startswith("keep nothing of a record in tests.testing.explorer.careless.gathered")
 
 
 def test_one_record_is_enough_where_it_comes_twice() -> None:
@@ -103,7 +103,7 @@ def test_an_end_that_depends_on_an_order_which_no_queue_keeps_is_found() -> None
         7,
         5,
     )
-    assert "any_order=True" in violation.cure
+    assert "any_order=True" in violation.fix
     assert explored(careless.keeps_the_last, ONE, CHANGED, any_order=True).ok
 
 
@@ -123,7 +123,7 @@ def test_a_fifo_queue_keeps_the_order_of_a_group() -> None:
 def test_a_read_that_may_be_old_is_found_and_a_consistent_one_is_not() -> None:
     violation = finding(careless.reads_what_it_wrote)
     assert violation.schedule == "s2"
-    assert violation.cure.endswith("read with ConsistentRead=True (no index can), or do not depend on it")
+    assert violation.fix.endswith("read with ConsistentRead=True (no index can), or do not depend on it")
     assert explored(careless.reads_it_at_once).ok
 
 
@@ -138,11 +138,11 @@ def test_on_an_engine_that_cannot_go_back_no_read_is_old() -> None:
 def test_what_a_batch_leaves_is_found_where_nobody_looks() -> None:
     violation = finding(careless.leaves_a_part)
     assert violation.schedule == "p1-1"
-    assert "UnprocessedItems" in violation.cure
+    assert "UnprocessedItems" in violation.fix
     assert explored(careless.writes_the_rest).ok
     lost = finding(careless.reads_a_part, items={"orders": [{"order_id": "a"}, {"order_id": "b"}]})
     assert lost.schedule == "p1-1"
-    assert "UnprocessedKeys" in lost.cure
+    assert "UnprocessedKeys" in lost.fix
 
 
 @pytest.mark.parametrize("more", ["p1-1", "p1-12"])
@@ -160,7 +160,7 @@ def test_a_batch_in_part_is_applied_in_part(more: str, monkeypatch: pytest.Monke
     assert rest == 3
 
 
-# -- cures -------------------------------------------------------------------------------------------------------------
+# -- fixes -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("handler", [careless.adds, careless.swallows])
@@ -168,13 +168,13 @@ def test_a_plain_function_is_not_told_of_steps(handler: Any) -> None:
     report = explored(handler)
     assert not report.ok
     for violation in report.violations:
-        assert "step" not in violation.cure
-        assert "stage" not in violation.cure
+        assert "step" not in violation.fix
+        assert "stage" not in violation.fix
 
 
 def test_that_a_number_may_differ_is_never_offered() -> None:
     report = explored(careless.gathers, ONE, OTHER)
-    assert all("free=" not in one.cure for one in report.violations)
+    assert all("free=" not in one.fix for one in report.violations)
 
 
 # -- lines of stages ---------------------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def test_what_is_not_there_is_no_error_of_the_handlers_own() -> None:
     (found,) = report.violations
     assert found.rule == "undisturbed"
     assert "moto, in which nothing is there, answers: An error occurred (ParameterNotFound)" in found.problems[0].text
-    assert 'stubs={"ssm.GetParameter": …}' in found.cure
+    assert 'stubs={"ssm.GetParameter": …}' in found.fix
 
 
 def test_stubs_come_first() -> None:

@@ -48,7 +48,7 @@ def finding(handler: Any, **about: Any) -> Violation:
 def test_what_the_engine_lacks_is_no_error_of_the_handlers(handler: Any) -> None:
     violation = finding(handler)
     assert violation.problems[0].text.startswith("calls ssm GetParameter: moto, in which nothing is there, answers")
-    assert 'stubs={"ssm.GetParameter": …}' in violation.cure
+    assert 'stubs={"ssm.GetParameter": …}' in violation.fix
     assert violation.site is not None
     assert violation.site.function == "asks"
 
@@ -148,7 +148,7 @@ def test_what_is_no_bucket_is_refused(wrong: Any) -> None:
 def test_nothing_goes_out_and_the_host_is_named() -> None:
     violation = finding(posts)
     assert "goes out to localhost" in violation.problems[0].text
-    assert 'network=["localhost"]' in violation.cure
+    assert 'network=["localhost"]' in violation.fix
 
 
 def test_an_allowed_host_is_reached() -> None:

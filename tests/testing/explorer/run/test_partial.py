@@ -33,7 +33,7 @@ def test_a_batch_of_the_users_that_nobody_looks_at_is_found_at_its_line() -> Non
     assert set(found) == {"p2-1"}, "three messages to one queue are one place"
     assert found["p2-1"].site is not None
     assert found["p2-1"].site.line == seeded.guilty_line("InPart")
-    assert "was taken in part, and the stage went on: look at Failed in its answer" in found["p2-1"].cure
+    assert "was taken in part, and the stage went on: look at Failed in its answer" in found["p2-1"].fix
     assert found["p2-1"].struck[0].endswith("entry 1 of 3 refused")
     assert "p" in report.coverage["in-part: SendMessageBatch emails at " + str(found["p2-1"].site)]
 
