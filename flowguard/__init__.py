@@ -6,8 +6,9 @@ that a function pays only for what it needs: what defines flows needs pydantic a
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from flowguard.public_names import loader
 
 if TYPE_CHECKING:
     # define a flow
@@ -130,6 +131,7 @@ __all__ = list(_HOME)
 
 
 if not TYPE_CHECKING:  # to a type checker, a name that is not above is a mistake
+    _load = loader(__name__, _HOME)
 
     def __getattr__(name: str) -> Any:
         """Load the module that holds a public name, once."""
@@ -137,11 +139,7 @@ if not TYPE_CHECKING:  # to a type checker, a name that is not above is a mistak
             from importlib.metadata import version  # loads a dozen modules that no function needs
 
             return version("flowguard")
-        if name not in _HOME:
-            raise AttributeError(f"module 'flowguard' has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"flowguard.{_HOME[name]}"), name)
-        globals()[name] = value
-        return value
+        return _load(name)
 
 
 def __dir__() -> list[str]:

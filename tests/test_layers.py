@@ -32,6 +32,7 @@ LAYERS = (
         "protocol.conflict",
         "protocol.entry",
         "protocol.verdicts",
+        "public_names",
         "results",
         "retry",
         "rows",

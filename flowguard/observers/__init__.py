@@ -7,8 +7,9 @@ module when it is first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from flowguard.public_names import loader
 
 if TYPE_CHECKING:
     from flowguard.events import Observer as Observer
@@ -37,14 +38,7 @@ __all__ = list(_HOME)
 
 
 if not TYPE_CHECKING:  # to a type checker, a name that is not above is a mistake
-
-    def __getattr__(name: str) -> Any:
-        """Load the module that holds a public name, once."""
-        if name not in _HOME:
-            raise AttributeError(f"module 'flowguard.observers' has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"flowguard.{_HOME[name]}"), name)
-        globals()[name] = value
-        return value
+    __getattr__ = loader(__name__, _HOME)
 
 
 def __dir__() -> list[str]:
