@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import boto3
@@ -50,6 +51,50 @@ def reads_what_it_wrote(event: Any, context: Any, *, at_once: bool = False) -> N
 
 def reads_it_at_once(event: Any, context: Any) -> None:
     reads_what_it_wrote(event, context, at_once=True)
+
+
+def bills_both(event: Any, context: Any, *, orders_at_once: bool = False, totals_at_once: bool = False) -> None:
+    """Writes an order and its sum, and a bill of what one batch of reads finds of the two."""
+    for order in orders(event):
+        amount = {"N": str(order["amount"])}
+        dynamodb.put_item(TableName="orders", Item={"order_id": {"S": order["order_id"]}, "amount": amount})
+        dynamodb.put_item(TableName="totals", Item={"day": {"S": "monday"}, "amount": amount})
+        asked = {
+            "orders": {"Keys": [{"order_id": {"S": order["order_id"]}}], "ConsistentRead": orders_at_once},
+            "totals": {"Keys": [{"day": {"S": "monday"}}], "ConsistentRead": totals_at_once},
+        }
+        found = dynamodb.batch_get_item(RequestItems=asked)["Responses"]
+        bill = {f"{table}_amount": found[table][0]["amount"] for table in found if found[table]}
+        dynamodb.put_item(TableName="log", Item={"entry": {"S": order["order_id"]}, **bill})
+
+
+def bills_at_once(event: Any, context: Any) -> None:
+    bills_both(event, context, orders_at_once=True, totals_at_once=True)
+
+
+def looks_late_at_orders(event: Any, context: Any) -> None:
+    bills_both(event, context, totals_at_once=True)
+
+
+def bills_after_a_while(event: Any, context: Any) -> None:
+    """Sound, but for what is written within the second before the reads."""
+    for order in orders(event):
+        dynamodb.put_item(TableName="orders", Item={"order_id": {"S": order["order_id"]}})
+        dynamodb.put_item(TableName="totals", Item={"day": {"S": "monday"}})
+        time.sleep(2)
+        asked = {"orders": {"Keys": [{"order_id": {"S": order["order_id"]}}]}}
+        dynamodb.batch_get_item(RequestItems=asked)
+
+
+def bills_in_one_transaction(event: Any, context: Any) -> None:
+    """Sound: a transaction of reads sees what was written before it."""
+    for order in orders(event):
+        key = {"order_id": {"S": order["order_id"]}}
+        dynamodb.put_item(TableName="orders", Item={**key, "amount": {"N": str(order["amount"])}})
+        (found,) = dynamodb.transact_get_items(TransactItems=[{"Get": {"TableName": "orders", "Key": key}}])[
+            "Responses"
+        ]
+        dynamodb.put_item(TableName="log", Item={"entry": {"S": order["order_id"]}, "amount": found["Item"]["amount"]})
 
 
 def leaves_a_part(event: Any, context: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from flowguard.sim.calls import ApiCall, Response
@@ -13,6 +13,8 @@ BEHIND: Final = 1_000
 """How long after a write a read may not see it, ms."""
 
 _READS: Final = frozenset({"GetItem", "Query", "Scan"})
+_OF_SEVERAL: Final = "BatchGetItem"
+"""What reads several tables, each with a consistency of its own. No transaction of reads is ever behind."""
 
 
 class EarlierStates:
@@ -28,22 +30,42 @@ class EarlierStates:
         if self._engine is not None and self._are_kept:
             self._before.update(dict.fromkeys(tables, self._engine.snapshot()))
 
-    def may_be_behind(self, call: ApiCall, target: str, now: int, calls: Iterable[CallRecord]) -> bool:
+    def may_be_behind(self, call: ApiCall, now: int, calls: Iterable[CallRecord]) -> bool:
         """Answer whether a read may not see a write yet that was made before it."""
-        if self._engine is None or call.service != "dynamodb" or call.operation not in _READS:
-            return False
-        if call.params.get("ConsistentRead"):
+        read = _eventual(call)
+        if self._engine is None or not read:
             return False
         written = (one for one in calls if one.service == "dynamodb" and one.applied and not one.is_read)
-        return any(now - one.at <= BEHIND and target in one.target.split(", ") for one in written)
+        return any(now - one.at <= BEHIND and not read.isdisjoint(one.target.split(", ")) for one in written)
 
-    def read(self, table: str, proceed: Callable[[], Response]) -> Response | None:
-        """Make a read on the state before the last write to the table. None where that is not known."""
-        if self._engine is None or table not in self._before:
+    def read(self, call: ApiCall, proceed: Callable[[], Response]) -> Response | None:
+        """Make a read on the state before the last write to each table. None where that is not known."""
+        behind = [table for table in sorted(_eventual(call)) if table in self._before]
+        if not behind:
             return None
-        now = self._engine.snapshot()
-        self._engine.restore(self._before[table])
+        if call.operation != _OF_SEVERAL:
+            return self._read_before(behind[0], proceed)
+        now = proceed()
+        found: Mapping[str, Any] = {table: self._read_before(table, proceed)["Responses"] for table in behind}
+        return {**now, "Responses": {**now["Responses"], **{table: one.get(table, []) for table, one in found.items()}}}
+
+    def _read_before(self, table: str, proceed: Callable[[], Response]) -> Response:
+        engine = self._engine
+        assert engine is not None  # noqa: S101 - nothing is kept without one
+        now = engine.snapshot()
+        engine.restore(self._before[table])
         try:
             return proceed()
         finally:
-            self._engine.restore(now)
+            engine.restore(now)
+
+
+def _eventual(call: ApiCall) -> frozenset[str]:
+    """Return the tables that a call reads with eventual consistency."""
+    if call.service != "dynamodb":
+        return frozenset()
+    if call.operation == _OF_SEVERAL:
+        asked: Mapping[str, Any] = call.params.get("RequestItems", {})
+        return frozenset(table for table, one in asked.items() if not one.get("ConsistentRead"))
+    is_eventual = call.operation in _READS and not call.params.get("ConsistentRead")
+    return frozenset({str(call.params.get("TableName"))}) if is_eventual else frozenset()

@@ -147,7 +147,7 @@ class FaultInjector:
                 made.refused = entries
                 return self._carry_out(made, call, lambda: taken_in_part(call, proceed, entries))
             case FaultKind.STALE if made.eventual:
-                return self._carry_out(made, call, lambda: self._earlier.read(made.target, proceed) or proceed())
+                return self._carry_out(made, call, lambda: self._earlier.read(call, proceed) or proceed())
             case _:
                 made.fault = None
         return self._carry_out(made, call, proceed)
@@ -180,7 +180,7 @@ class FaultInjector:
             entries=size(call.service, call.operation, call.params),
             key=str(call.params["Key"]) if call.service == "s3" and "Key" in call.params else "",
             conditional=_is_conditional(call.params),
-            eventual=site.is_users and self._earlier.may_be_behind(call, target, now, self.history.calls),
+            eventual=site.is_users and self._earlier.may_be_behind(call, now, self.history.calls),
         )
         self.history.calls.append(made)
         worker.entry.calls.append(number)

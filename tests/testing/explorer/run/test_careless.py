@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from flowguard import Done, Flow, Outcome, Reject, Stage, Step
 from flowguard.sim.memory.dynamodb import DynamoDB
 from flowguard.testing import sqs_event
-from flowguard.testing.explorer import PlainFunction, Report, Violation, explore, on_moto, replay
+from flowguard.testing.explorer import PlainFunction, Report, UnmetSchedule, Violation, explore, on_moto, replay
 from tests.testing.explorer import careless
 
 ONE = {"order_id": "o1", "amount": 5}
@@ -125,6 +125,36 @@ def test_a_read_that_may_be_old_is_found_and_a_consistent_one_is_not() -> None:
     assert violation.schedule == "s2"
     assert violation.fix.endswith("read with ConsistentRead=True (no index can), or do not depend on it")
     assert explored(careless.reads_it_at_once).ok
+
+
+STALE = [
+    (careless.bills_both, ["log, entry o1: orders_amount", "log, entry o1: totals_amount"]),
+    (careless.looks_late_at_orders, ["log, entry o1: orders_amount"]),
+]
+
+
+@pytest.mark.parametrize(("handler", "missing"), STALE, ids=["both tables", "one of them"])
+def test_a_batch_of_reads_does_not_see_the_last_write_of_each_table_without_consistency(
+    handler: Any, missing: list[str]
+) -> None:
+    trace = replay(PlainFunction("orders", handler), [ONE], "s3", tables=careless.TABLES)
+    (violation,) = trace.violations
+    assert violation.fix.endswith("read with ConsistentRead=True (no index can), or do not depend on it")
+    assert [f"{one.where}, {one.text}" for one in violation.problems] == missing
+
+
+@pytest.mark.parametrize(
+    ("handler", "schedule"),
+    [
+        (careless.bills_at_once, "s3"),
+        (careless.bills_in_one_transaction, "s2"),
+        (careless.bills_after_a_while, "s3"),
+    ],
+    ids=["consistent", "in a transaction", "two seconds after the last write"],
+)
+def test_these_reads_see_every_write(handler: Any, schedule: str) -> None:
+    with pytest.raises(UnmetSchedule, match="cannot meet that"):
+        replay(PlainFunction("orders", handler), [ONE], schedule, tables=careless.TABLES)
 
 
 @pytest.mark.proof("explores a handler, on moto")
