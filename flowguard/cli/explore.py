@@ -86,7 +86,7 @@ INTERRUPTED: Final = 130
 @click.option("--item", "items", metavar="TABLE=JSON", multiple=True, help="Lies in a table before; repeat it.")
 @click.option("--same", metavar="QUEUE.FIELD", multiple=True, help="Copies are dropped by this field; repeat it.")
 @click.option("--network", metavar="HOST", multiple=True, help="May be reached; nothing else is. Repeat it.")
-@click.option("--any-order", is_flag=True, help="The end of plain handlers may depend on the order of the records.")
+@click.option("--any-order", is_flag=True, help="The end may depend on the order of the records.")
 @click.option("--direct", is_flag=True, help="Plain handlers are invoked by the messages, and --queue is their name.")
 @click.option("--batch", metavar="N", type=click.IntRange(1), default=1, help="Records at once, for plain handlers.")
 @click.option("--partial/--not-partial", default=True, help="Whether ReportBatchItemFailures is on for plain handlers.")

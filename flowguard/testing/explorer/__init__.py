@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from flowguard.flow import AnyFlow
 from flowguard.sim.declared import DeclaredKey as DeclaredKey
@@ -43,7 +43,9 @@ from flowguard.testing.explorer.run.parties import GivenAnswers as GivenAnswers
 from flowguard.testing.explorer.run.plain import PlainFunction as PlainFunction
 from flowguard.testing.explorer.run.sandbox import PATIENCE, Needs, Sandbox
 from flowguard.testing.explorer.run.stubs import GivenStubs as GivenStubs
-from flowguard.testing.explorer.search.hunt import Lacking, Progress, Search, SearchBudget, unheard
+from flowguard.testing.explorer.search.next_schedules import SearchBudget
+from flowguard.testing.explorer.search.runs import Lacking, Runs
+from flowguard.testing.explorer.search.search import Progress, Search, unheard
 
 Explored: TypeAlias = AnyFlow | PlainFunction
 
@@ -92,8 +94,9 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     none where it is not given. Without ``for_good`` no refusal that never ends is tried. ``invariants`` are rules of
     yours, called with the :class:`View` of each end. A run that fails though nothing goes wrong is a violation, unless
     ``failing`` names its object (or the queue of a plain function). So is an end of plain functions that depends on
-    the order of the records, which a standard queue does not keep, unless ``any_order`` is right. ``progress`` is
-    called after each schedule with the numbers of schedules and of violations until then.
+    the order of the records, which a standard queue does not keep, and one of two runs of flows that met which is as
+    in no order of the whole runs; unless ``any_order`` is right, here or as ``ANY_ORDER`` in the module. ``progress``
+    is called after each schedule with the numbers of schedules and of violations until then.
 
     ``buckets`` are those in S3 that the handlers use: their names, or what lies in each,
     ``{"reports": {"monday.csv": "5"}}``. ``stubs`` are answers of services that the engine does not have:
@@ -115,8 +118,8 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
 
     def searched(engine: EngineFor, may_lack: bool) -> Report:
         with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs) as sandbox:
-            how: Any = {"any_order": any_order, "may_lack": may_lack}
-            return Search(sandbox, invariants, free or {}, failing, progress, same, **how).all(budget)
+            runs = Runs(sandbox, free, same, may_lack=may_lack)
+            return Search(runs, invariants, failing, progress, any_order=any_order).all(budget)
 
     return replace(_on_engines(engine, searched), seconds=time.perf_counter() - began)
 
@@ -154,8 +157,8 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
 
     def traced(engine: EngineFor, may_lack: bool) -> Trace:
         with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs) as sandbox:
-            how: Any = {"any_order": any_order, "may_lack": may_lack}
-            history, found = Search(sandbox, invariants, free or {}, failing, same=same, **how).again(wanted)
+            runs = Runs(sandbox, free, same, may_lack=may_lack)
+            history, found = Search(runs, invariants, failing, any_order=any_order).again(wanted)
             check_met(history)
             return Trace(sandbox.names, wanted.id, timeline(history), lanes(history), found)
 

@@ -9,8 +9,9 @@ from typing import Final
 from flowguard.sim.engines import in_memory
 from flowguard.testing.explorer.record.schedule import FaultKind, Schedule
 from flowguard.testing.explorer.run.sandbox import Sandbox
-from flowguard.testing.explorer.search.hunt import Search
 from flowguard.testing.explorer.search.next_schedules import choices_in
+from flowguard.testing.explorer.search.runs import Runs
+from flowguard.testing.explorer.search.search import Search
 from tests.proofs.compare.business import Way
 from tests.proofs.compare.table import KINDS
 
@@ -37,7 +38,7 @@ def broken_by(way: Way) -> Mapping[FaultKind, tuple[int, int]]:
     tried: Counter[FaultKind] = Counter()
     broken: Counter[FaultKind] = Counter()
     with Sandbox(way.explored, way.messages, {}, in_memory, 0) as sandbox:
-        search = Search(sandbox, way.invariants, way.free)
+        search = Search(Runs(sandbox, way.free), way.invariants)
         for choice in list(choices_in(search.references())):
             _, found = search.check(Schedule((choice,)))
             tried[choice.kind] += 1

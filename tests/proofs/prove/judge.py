@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from flowguard.flow import AnyFlow
 from flowguard.sim.engines import in_memory
-from flowguard.testing.explorer.checks.equivalence import End, Free, end_of
+from flowguard.testing.explorer.checks.equivalence import End, Free
 from flowguard.testing.explorer.checks.invariants import Invariant
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import History
@@ -19,8 +19,10 @@ from flowguard.testing.explorer.report.diagnosis import Effects
 from flowguard.testing.explorer.report.findings import Report, Violation
 from flowguard.testing.explorer.run.inbox import Given
 from flowguard.testing.explorer.run.sandbox import Needs, Sandbox
-from flowguard.testing.explorer.search.hunt import Missing, Search, SearchBudget
-from flowguard.testing.explorer.search.next_schedules import planned
+from flowguard.testing.explorer.search.next_schedules import SearchBudget, planned
+from flowguard.testing.explorer.search.right_ends import Missing
+from flowguard.testing.explorer.search.runs import Runs
+from flowguard.testing.explorer.search.search import Search
 from tests.proofs.prove import probes
 from tests.proofs.prove.fork import grant
 
@@ -106,25 +108,33 @@ class Verdict(NamedTuple):
     about: str
 
 
-class _Watching(Search):
+class _WatchedRuns(Runs):
     """Notes which guards each schedule meets."""
 
     def __init__(self, sandbox: Sandbox, case: Case) -> None:
-        super().__init__(sandbox, case.invariants, case.free)
-        self._case = case
+        super().__init__(sandbox, case.free)
         self.met: dict[str, frozenset[int]] = {}
-        self._wrong: set[str] = set()
 
-    def _run(self, schedule: Schedule) -> History:
+    def run(self, schedule: Schedule) -> History:
         probes.taken()
-        history = super()._run(schedule)
+        history = super().run(schedule)
         self.met[schedule.id] = probes.taken()
         return history
 
+
+class _Watching(Search):
+    """Notes which guards each schedule meets. Every end of an undisturbed order is right."""
+
+    def __init__(self, sandbox: Sandbox, case: Case) -> None:
+        self._watched = _WatchedRuns(sandbox, case)
+        super().__init__(self._watched, case.invariants, any_order=True)
+        self._case = case
+        self._wrong: set[str] = set()
+
     def _problems(self, history: History) -> list[Problem]:
         if self._case.timed:
-            end = end_of(history, self._sandbox.keys, self._free)
-            self._references[end.digest] = end
+            end = self.runs.end(history)
+            self.right.ends[end.digest] = end
         return super()._problems(history)
 
     def truth(self, effort: Effort) -> Truth:
@@ -135,7 +145,8 @@ class _Watching(Search):
         met = {number: len(schedules) for number, schedules in able.items()}
         seconds = time.perf_counter() - began
         calls = calls_of(self.references())
-        return Truth(self._references, self._without, calls, self._undisturbed, candidates, met, report, seconds)
+        right = self.right
+        return Truth(right.ends, right.without, calls, right.undisturbed, candidates, met, report, seconds)
 
     def _some(self) -> Report:
         first = self.references()
@@ -150,7 +161,7 @@ class _Watching(Search):
         report = self.all(SearchBudget(case.bound + effort.bound, case.walks + effort.walks, 0, 20))
         for schedule in case.also:
             self._try(Schedule.parse(schedule))
-        return replace(report, schedules=self._schedules, violations=tuple(self._found.values()))
+        return replace(report, schedules=self.runs.count, violations=self.found.all)
 
     def _spread(self, share: int) -> Report:
         first = self.references()
@@ -162,7 +173,7 @@ class _Watching(Search):
     def _able(self) -> Mapping[int, Sequence[str]]:
         """By a mutant's number the schedules that can tell it apart, as they were run; none that end wrong anyway."""
         found: dict[int, list[str]] = {}
-        for schedule, numbers in self.met.items():
+        for schedule, numbers in self._watched.met.items():
             for number in numbers if schedule not in self._wrong else ():
                 found.setdefault(number, []).append(schedule)
         return found
@@ -178,10 +189,10 @@ class _Judging(Search):
     """Holds a mutant's ends against those of the whole flowguard. It checks in a process that was forked."""
 
     def __init__(self, sandbox: Sandbox, case: Case, truth: Truth) -> None:
-        super().__init__(sandbox, case.invariants, case.free)
-        self._references = dict(truth.references)
-        self._without = {missing: dict(ends) for missing, ends in truth.without.items()}
-        self._undisturbed = list(truth.undisturbed)
+        super().__init__(Runs(sandbox, case.free), case.invariants, any_order=True)
+        self.right.ends = dict(truth.references)
+        self.right.without = {missing: dict(ends) for missing, ends in truth.without.items()}
+        self.right.undisturbed = list(truth.undisturbed)
         self._calls = truth.calls
 
     def wrong(self, schedule: str) -> Verdict | None:
@@ -201,7 +212,7 @@ class _Judging(Search):
         return super().check(schedule)
 
     def references(self) -> History:
-        return self._run(Schedule())
+        return self.runs.run(Schedule())
 
 
 def watch(case: Case, effort: Effort) -> Truth:

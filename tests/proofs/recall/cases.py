@@ -56,6 +56,7 @@ BUGS: Final = (
     _bug("ignores UnprocessedItems", writes.leaves_what_was_not_taken),
     _bug("moves in two steps", writes.moves_in_two_steps, items=STOCK),
     _bug("relies on an old read", writes.reads_what_may_be_old),
+    _bug("relies on an old batch of reads", writes.reads_a_batch_that_may_be_old),
     _bug("sends to a queue without an id", sends.sends),
     _bug("publishes to a topic without an id", sends.publishes),
     _bug("puts an event without an id", sends.puts_an_event),
@@ -118,6 +119,13 @@ BUGS: Final = (
     _bug("a stage adds by itself", flows.CountsItself, flows.PAID),
     _bug("a stage records the time", flows.RecordsTheTime, flows.PAID),
     _bug("a stage never works", flows.NeverWorks, flows.PAID, rule="undisturbed"),
+    _bug(
+        "a stage writes what the stage before it read",
+        flows.WritesWhatItSaw,
+        flows.PAID,
+        flows.OTHER_PAID,
+        rule="not one after the other",
+    ),
 )
 
 SOUND: Final = (
@@ -168,6 +176,7 @@ SOUND: Final = (
     _sound("ships in order", shop.ships_in_order, TEA, MORE_TEA, **SHOP),
     _sound("a stage records", flows.CountsWithTheStep, flows.PAID),
     _sound("two stages record", flows.TellsInTheEnd, flows.PAID),
+    _sound("two runs add up", flows.AddsUp, flows.PAID, flows.OTHER_PAID),
 )
 
 MISSED: Final[dict[str, str]] = {}

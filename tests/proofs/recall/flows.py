@@ -81,4 +81,44 @@ class TellsInTheEnd(Flow, name="tells-in-the-end", object_id="order_id"):
     stages = (Reserve, Tell)
 
 
+class Seen(BaseModel):
+    order_id: str
+    amount: int
+
+
+class SeeSum(Stage[Paid], name="see-sum", then="write-sum", inbox="paid"):
+    def handle(self, paid: Paid, step: Step) -> Outcome:
+        found = dynamodb.get_item(TableName="totals", Key={"day": {"S": "monday"}}, ConsistentRead=True)
+        before = int(found["Item"]["amount"]["N"]) if "Item" in found else 0
+        return WriteSum.message(Seen(order_id=paid.order_id, amount=before + paid.amount))
+
+
+class WriteSum(Stage[Seen], name="write-sum"):
+    def handle(self, seen: Seen, step: Step) -> Outcome:
+        step.put("totals", {"day": "monday", "amount": seen.amount})  # here
+        return Done()
+
+
+class WritesWhatItSaw(Flow, name="writes-what-it-saw", object_id="order_id"):
+    stages = (SeeSum, WriteSum)
+
+
+class Accept(Stage[Paid], name="accept", then="add-up", inbox="paid"):
+    def handle(self, paid: Paid, step: Step) -> Outcome:
+        return AddUp.message(paid)
+
+
+class AddUp(Stage[Paid], name="add-up"):
+    def handle(self, paid: Paid, step: Step) -> Outcome:
+        step.update("totals", {"day": "monday"}, "ADD amount :n", values={":n": paid.amount})
+        return Done()
+
+
+class AddsUp(Flow, name="adds-up", object_id="order_id"):
+    """Sound."""
+
+    stages = (Accept, AddUp)
+
+
 PAID: Any = Paid(order_id="o1")
+OTHER_PAID: Any = Paid(order_id="o2", amount=7)

@@ -167,6 +167,18 @@ def reads_what_may_be_old(event: Any, context: object) -> None:
         dynamodb.put_item(TableName="log", Item=bill)
 
 
+def reads_a_batch_that_may_be_old(event: Any, context: object) -> None:
+    """Writes an order, and then a bill of what a batch of reads finds, which may be behind."""
+    for order in orders(event):
+        key = {"order_id": {"S": order["order_id"]}}
+        dynamodb.put_item(TableName="orders", Item={**key, "amount": {"N": str(order["amount"])}})
+        answer = dynamodb.batch_get_item(RequestItems={"orders": {"Keys": [key]}})  # here
+        if answer["UnprocessedKeys"]:
+            raise RuntimeError("DynamoDB did not read it")
+        amounts = [one["amount"] for one in answer["Responses"]["orders"]]
+        dynamodb.put_item(TableName="log", Item={"entry": {"S": order["order_id"]}, "amounts": {"L": amounts}})
+
+
 def counts_in_a_table_nobody_named(event: Any, context: object) -> None:
     for order in orders(event):
         dynamodb.put_item(TableName="unheard", Item={"id": {"S": order["order_id"]}})  # here

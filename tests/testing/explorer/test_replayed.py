@@ -21,6 +21,7 @@ KINDS: Final = {
     "keeps records in its module": "module state",
     "keeps records in an object": "module state",
     "a stage never works": "undisturbed",
+    "a stage writes what the stage before it read": "not one after the other",
     "asks for a secret": "undisturbed",
     "waits for ever": "undisturbed",
 }

@@ -22,3 +22,10 @@ def order_problem(differ: Sequence[Problem]) -> Problem:
     first = differ[0]
     text = f"{first.text} depends on the order of the records, which a standard queue does not keep"
     return Problem(ORDER, first.where, text, first.expected, first.found)
+
+
+def interleaving_problem(differ: Sequence[Problem]) -> Problem:
+    """Return the problem of an interleaving of runs. ``differ`` is how its end is unlike those of whole runs."""
+    first = differ[0]
+    text = f"{first.text} is as in no order of the runs, one after the other"
+    return Problem(ORDER, first.where, text, first.expected, first.found)

@@ -198,6 +198,14 @@ def _of_hang(history: History, problem: Problem) -> Diagnosis:
 
 def _of_order(history: History, problem: Problem) -> Diagnosis:
     """Name the last write to the table that differs."""
+    if not is_of_plain_functions(history):
+        about = problem.where.rpartition(":")[2]
+        return Diagnosis(
+            history.recorded.get(about) or _last_write(history, problem.where),
+            "two runs met between their stages: read what this depends on in the stage that writes it, and write it "
+            "under a condition, or with step.modify; or say that this is right: any_order=True, or ANY_ORDER = True in "
+            "the flow's module",
+        )
     return Diagnosis(
         _last_write(history, problem.where),
         "let what was sent last win, whichever arrives last, by a condition on a version or time of the sender's; "

@@ -20,7 +20,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services, aws_store
 from flowguard.aws.writes import from_item
 from flowguard.clock import Clock, no_pause
-from flowguard.errors import SettingsError
+from flowguard.errors import SettingsError, shown
 from flowguard.events import Event, Observer
 from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
@@ -124,6 +124,7 @@ class Sandbox:
         self._stubs = Stubs(_declared("STUBS", modules) if needs.stubs is None else needs.stubs)
         self.parties = Parties(_declared("ANSWERS", modules) if needs.answers is None else needs.answers, flows)
         self.answers_are_declared = needs.answers is None
+        self.any_order = any(_says("ANY_ORDER", module) for module in modules)
         self._engine = _made(engine, self)
         self.fast = self._engine if isinstance(self._engine, Snapshots) else None
         self.elsewhere = self._engine.elsewhere if isinstance(self._engine, Forgets) else frozenset[str]()
@@ -309,6 +310,14 @@ def _declared(name: str, modules: Sequence[ModuleType]) -> dict[str, Any]:
         one = getattr(module, name, {})
         found |= one if isinstance(one, Mapping) else {each: {} for each in one}
     return found
+
+
+def _says(name: str, module: ModuleType) -> bool:
+    """Return what a module declares under a name. Raises SettingsError for anything but True or False."""
+    said: object = getattr(module, name, False)
+    if not isinstance(said, bool):
+        raise SettingsError(name, f"{module.__name__} says {shown(said)}; give True or False")
+    return said
 
 
 def _settings(offload_above: int | None) -> Settings:

@@ -1,0 +1,63 @@
+"""Undisturbed orders of deliveries: those of whole runs, one after the other, and their interleavings.
+
+A run is everything that one of the first messages led to: its hops, and the runs of others that it asked for. With two
+runs of two hops each, ``A1 A2 B1 B2`` is an order of whole runs, and ``A1 B1 A2 B2`` is an interleaving of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import groupby
+
+from flowguard.testing.explorer.record.history import DeliveryRecord, History
+from flowguard.testing.explorer.record.question import PARTIES
+
+
+def is_of_whole_runs(history: History) -> bool:
+    """Answer whether no run began while another one was not over."""
+    blocks = [first for first, _ in groupby(_firsts(history))]
+    return len(blocks) == len(set(blocks))
+
+
+def are_of_one_object(history: History) -> bool:
+    """Answer whether two requests for one object met. What follows then is what the flow's ``on_conflict`` says."""
+    met: dict[str, set[str]] = {}
+    for key, request_id in history.requests:
+        met.setdefault(key, set()).add(request_id)
+    return any(len(requests) > 1 for requests in met.values())
+
+
+def _firsts(history: History) -> Sequence[int]:
+    """Return the first record of the run that each delivery is part of.
+
+    A deadline or an answer that changed nothing does not count: it came when its run was over.
+    """
+    of_record: dict[int, int] = {}
+    for one in history.deliveries:
+        for record in (one.record, *one.batch):
+            call = _call_behind(history, one, record)
+            of_record.setdefault(
+                record, record if call is None else of_record[history.deliveries[_worker(history, call)].record]
+            )
+    return [of_record[one.record] for one in history.deliveries if not one.settles or _has_changed(history, one)]
+
+
+def _worker(history: History, call: int) -> int:
+    """Return the place of the delivery whose worker made a call."""
+    return history.calls[call - 1].worker - 1
+
+
+def _call_behind(history: History, delivery: DeliveryRecord, record: int) -> int | None:
+    """Return the call that led to a record. None for a message of the beginning."""
+    if record in history.senders or delivery.queue != PARTIES or delivery.envelope is None:
+        return history.senders.get(record)
+    answer = json.loads(delivery.envelope.message)
+    (question,) = (one for one in history.questions.values() if (one.flow, one.id) == (answer["flow"], answer["id"]))
+    waits = (one for one in history.versions if one.key == f"run#{question.flow}#{question.object_id}")
+    return next(one.call for one in waits if one.item is not None and one.item.request_id == question.request_id)
+
+
+def _has_changed(history: History, delivery: DeliveryRecord) -> bool:
+    made = (history.calls[number - 1] for number in delivery.calls)
+    return any(one.applied and not one.is_read for one in made)

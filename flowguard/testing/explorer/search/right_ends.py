@@ -1,0 +1,88 @@
+"""The ends that are right: those of the undisturbed orders of deliveries."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, TypeAlias
+
+from flowguard.testing.explorer.checks.equivalence import End, nearest
+from flowguard.testing.explorer.checks.problem import Problem
+from flowguard.testing.explorer.checks.whole_runs import are_of_one_object, is_of_whole_runs
+from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.schedule import Choice, Schedule
+from flowguard.testing.explorer.report.diagnosis import Effects, effects
+from flowguard.testing.explorer.search.next_schedules import reorderings
+from flowguard.testing.explorer.search.runs import Runs
+
+MOST_ORDERS: Final = 200
+
+Missing: TypeAlias = frozenset[Choice]
+"""The answers of parties outside that do not come, or come late."""
+
+
+class OrderedEnd(NamedTuple):
+    """The end of one undisturbed order.
+
+    ``is_whole`` says that it is one of whole runs, ``of_one_object`` that two requests for one object met.
+    """
+
+    schedule: Schedule
+    end: End
+    is_whole: bool
+    of_one_object: bool
+
+
+class RightEnds:
+    """The ends of the undisturbed orders, up to a bound, by their digests. Others have to end like one of them.
+
+    ``ends`` are those in which all parties outside answer, ``without`` those without some answers. ``undisturbed``
+    holds the effects of all these runs. ``ordered`` are the orders in which all answer, and none where there are more
+    than the bound.
+    """
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._known: dict[tuple[Missing, ...], dict[str, list[Problem]]] = {}
+        self.ends: dict[str, End] = {}
+        self.without: dict[Missing, dict[str, End]] = {}
+        self.undisturbed: list[Effects] = []
+        self.ordered: list[OrderedEnd] = []
+        self.orders = 0
+
+    def learn(self, first: History) -> None:
+        """Run every undisturbed order. ``first`` is the history of that in which nothing is changed."""
+        self.ordered, is_all = self._in_every_order(Schedule(), first)
+        self.ends |= {one.end.digest: one.end for one in self.ordered}
+        if not is_all:
+            self.ordered = []
+
+    def differences(self, end: End, missing: tuple[Missing, ...]) -> list[Problem]:
+        """Return how an end differs from the most similar of those that are right without these answers."""
+        known = self._known.setdefault(missing, {})
+        if end.digest not in known:
+            expected = {digest: one for several in missing for digest, one in self._expected(several).items()}
+            known[end.digest] = [] if end.digest in expected else nearest(end, expected.values())
+        return known[end.digest]
+
+    def _expected(self, missing: Missing) -> dict[str, End]:
+        """Return the undisturbed ends where these answers do not come as they are asked for."""
+        if not missing:
+            return self.ends
+        if missing not in self.without:
+            schedule = Schedule(tuple(sorted(missing)))
+            found, _ = self._in_every_order(schedule, self._runs.run(schedule))
+            self.without[missing] = {one.end.digest: one.end for one in found}
+        return self.without[missing]
+
+    def _in_every_order(self, schedule: Schedule, first: History) -> tuple[list[OrderedEnd], bool]:
+        """Run the undisturbed orders of one schedule up to a bound. Return also whether these are all."""
+        found: list[OrderedEnd] = []
+        ahead = [schedule]
+        while ahead and len(found) < MOST_ORDERS:
+            ordered = ahead.pop()
+            history = first if ordered is schedule else self._runs.run(ordered)
+            end = self._runs.end(history)
+            found.append(OrderedEnd(ordered, end, is_of_whole_runs(history), are_of_one_object(history)))
+            self.undisturbed.append(effects(history))
+            ahead += [ordered.and_then(choice) for choice in reorderings(history)]
+        self.orders += len(found)
+        return found, not ahead

@@ -1,0 +1,94 @@
+"""The runs of a search: each schedule that it tries, and what their calls met."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flowguard.testing.explorer.checks.compared import is_compared
+from flowguard.testing.explorer.checks.equivalence import End, Free, end_of
+from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.schedule import FaultKind, Schedule
+from flowguard.testing.explorer.record.view import Same
+from flowguard.testing.explorer.report.lines import called
+from flowguard.testing.explorer.run.driver import run
+from flowguard.testing.explorer.run.sandbox import Sandbox
+
+LATER: Final = 90_061_001
+"""By how much a run is moved to see what depends on the time, ms: another day, hour, minute, second and millisecond."""
+
+
+class Lacking(Exception):
+    """The engine cannot answer calls of these services, which the search needs."""
+
+    def __init__(self, services: frozenset[str]) -> None:
+        super().__init__(services)
+        self.services = services
+
+
+class Runs:
+    """Runs schedules in a sandbox, counts them, and notes which faults each call met.
+
+    ``free`` and ``same`` are what the ends of runs are compared without and by. Without ``may_lack`` a service that
+    the engine does not have raises :class:`Lacking`.
+    """
+
+    def __init__(
+        self, sandbox: Sandbox, free: Free | None = None, same: Same | None = None, *, may_lack: bool = True
+    ) -> None:
+        self.sandbox = sandbox
+        self.free = free or {}
+        self.same = same or {}
+        self.count = 0
+        self._may_lack = may_lack
+        self._uncounted: set[str] = set()
+        self._coverage: dict[str, set[FaultKind]] = {}
+
+    @property
+    def coverage(self) -> dict[str, str]:
+        """Return the letters of the faults that each call met."""
+        return {name: "".join(sorted(kinds)) for name, kinds in sorted(self._coverage.items())}
+
+    @property
+    def uncounted(self) -> tuple[str, ...]:
+        """Return the calls whose effect no comparison of ends sees."""
+        return tuple(sorted(self._uncounted))
+
+    def end(self, history: History) -> End:
+        """Return the end of a history."""
+        return end_of(history, self.sandbox.keys, self.free, self.same)
+
+    def run(self, schedule: Schedule) -> History:
+        """Run a schedule. Raises :class:`Lacking`."""
+        self.count += 1
+        history = run(self.sandbox, schedule)
+        lacking = frozenset(one.service for one in history.lacks if one.service)
+        if lacking and not self._may_lack:
+            raise Lacking(lacking)
+        self._cover(history)
+        return history
+
+    def run_later(self) -> History:
+        """Run the undisturbed schedule at another time. What differs then depends on the time, and not on an order."""
+        before = self.sandbox.start
+        self.sandbox.start = before + LATER
+        try:
+            return self.run(Schedule())
+        finally:
+            self.sandbox.start = before
+
+    def run_without_memory(self, schedule: Schedule) -> History:
+        """Run a schedule in which each record finds a new process."""
+        self.sandbox.memory.is_lost = True
+        try:
+            return self.run(schedule)
+        finally:
+            self.sandbox.memory.is_lost = False
+
+    def _cover(self, history: History) -> None:
+        of_record = {one.record: one.stage for one in history.deliveries if one.stage}
+        stages = {one.worker: of_record.get(one.record) for one in history.deliveries}
+        for made in history.calls:
+            met = self._coverage.setdefault(f"{stages[made.worker] or '?'}: {called(made)}", set())
+            met |= {*made.held, *([made.fault] if made.fault is not None else ())}
+            if made.site.is_users and made.applied and not is_compared(made):
+                self._uncounted.add(f"{made.service} {made.operation}")

@@ -1,0 +1,243 @@
+"""The search for violations.
+
+It runs undisturbed orders first, then every single fault, then pairs, then random walks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from flowguard.testing.explorer.checks.failures import failed_by_right
+from flowguard.testing.explorer.checks.free import check_answers, check_free, check_same
+from flowguard.testing.explorer.checks.invariants import Invariant, broken
+from flowguard.testing.explorer.checks.lateness import came_late, was_parked
+from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, STATE, Problem
+from flowguard.testing.explorer.checks.standing import Standing
+from flowguard.testing.explorer.checks.undisturbed import lacking, undisturbed_ends, unexpected
+from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.schedule import OF_ANSWERS, RAISED, Choice, FaultKind, Schedule
+from flowguard.testing.explorer.report.findings import Report, Violation
+from flowguard.testing.explorer.report.lanes import lanes
+from flowguard.testing.explorer.report.lines import timeline
+from flowguard.testing.explorer.run.sandbox import Sandbox
+from flowguard.testing.explorer.search.found_violations import Found, Group, own_group, violations_of
+from flowguard.testing.explorer.search.kept_state import KeptState
+from flowguard.testing.explorer.search.next_schedules import SearchBudget, choices_in, follow_ups, planned
+from flowguard.testing.explorer.search.record_orders import RecordOrders
+from flowguard.testing.explorer.search.right_ends import Missing, RightEnds
+from flowguard.testing.explorer.search.runs import Runs
+from flowguard.testing.explorer.search.shrink import shrunk
+
+Progress: TypeAlias = Callable[[int, int], object]
+"""Called after each schedule with the numbers of schedules and of violations until then."""
+
+
+def unheard(schedules: int, violations: int) -> None:
+    """Ignore the progress."""
+
+
+class Search:
+    """A search that runs schedules and remembers of each no more than what it adds."""
+
+    def __init__(
+        self,
+        runs: Runs,
+        invariants: Sequence[Invariant],
+        failing: Sequence[str] | None = None,
+        progress: Progress = unheard,
+        *,
+        any_order: bool = False,
+    ) -> None:
+        self.runs = runs
+        self.right = RightEnds(runs)
+        self.found = Found()
+        self._sandbox = runs.sandbox
+        self._kept = KeptState(runs, self.right)
+        self._orders = None if any_order or self._sandbox.any_order else RecordOrders(runs, self.right, self._kept)
+        self._invariants = tuple(invariants)
+        self._failing = failing
+        self._progress = progress
+        self._distinct: set[str] = set()
+        self._began = time.perf_counter()
+        self._stopped: float | None = None
+
+    # -- one schedule
+
+    def references(self) -> History:
+        """Run every undisturbed order of deliveries up to a bound and record what the end may be.
+
+        Returns the first order's history.
+        """
+        first = self.runs.run(Schedule())
+        check_free(self.runs.free, first, self._sandbox.keys, _dead_letters(self._sandbox))
+        check_same(self.runs.same, first)
+        if not self._sandbox.answers_are_declared:  # a module's are for all messages, and these may await nothing
+            check_answers(self._sandbox.parties.given, first)
+        if first.hung is None and not first.lacks:
+            self.right.learn(first)
+        return first
+
+    def again(self, schedule: Schedule) -> tuple[History, tuple[Violation, ...]]:
+        """Run a schedule of a report once more and return its history with all that the report said of it."""
+        first = self.references()
+        if schedule == Schedule():
+            self._judge_undisturbed(first)
+        if not self._is_useless(first):
+            self._kept.judge(first, self.found)
+            if self._orders is not None and all(one.kind is FaultKind.REORDERED for one in schedule.choices):
+                self._orders.judge(first, self.found, schedule)
+        named = self.found.of(schedule)
+        history, found = self.check(schedule)
+        for group, violation in found.items():
+            known = self._kept.named(violation, history)
+            named.setdefault(own_group(known) if known.rule == STATE else group, known)
+        return history, tuple(named.values())
+
+    def check(self, schedule: Schedule) -> tuple[History, dict[Group, Violation]]:
+        """Run a schedule and return its history with what is wrong after it."""
+        history = self.runs.run(schedule)
+        return history, violations_of(history, self._problems(history), self.right.undisturbed)
+
+    def _problems(self, history: History) -> list[Problem]:
+        found = list(broken(history, self._sandbox.flows, self._invariants, self.runs.same))
+        if history.hung is not None:  # the end is that of a run that was broken off
+            return found
+        end = self.runs.end(history)
+        differ = self.right.differences(end, tuple(_missing(history)))
+        if differ and (
+            Standing.of(history, self._sandbox.flows).ends_elsewhere(history)
+            or came_late(history)
+            or was_parked(history, self._sandbox.flows)
+        ):
+            return found
+        if differ and _may_fail(history) and (_has_failed(differ) or failed_by_right(history)):
+            return found
+        self._distinct.add(end.digest)
+        return found + differ
+
+    # -- all of them
+
+    def all(self, budget: SearchBudget) -> Report:
+        """Run the search to its end, or until it is interrupted: then report what was found until then."""
+        first = self.references()
+        self._judge_undisturbed(first)
+        if self._is_useless(first):
+            return self.report(first)
+        self._kept.judge(first, self.found)
+        if self._orders is not None:
+            self._orders.judge(first, self.found)
+        seconds: list[Schedule] = []
+        try:
+            self._search(first, seconds, budget)
+        except KeyboardInterrupt:
+            return replace(self.report(first), is_complete=False)
+        return self.report(first, pairs_left=max(0, len(seconds) - budget.bound))
+
+    def _judge_undisturbed(self, first: History) -> None:
+        """Find what fails though nothing goes wrong, where the search knows what is expected to."""
+        if self._failing is None:
+            return
+        for problem in list(lacking(first)) or unexpected(undisturbed_ends(first), self._failing):
+            self.found.add(problem, first, self.right.undisturbed)
+
+    def _is_useless(self, first: History) -> bool:
+        """Answer whether there is no end to compare with: none at all, or each run fails though it should not."""
+        if first.hung is not None or first.lacks:
+            return True
+        ends = undisturbed_ends(first)
+        return bool(len(self.found) and ends) and all(
+            end.has_failed and end.of not in (self._failing or ()) for end in ends
+        )
+
+    def _search(self, first: History, seconds: list[Schedule], budget: SearchBudget) -> None:
+        for schedule, at_once in self._schedules_of(first, seconds, budget):
+            history = self._try(schedule)
+            self._progress(self.runs.count, len(self.found))
+            if len(self.found) >= budget.most or history.hung is not None:
+                break
+            if budget.seconds is not None and time.perf_counter() - self._began >= budget.seconds:
+                self._stopped = budget.seconds
+                break
+            at_once += [schedule.and_then(choice) for choice in follow_ups(history, self._sandbox.flows)]
+            if len(schedule.choices) == 1 or (
+                len(schedule.choices) == 2 and schedule.choices[-1].kind is FaultKind.REDRIVEN
+            ):
+                seconds += [schedule.and_then(choice) for choice in choices_in(history, after=schedule.choices[-1])]
+
+    def report(self, first: History, pairs_left: int = 0) -> Report:
+        """Return what has been found so far."""
+        return Report(
+            flows=self._sandbox.names,
+            schedules=self.runs.count,
+            orders=self.right.orders,
+            ends=len(self._distinct),
+            pairs_left=pairs_left,
+            coverage=self.runs.coverage,
+            violations=self.found.all,
+            undisturbed=lanes(first),
+            undisturbed_ends=undisturbed_ends(first),
+            stopped_after=self._stopped,
+            uncounted=self.runs.uncounted,
+            elsewhere=tuple(sorted(self._sandbox.elsewhere)),
+        )
+
+    @staticmethod
+    def _schedules_of(
+        first: History, seconds: Sequence[Schedule], budget: SearchBudget
+    ) -> Iterator[tuple[Schedule, list[Schedule]]]:
+        """Yield each schedule with a list. What is put into the list is tried next.
+
+        ``seconds`` grows while the single faults are tried.
+        """
+        for schedule in planned(first, seconds, budget):
+            ahead = [schedule]
+            while ahead:
+                yield ahead.pop(0), ahead
+
+    def _try(self, schedule: Schedule) -> History:
+        history, found = self.check(schedule)
+        follows = self.found.follow(schedule, found.values())
+        for group, violation in found.items():
+            known = self.found.known(group)
+            if known is None and follows and violation.rule == EQUIVALENCE:
+                continue
+            if known is None or len(schedule.choices) < len(Schedule.parse(known.schedule).choices):
+                known = self._shortest(group, schedule, violation)
+            self.found.note(group, known)
+        return history
+
+    def _shortest(self, group: Group, schedule: Schedule, violation: Violation) -> Violation:
+        if violation.rule == HANGS:  # each schedule that shows it takes as long
+            return violation
+        shorter = shrunk(schedule, lambda one: group in self.check(one)[1])
+        history, found = self.check(shorter)
+        shortest = replace(found.get(group, violation), timeline=timeline(history), lanes=lanes(history))
+        return self._kept.named(shortest, history)
+
+
+def _missing(history: History) -> Iterator[Missing]:
+    """Yield the answers that do not come in time. With those that were given up they are another set."""
+    said = frozenset(choice for choice in history.schedule.choices if choice.kind in OF_ANSWERS)
+    yield said
+    not_retried = {Choice(number, FaultKind.MISSING) for number in history.not_retried}
+    if not_retried - said:
+        yield said | not_retried
+
+
+def _dead_letters(sandbox: Sandbox) -> list[str]:
+    """Return the names of the flows' dead-letter queues, which are empty while nothing goes wrong."""
+    return [str(flow.dead_letters).rpartition(":")[2] for flow in sandbox.flows]
+
+
+def _has_failed(differ: Sequence[Problem]) -> bool:
+    """Answer whether a run failed that does not fail undisturbed."""
+    return any(problem.rule == "I14" for problem in differ)
+
+
+def _may_fail(history: History) -> bool:
+    """Answer whether a run may have failed by right: user code met an error or SQS gave a record up."""
+    disturbed = any(made.fault in RAISED and made.site.is_users for made in history.calls)
+    return disturbed or any(delivery.from_dlq for delivery in history.deliveries)
