@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tests.proofs.recall.case import Result
 from tests.proofs.recall.cases import BUGS, MISSED, SOUND
+from tests.proofs.recall.speed import USUAL, search
 
 SHORT: Final[Mapping[str, Any]] = {"bound": 20, "walks": 10, "most": 4, "patience": 3.0}
 LONG: Final[Mapping[str, Any]] = {}
@@ -20,6 +21,10 @@ LONG: Final[Mapping[str, Any]] = {}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = _arguments().parse_args(arguments)
+    if given.speed:
+        for case in USUAL:
+            sys.stdout.write(f"{search(case, seconds=given.seconds)}\n")
+        return 0
     chosen = [case for case in (*BUGS, *SOUND) if given.only in case.kind]
     results = []
     for case in chosen:
@@ -79,6 +84,8 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.proofs.recall", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.add_argument("--long", action="store_true", help="explore with the defaults, as a user does")
+    parser.add_argument("--speed", action="store_true", help="instead, how long usual searches take with the defaults")
+    parser.add_argument("--seconds", type=float, metavar="N", help="of --speed: end each search after so long")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose kind has it")
     return parser
 

@@ -12,6 +12,7 @@ import pytest
 from tests.proofs.recall import __main__ as recall
 from tests.proofs.recall import cases, sound, writes
 from tests.proofs.recall.case import Case
+from tests.proofs.recall.speed import USUAL
 
 PAGE = Path(__file__).parents[3] / "docs" / "proof.md"
 FEW: Any = {"bound": 0, "walks": 0, "most": 1}
@@ -60,3 +61,10 @@ def test_the_command_prints_each_case_and_fails_where_one_is_not_as_expected(
     assert recall.main(["--only", "adds without a condition", "--json"]) == 1
     said = json.loads(capsys.readouterr().out)
     assert (said["holds"], said["checks"][0]["line"] is not None) == (False, True)
+
+
+def test_the_speed_of_usual_searches_is_printed_and_each_ends_in_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert recall.main(["--speed", "--seconds", "0.000001"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition("  ")[0] for line in lines] == [case.kind for case in USUAL]
+    assert all("schedules" in line and "CPU s" in line for line in lines)
