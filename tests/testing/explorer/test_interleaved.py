@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flowguard.errors import SettingsError
-from flowguard.testing.explorer import Report, Violation, explore, replay
+from flowguard.testing.explorer import Report, View, Violation, explore, replay
 from tests.testing.explorer import interleaved
 from tests.testing.explorer.interleaved import CountStock, IgnoreWhileReserved, Order, ReserveStock, TakeStock
 
@@ -17,19 +17,24 @@ CHANGED = [Order(order_id="o1", amount=1), Order(order_id="o1", amount=2)]
 ABOUT: dict[str, Any] = {"tables": interleaved.TABLES, "items": interleaved.STOCK}
 
 
+def enough(view: View) -> str:
+    """End the search after its first schedule."""
+    return "the orders are known"
+
+
 def undisturbed(flow: Any, messages: list[Order], **about: Any) -> Report:
-    """Only the orders, with none of the faults."""
-    return explore(flow, messages, **{**ABOUT, "bound": 0, "walks": 0, "seconds": 0.000_001, **about})
+    """Judge the orders, and try none of the faults."""
+    return explore(flow, messages, **{**ABOUT, "invariants": [enough], "most": 1, **about})
 
 
-def finding(report: Report) -> Violation:
-    (violation,) = [one for one in report.violations if one.rule == RULE]
-    return violation
+def findings(report: Report) -> list[Violation]:
+    assert report.schedules < 20
+    return [one for one in report.violations if one.rule == RULE]
 
 
 def test_an_update_that_is_lost_between_two_stages_is_found_at_the_line_that_writes() -> None:
     report = undisturbed(TakeStock, TWO)
-    violation = finding(report)
+    (violation,) = findings(report)
     (problem,) = violation.problems
     assert (problem.where, problem.expected, problem.found) == ("stock", 2, 3)
     assert problem.text == "sku tea: n is as in no order of the runs, one after the other"
@@ -42,27 +47,32 @@ def test_an_update_that_is_lost_between_two_stages_is_found_at_the_line_that_wri
 def test_what_is_subtracted_from_whatever_is_there_is_sound() -> None:
     report = undisturbed(CountStock, TWO)
     assert report.orders == 6
-    assert report.ok, str(report)
+    assert findings(report) == []
 
 
 @pytest.mark.parametrize("flow", [ReserveStock, IgnoreWhileReserved])
 def test_of_two_requests_for_one_object_on_conflict_decides(flow: Any) -> None:
     report = undisturbed(flow, CHANGED)
     assert report.orders > 1
-    assert report.ok, str(report)
+    assert findings(report) == []
 
 
 def test_the_flow_or_the_caller_may_say_that_it_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert undisturbed(TakeStock, TWO, any_order=True).ok
+    assert findings(undisturbed(TakeStock, TWO, any_order=True)) == []
     monkeypatch.setattr(interleaved, "ANY_ORDER", True, raising=False)
-    assert undisturbed(TakeStock, TWO).ok
+    assert findings(undisturbed(TakeStock, TWO)) == []
     monkeypatch.setattr(interleaved, "ANY_ORDER", "yes")
     with pytest.raises(SettingsError, match=r"ANY_ORDER.*interleaved says 'yes'; give True or False"):
         undisturbed(TakeStock, TWO)
 
 
 def test_its_schedule_shows_it_again_and_an_order_of_whole_runs_shows_nothing() -> None:
-    found = finding(undisturbed(TakeStock, TWO))
+    (found,) = findings(undisturbed(TakeStock, TWO))
     trace = replay(TakeStock, TWO, found.schedule, **ABOUT)
     assert [(one.rule, str(one.site)) for one in trace.violations] == [(RULE, str(found.site))]
     assert replay(TakeStock, TWO, "o2-1", **ABOUT).ok
+
+
+def test_a_search_whose_time_is_over_tries_no_more_orders_and_judges_none() -> None:
+    report = explore(TakeStock, TWO, **ABOUT, seconds=0.000_001)
+    assert (report.orders, report.ok, report.stopped_after) == (1, True, 0.000_001)

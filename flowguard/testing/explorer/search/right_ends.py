@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from flowguard.testing.explorer.checks.equivalence import End, nearest
@@ -48,9 +49,12 @@ class RightEnds:
         self.ordered: list[OrderedEnd] = []
         self.orders = 0
 
-    def learn(self, first: History) -> None:
-        """Run every undisturbed order. ``first`` is the history of that in which nothing is changed."""
-        self.ordered, is_all = self._in_every_order(Schedule(), first)
+    def learn(self, first: History, is_over: Callable[[], bool]) -> None:
+        """Run every undisturbed order. ``first`` is the history of that in which nothing is changed.
+
+        Where the time of the search ``is_over`` before, the other ends are not known.
+        """
+        self.ordered, is_all = self._in_every_order(Schedule(), first, is_over)
         self.ends |= {one.end.digest: one.end for one in self.ordered}
         if not is_all:
             self.ordered = []
@@ -73,11 +77,13 @@ class RightEnds:
             self.without[missing] = {one.end.digest: one.end for one in found}
         return self.without[missing]
 
-    def _in_every_order(self, schedule: Schedule, first: History) -> tuple[list[OrderedEnd], bool]:
+    def _in_every_order(
+        self, schedule: Schedule, first: History, is_over: Callable[[], bool] = lambda: False
+    ) -> tuple[list[OrderedEnd], bool]:
         """Run the undisturbed orders of one schedule up to a bound. Return also whether these are all."""
         found: list[OrderedEnd] = []
         ahead = [schedule]
-        while ahead and len(found) < MOST_ORDERS:
+        while ahead and len(found) < MOST_ORDERS and not (found and is_over()):
             ordered = ahead.pop()
             history = first if ordered is schedule else self._runs.run(ordered)
             end = self._runs.end(history)

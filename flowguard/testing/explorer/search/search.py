@@ -62,6 +62,7 @@ class Search:
         self._progress = progress
         self._distinct: set[str] = set()
         self._began = time.perf_counter()
+        self._seconds: float | None = None
         self._stopped: float | None = None
 
     # -- one schedule
@@ -77,7 +78,7 @@ class Search:
         if not self._sandbox.answers_are_declared:  # a module's are for all messages, and these may await nothing
             check_answers(self._sandbox.parties.given, first)
         if first.hung is None and not first.lacks:
-            self.right.learn(first)
+            self.right.learn(first, self._is_over)
         return first
 
     def again(self, schedule: Schedule) -> tuple[History, tuple[Violation, ...]]:
@@ -122,6 +123,7 @@ class Search:
 
     def all(self, budget: SearchBudget) -> Report:
         """Run the search to its end, or until it is interrupted: then report what was found until then."""
+        self._seconds = budget.seconds
         first = self.references()
         self._judge_undisturbed(first)
         if self._is_useless(first):
@@ -135,6 +137,10 @@ class Search:
         except KeyboardInterrupt:
             return replace(self.report(first), is_complete=False)
         return self.report(first, pairs_left=max(0, len(seconds) - budget.bound))
+
+    def _is_over(self) -> bool:
+        """Answer whether the search has lasted as long as it may."""
+        return self._seconds is not None and time.perf_counter() - self._began >= self._seconds
 
     def _judge_undisturbed(self, first: History) -> None:
         """Find what fails though nothing goes wrong, where the search knows what is expected to."""
@@ -158,8 +164,8 @@ class Search:
             self._progress(self.runs.count, len(self.found))
             if len(self.found) >= budget.most or history.hung is not None:
                 break
-            if budget.seconds is not None and time.perf_counter() - self._began >= budget.seconds:
-                self._stopped = budget.seconds
+            if self._is_over():
+                self._stopped = self._seconds
                 break
             at_once += [schedule.and_then(choice) for choice in follow_ups(history, self._sandbox.flows)]
             if len(schedule.choices) == 1 or (
