@@ -57,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         witnesses.failing,
         parts.seconds,
     )
+    if not given.json:
+        _say(line for outcome in figures.others.values() for line in outcome.lines)
     sys.stdout.write(json.dumps(figures.as_json(), default=str) + "\n" if given.json else f"{figures}\n")
     return 0 if figures.is_good else 1
 

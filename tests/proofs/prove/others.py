@@ -37,7 +37,7 @@ ALL: Final = (TESTS, RECALL, RACES, SOAK)
 
 @dataclass(frozen=True)
 class Outcome:
-    """``figures`` by name; ``broken`` are the checks that do not hold."""
+    """``figures`` by name; ``broken`` are the checks that do not hold, ``lines`` what it prints of each check."""
 
     command: str
     holds: bool
@@ -45,6 +45,7 @@ class Outcome:
     checks: int
     broken: Sequence[str]
     seconds: float
+    lines: Sequence[str] = ()
 
 
 def run(other: Other, *, long: bool) -> Outcome:
@@ -66,4 +67,4 @@ def run(other: Other, *, long: bool) -> Outcome:
     holds = bool(said[other.holds]) and not broken and done.returncode == 0
     if not holds:
         sys.stderr.write(done.stderr)
-    return Outcome(command, holds, said[other.figures], len(checks), broken, seconds)
+    return Outcome(command, holds, said[other.figures], len(checks), broken, seconds, said.get("lines", ()))

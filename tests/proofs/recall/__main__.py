@@ -76,6 +76,7 @@ def _as_json(results: Sequence[Result]) -> dict[str, Any]:
     return {
         "figures": _figures(results),
         "holds": all(map(is_expected, results)),
+        "lines": [_line(one) for one in results],
         "checks": [{"name": one.case.kind, **one.as_json(), "ok": is_expected(one)} for one in results],
     }
 

@@ -61,6 +61,7 @@ def test_the_command_prints_each_case_and_fails_where_one_is_not_as_expected(
     assert recall.main(["--only", "adds without a condition", "--json"]) == 1
     said = json.loads(capsys.readouterr().out)
     assert (said["holds"], said["checks"][0]["line"] is not None) == (False, True)
+    assert ["right line" in line for line in said["lines"]] == [True]
 
 
 def test_the_speed_of_usual_searches_is_printed_and_each_ends_in_time(capsys: pytest.CaptureFixture[str]) -> None:
