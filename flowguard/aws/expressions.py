@@ -124,9 +124,11 @@ SET_CALLER: Final = "SET callers.held.#caller = :caller, #ttl = :ttl"
 NOTE_ROWS: Final = _OPEN
 SET_ROWS: Final = "SET callers.#rows = :yes, #ttl = :ttl"
 
-# a reset that comes twice is one; a run that was asked for after it is as good as reset. Its epoch is the fence. Where
-# there is no item there is no time to compare, and no reset
-CAN_RESET: Final = "#status <> :failed AND requested_at <= :at AND reset_by <> :by"
+# a reset that comes twice is one; a run that was asked for after it is as good as reset. One that has failed, and
+# undoes what it did, is let to end. Its epoch is the fence. Where there is no item there is no time to compare, and no
+# reset
+_FAILED_BEFORE: Final = "failed.request_id = request_id AND failed.requested_at = requested_at"
+CAN_RESET: Final = f"#status <> :failed AND requested_at <= :at AND reset_by <> :by AND NOT ({_FAILED_BEFORE})"
 RESET: Final = "SET reset_at = :at, reset_by = :by, epoch = epoch + :one, #owner = :by, lease_until = :now"
 
 CLOSE_CALLERS: Final = "answered = if_not_exists(callers, :nobody), answered_by = :request_id, answered_key = :caller"

@@ -183,8 +183,14 @@ def begins_work(request: ClaimRequest) -> bool:
 
 
 def can_be_reset(item: RunItem | None, by: str, at: int) -> bool:
-    """Answer whether a reset changes the item. One run that was asked for after the reset is as good as reset."""
-    return item is not None and item.status is not Status.FAILED and item.requested_at <= at and item.reset_by != by
+    """Answer whether a reset changes the item. One run that was asked for after the reset is as good as reset.
+
+    A run that has failed is let to end, also while it undoes what it did: there is no result to drop, and the reset
+    would take its undo away.
+    """
+    if item is None or item.status is Status.FAILED or item.own_failure is not None:
+        return False
+    return item.requested_at <= at and item.reset_by != by
 
 
 def _callers(item: RunItem | None, request: ClaimRequest) -> Callers | None:

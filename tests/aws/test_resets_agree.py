@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from flowguard.protocol.claims import can_be_reset
 from flowguard.protocol.run import RunItem
 from flowguard.settings import Settings
 from tests.aws.engines import EVERY_STATE, on_memory
-from tests.aws.states import NOW, STATES, STORED, item
+from tests.aws.states import NOW, STATES, STORED, failed, item
 
 OBJECT = ObjectId("object")
 
@@ -28,6 +29,10 @@ def states() -> Iterator[dict[str, Any] | None]:
         for by in (None, "reset-1", "reset-2"):
             came = {} if by is None else {"reset_by": {"S": by}, "reset_at": number(NOW)}
             yield {**item(2, state, (0, 0), "alive", "other"), **came}
+    for run, undone in product(
+        (STORED, *((time, STORED[1]) for time in (499, 501)), (STORED[0], "other")), (False, True)
+    ):
+        yield {**item(2, "failed" if undone else "running", (0, 0), "alive", "other"), **failed(run, 1, undone)}
 
 
 def resets(store: DynamoDBStore, clients: Clients, found: dict[str, Any] | None, at: int) -> bool:
@@ -76,6 +81,9 @@ ALWAYS = "attribute_exists(pk)"
         ("requested_at <= :at", f"(requested_at <= :at OR {ALWAYS})"),
         ("requested_at <= :at", "requested_at < :at"),
         ("reset_by <> :by", f"(reset_by <> :by OR {ALWAYS})"),
+        ("failed.request_id = request_id", ALWAYS),
+        ("failed.requested_at = requested_at", ALWAYS),
+        (" AND NOT (failed.request_id = request_id AND failed.requested_at = requested_at)", ""),
     ],
 )
 def test_without_one_part_of_the_condition_some_reset_is_wrong(

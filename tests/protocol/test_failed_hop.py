@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flowguard.ids import ObjectId, Owner, RequestId
-from flowguard.protocol.claims import begins_anew, decide, refused_commit
+from flowguard.protocol.claims import begins_anew, can_be_reset, decide, refused_commit
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, RunItem, Status
@@ -42,6 +42,7 @@ def wanted(status: Status = Status.RUNNING, **changes: Any) -> Commit:
 )
 def test_a_run_has_given_up_what_names_it_by_request_and_time(item: RunItem, own_failure: FailedHop | None) -> None:
     assert item.own_failure == own_failure
+    assert can_be_reset(item, "reset", 5) is (own_failure is None), "a reset would take its undo away"
 
 
 @pytest.mark.parametrize(

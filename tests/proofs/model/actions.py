@@ -388,7 +388,7 @@ class Actions:
 
     def _resets(self, world: World, item: RunItem) -> Iterator[Step]:
         """Somebody resets the run at work, or its end, and sends the message for it, or dies before."""
-        if not world.budget.resets or item.status is Status.FAILED:
+        if not world.budget.resets or not claims.can_be_reset(item, calling.RESET, NOW):
             return
         after = calling.reset(item, NOW, fences=self._environment.reset_fences)
         gone = world.spend("resets", item=self.shelf.put(after))

@@ -317,4 +317,11 @@ SCENARIOS = (
         on_conflict=_ATTACH,
         apart=700,
     ),
+    Scenario(
+        "undo-reset",
+        "a run that fails for good is reset, before or while it is undone",
+        Budget(rejects=1, resets=1),
+        on_conflict=_ATTACH,
+        undoes=True,
+    ),
 )

@@ -11,6 +11,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from flowguard.aws.services import aws_store
+from flowguard.client import FlowClient
 from flowguard.errors import Reject
 from flowguard.events import EventType
 from flowguard.handler import dlq_handler, lambda_handler
@@ -18,6 +19,7 @@ from flowguard.ids import RequestId
 from flowguard.outcome import Outcome
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Claim, Commit, Committed, Status
+from flowguard.protocol.verdicts import ResetVerdict
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
@@ -26,7 +28,7 @@ from flowguard.wire.attributes import Attribute
 from tests.aws.engines import same_clients
 from tests.scene import START, OrderState, Priced, Scene, record
 from tests.worker.runtime.failing import Undoing, hand_over, undoing_scene, undone
-from tests.worker.runtime.mishaps import Died, boom, dies_at, refuses
+from tests.worker.runtime.mishaps import Died, boom, dies_at, drop_queue, refuses
 from tests.worker.runtime.test_failures import carrying, claim_of
 
 AtWork = tuple[Scene, Undoing]
@@ -631,3 +633,130 @@ def test_whoever_attached_to_the_run_is_told_after_the_undo() -> None:
         ends = {(one["request_id"], one["status"], one["error"]) for one in told}
         assert ends == {(run, "FAILED", "Reject: no such customer") for run in ("run-1", "run-2")}
         assert undone(at) == 1
+
+
+@pytest.mark.parametrize("when", ["before it begins", "while it is at work", "after it has failed once"])
+@pytest.mark.parametrize("failing_hop", [1, 2])
+def test_a_reset_leaves_a_run_that_is_undone_to_its_end(when: str, failing_hop: int) -> None:
+    with undoing_scene(policy=OnConflict.ATTACH, reply_to=("completed",)) as (at, undoing):
+        client = FlowClient.of(at.handler._services)
+        if failing_hop == 1:
+            at.script.pricing = rejects
+        at.script.closing = rejects
+        at.deliver(at.message())
+        if failing_hop == 2:
+            at.sent("close-order")
+            at.deliver(at.second())
+        at.clock.advance(seconds=1)
+
+        def reset(step: Step[OrderState]) -> None:
+            assert client.reset(at.flow, "o1") is ResetVerdict.NOTHING
+
+        match when:
+            case "before it begins":
+                assert client.reset(at.flow, "o1") is ResetVerdict.NOTHING
+            case "while it is at work":
+                undoing.script = reset
+            case _:
+                undoing.script = boom
+                hand_over(at)
+                undoing.script = reset
+        assert hand_over(at) == [True]
+        assert (undone(at), status(at)) == (1, Status.FAILED)
+        assert len(at.sent("completed")) == 1
+        assert client.reset(at.flow, "o1") is ResetVerdict.NOTHING
+
+
+def test_a_reset_before_the_hop_has_failed_begins_the_work_anew_and_that_run_is_undone() -> None:
+    with undoing_scene(policy=OnConflict.ATTACH) as (at, _):
+        at.deliver(at.message())
+        at.sent("close-order")
+        client = FlowClient.of(at.handler._services)
+
+        def resets(step: Step[OrderState]) -> None:
+            at.clock.advance(seconds=1)
+            assert client.reset(at.flow, "o1") is ResetVerdict.RESTARTED
+            raise Reject("no such customer")
+
+        at.script.closing = resets
+        assert at.deliver(at.second()) == [False], "its worker is fenced, and its failure is not committed"
+        assert undone(at) == 0
+        at.script.closing = rejects
+        for queue in ("price-order", "close-order", "undo-order"):
+            assert hand_over(at, queue) == [True]
+        assert (undone(at), status(at)) == (1, Status.FAILED)
+
+
+# -- an inbox of the stage that refuses for good ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gone", ["denied", "deleted"])
+def test_an_undo_whose_inbox_refuses_is_parked_and_the_run_waits_there_for_its_redrive(
+    failing: AtWork, gone: str
+) -> None:
+    at, undoing = failing
+    if gone == "deleted":
+        drop_queue(at, "undo-order")
+    with intercept(refuses("undo-order") if gone == "denied" else passes):
+        assert at.deliver(at.second()) == [True]
+    failed, undo = at.sent("dead")
+    assert [stage_of(one) for one in (failed, undo)] == ["orders/close-order", "orders/undo-order"]
+    place = place_of(undo)
+    assert (place["hop"], place["redrive"], place["to"]) == (3, 1, "sqs:undo-order")
+    assert (status(at), undone(at), at.sent("completed")) == (Status.RUNNING, 0, [])
+    assert at.told(EventType.PARKED) == 1
+    assert not FlowClient.of(at.handler._services).cancel(at.flow, "o1", why="it hangs")
+    arn = "arn:aws:sqs:us-east-1:123456789012:undo-order"
+    for _ in range(2):
+        assert at.handler({"Messages": [{**undo, "eventSourceARN": arn}]}) == {"batchItemFailures": []}
+    assert (status(at), undone(at), len(undoing.seen), at.priced()) == (Status.FAILED, 1, 1, 0)
+    assert {one["Body"] for one in at.sent("completed")}, "who asked is told, after the undo"
+
+
+def test_a_redriven_letter_of_the_failed_hop_parks_the_undo_once_more(failing: AtWork) -> None:
+    at, undoing = failing
+    with intercept(refuses("undo-order")):
+        at.deliver(at.second())
+        failed, undo = at.sent("dead")
+        redrive(at, failed)
+    again = at.sent("dead")
+    assert [one["Body"] for one in again] == [failed["Body"], undo["Body"]]
+    redrive(at, failed)
+    assert hand_over(at) == [True], "the queue is there again, and gets the message"
+    assert (undone(at), len(undoing.seen)) == (1, 1)
+
+
+def test_a_newer_request_takes_a_run_over_whose_undo_is_parked_and_gets_its_state(failing: AtWork) -> None:
+    at, undoing = failing
+    with intercept(refuses("undo-order")):
+        at.deliver(at.second())
+    _, undo = at.sent("dead")
+    seen: list[tuple[Any, Any]] = []
+    at.script.pricing = lambda step: seen.append((step.superseded, step.superseded_error))
+    at.deliver(at.newer())
+    assert seen == [(OrderState(total=7), "Reject: no such customer")]
+    at.handler({"Messages": [{**undo, "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:undo-order"}]})
+    assert (undone(at), undoing.seen, at.told(EventType.SUPERSEDED)) == (0, [], 1)
+
+
+def test_an_undo_whose_retry_cannot_be_sent_is_a_dead_letter_of_its_own_and_the_run_has_failed(failing: AtWork) -> None:
+    at, undoing = failing
+    at.deliver(at.second())
+    at.sent("dead")
+    undoing.script = boom
+    with intercept(refuses("undo-order")):
+        assert hand_over(at) == [True]
+    [letter] = at.sent("dead")
+    assert (place_of(letter)["hop"], status(at), undone(at)) == (3, Status.FAILED, 0)
+    undoing.script = lambda step: None
+    at.handler({"Messages": [{**letter, "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:undo-order"}]})
+    assert (status(at), undone(at)) == (Status.FAILED, 1)
+
+
+def stage_of(letter: Any) -> str:
+    stage: str = letter["MessageAttributes"]["flowstage"]["StringValue"]
+    return stage
+
+
+def passes(call: ApiCall, proceed: Proceed) -> Response:
+    return proceed()

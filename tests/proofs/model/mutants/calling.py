@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowguard.protocol import claims
-from flowguard.protocol.run import ENDED
+from flowguard.protocol.run import ENDED, Status
 from flowguard.protocol.verdicts import Verdict
 from flowguard.worker.caller_answers import CallerAnswers
 from tests.proofs.model.actions import Environment
@@ -102,6 +102,12 @@ CALLING = (
         "a reset leaves the epoch and the owner as they are",
         environment=Environment(reset_fences=False),
         caught_by="attach-reset",
+    ),
+    Mutant(
+        "reset-of-a-failed-run",
+        "a run that is being undone is reset",
+        ((claims, "can_be_reset", lambda item, by, at: item.status is not Status.FAILED and item.reset_by != by),),
+        caught_by="undo-reset",
     ),
     Mutant(
         "asker-forgotten",
