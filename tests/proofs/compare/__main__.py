@@ -8,12 +8,13 @@ import click
 
 from flowguard.testing.explorer import NoSuchSchedule, Schedule, replay
 from tests.proofs.compare import faults
-from tests.proofs.compare.business import changes, charges
+from tests.proofs.compare.business import changes, charges, declined
 from tests.proofs.compare.table import lines, row
 
 BUSINESS = {
     "charges": ("an order is charged, and confirmed by a second function", charges, ("applied twice", "lost")),
     "changes": ("two requests change one address", changes, ("older over newer",)),
+    "declined": ("what was charged is taken back", declined, ("stays charged", "back twice")),
 }
 WAYS = list(dict.fromkeys(way.name for _, ways, _ in BUSINESS.values() for way in ways()))
 

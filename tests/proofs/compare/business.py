@@ -1,4 +1,4 @@
-"""What is compared: two pieces of business, and each of the six ways in which they are written."""
+"""What is compared: three pieces of business, and each of the six ways in which they are written."""
 
 from __future__ import annotations
 
@@ -41,6 +41,8 @@ class Way:
     explored: Sequence[Explored]
     messages: Sequence[Any]
     invariants: Sequence[Invariant]
+    failing: Sequence[str] = ()
+    """The objects whose runs are to fail."""
 
     @property
     def free(self) -> Mapping[str, Sequence[str]]:
@@ -57,6 +59,7 @@ class Way:
             "messages": self.messages,
             "invariants": self.invariants,
             "free": self.free,
+            "failing": self.failing,
         }
 
 
@@ -87,6 +90,22 @@ def changes() -> list[Way]:
     return [*ways, Way("flowguard", [with_flowguard.SaveAddress], requests, invariants)]
 
 
+def declined() -> list[Way]:
+    """An order is charged, its customer declines, and what was charged is taken back."""
+    messages, invariants = [sqs_event("charges", ORDER)], [all_is_taken_back, nothing_is_taken_back_twice]
+    ways = [
+        Way(
+            name,
+            [function("charges", module.charge), function("confirmations", module.decline)],
+            messages,
+            invariants,
+        )
+        for name, module in HAND_WRITTEN.items()
+    ]
+    request = with_flowguard.Order.model_validate(ORDER)
+    return [*ways, Way("flowguard", [with_flowguard.DeclineOrder], [request], invariants, failing=["o1"])]
+
+
 def function(queue: str, handler: Any) -> PlainFunction:
     return PlainFunction(queue, handler, visibility=VISIBILITY, timeout=TIMEOUT)
 
@@ -101,6 +120,17 @@ def nothing_is_lost(view: View) -> None:
     amount, orders = _applied(view)
     assert _is_parked(view) or amount >= 5, f"{amount} was charged"
     assert _is_parked(view) or orders >= 1, f"{orders} were confirmed"
+
+
+def all_is_taken_back(view: View) -> None:
+    amount, _ = _applied(view)
+    is_parked = any("take-back failed" in end.body["error"] for end in view.sent("ends"))
+    assert is_parked or amount <= 0, f"{amount} stays charged"
+
+
+def nothing_is_taken_back_twice(view: View) -> None:
+    amount, _ = _applied(view)
+    assert amount >= 0, f"{-amount} too much was taken back"
 
 
 def the_newest_stays(view: View) -> None:

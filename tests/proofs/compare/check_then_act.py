@@ -60,3 +60,17 @@ def is_done(work: str) -> bool:
 
 def note(work: str) -> None:
     dynamodb.put_item(TableName="processed", Item={"id": {"S": work}})
+
+
+def decline(event: dict[str, Any], context: object) -> None:
+    for record in event["Records"]:
+        order = json.loads(record["body"])
+        if is_done(f"decline {order['order_id']}"):
+            continue
+        dynamodb.update_item(
+            TableName="totals",
+            Key={"day": {"S": order["day"]}},
+            UpdateExpression="ADD amount :amount",
+            ExpressionAttributeValues={":amount": {"N": str(-order["amount"])}},
+        )
+        note(f"decline {order['order_id']}")

@@ -74,3 +74,17 @@ def once(work: str) -> Iterator[bool]:
     except Exception:
         dynamodb.delete_item(TableName="processed", Key=key)
         raise
+
+
+def decline(event: dict[str, Any], context: object) -> None:
+    for record in event["Records"]:
+        order = json.loads(record["body"])
+        with once(f"decline {order['order_id']}") as is_first:
+            if not is_first:
+                continue
+            dynamodb.update_item(
+                TableName="totals",
+                Key={"day": {"S": order["day"]}},
+                UpdateExpression="ADD amount :amount",
+                ExpressionAttributeValues={":amount": {"N": str(-order["amount"])}},
+            )

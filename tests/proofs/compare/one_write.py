@@ -83,3 +83,17 @@ def apply_once(work: str, update: UpdateTypeDef) -> None:
     except dynamodb.exceptions.TransactionCanceledException as cancelled:
         if cancelled.response["CancellationReasons"][0].get("Code") != "ConditionalCheckFailed":
             raise
+
+
+def decline(event: dict[str, Any], context: object) -> None:
+    for record in event["Records"]:
+        order = json.loads(record["body"])
+        apply_once(
+            f"decline {order['order_id']}",
+            {
+                "TableName": "totals",
+                "Key": {"day": {"S": order["day"]}},
+                "UpdateExpression": "ADD amount :amount",
+                "ExpressionAttributeValues": {":amount": {"N": str(-order["amount"])}},
+            },
+        )

@@ -97,3 +97,24 @@ def save_change(change: dict[str, Any]) -> None:
             "requested_at": {"N": str(change["requested_at"])},
         },
     )
+
+
+def decline(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
+    by_order.register_lambda_context(context)
+    return process_partial_response(event, decline_record, processor, context)
+
+
+def decline_record(record: SQSRecord) -> None:
+    decline_order(order=record.json_body)
+
+
+@idempotent_function(  # type: ignore[untyped-decorator]  # it answers Any
+    data_keyword_argument="order", config=by_order, persistence_store=orders
+)
+def decline_order(order: dict[str, Any]) -> None:
+    dynamodb.update_item(
+        TableName="totals",
+        Key={"day": {"S": order["day"]}},
+        UpdateExpression="ADD amount :amount",
+        ExpressionAttributeValues={":amount": {"N": str(-order["amount"])}},
+    )

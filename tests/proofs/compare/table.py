@@ -17,6 +17,8 @@ KINDS: Final = {
     "nothing_is_applied_twice": "applied twice",
     "nothing_is_lost": "lost",
     "the_newest_stays": "older over newer",
+    "all_is_taken_back": "stays charged",
+    "nothing_is_taken_back_twice": "back twice",
 }
 
 

@@ -9,15 +9,17 @@ from flowguard.testing.explorer import Violation, replay
 from flowguard.testing.explorer.record.schedule import FaultKind
 from tests.proofs.compare import check_then_act, mark_first, powertools
 from tests.proofs.compare.__main__ import compare
-from tests.proofs.compare.business import Way, changes, charges
+from tests.proofs.compare.business import Way, changes, charges, declined
 from tests.proofs.compare.faults import broken_by
 from tests.proofs.compare.table import row, undisturbed
 
 pytestmark = pytest.mark.proof("the same business in six forms under every fault")
 
 TWICE, LOST, OLDER = "applied twice", "lost", "older over newer"
+STAYS, BACK_TWICE = "stays charged", "back twice"
 CHARGES = {way.name: way for way in charges()}
 CHANGES = {way.name: way for way in changes()}
+DECLINED = {way.name: way for way in declined()}
 
 
 def after(way: Way, schedule: str) -> set[str]:
@@ -44,6 +46,12 @@ def violations(way: Way, schedule: str) -> tuple[Violation, ...]:
         (CHANGES["Powertools"], {OLDER}),
         (CHANGES["@once"], {OLDER}),
         (CHANGES["flowguard"], set()),
+        (DECLINED["check then act"], {STAYS, BACK_TWICE}),
+        (DECLINED["mark first"], {STAYS, BACK_TWICE}),
+        (DECLINED["one write"], set()),
+        (DECLINED["Powertools"], {STAYS, BACK_TWICE}),
+        (DECLINED["@once"], {STAYS, BACK_TWICE}),
+        (DECLINED["flowguard"], set()),
     ],
     ids=lambda one: one.name if isinstance(one, Way) else "",
 )
@@ -111,6 +119,12 @@ def test_the_calls_of_an_undisturbed_run_are_counted() -> None:
     }
 
 
+def test_the_calls_of_a_run_that_is_undone_are_counted() -> None:
+    assert undisturbed(DECLINED["flowguard"]) == (6, 4)
+    assert undisturbed(DECLINED["one write"]) == (2, 1)
+    assert undisturbed(DECLINED["Powertools"]) == (6, 1)
+
+
 def test_the_command_prints_a_row_for_each_way_and_the_shortest_schedules() -> None:
     result = CliRunner().invoke(compare, ["--business", "changes", "--way", "Powertools"], catch_exceptions=False)
     lines = result.output.splitlines()
@@ -133,7 +147,7 @@ def test_the_command_shows_one_schedule() -> None:
             ["--way", "nope"],
             "'nope' is not one of 'check then act', 'mark first', 'one write', 'Powertools', '@once', 'flowguard'",
         ),
-        (["--business", "nope"], "'nope' is not one of 'charges', 'changes'"),
+        (["--business", "nope"], "'nope' is not one of 'charges', 'changes', 'declined'"),
         (["--schedule", "zz"], "'zz' is no schedule"),
         (["--bound", "-1"], "-1 is not in the range x>=0"),
         (["--walks", "-1"], "-1 is not in the range x>=0"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from flowguard import Done, Flow, Outcome, Stage, Step
+from flowguard import Done, Failure, Flow, Outcome, Reject, Stage, Step
 
 TABLES = {"totals": "day", "confirmed": "day", "addresses": "order_id"}
 
@@ -46,3 +46,31 @@ class SaveAddress(Flow, name="save-address", object_id="order_id"):
     """The newest request wins."""
 
     stages = (Save,)
+
+
+class Charged(BaseModel):
+    day: str = ""
+    amount: int = 0
+
+
+class ChargeFirst(Stage[Order, Charged], name="charge-first", then="ask-customer", inbox="charges"):
+    def handle(self, order: Order, step: Step[Charged]) -> Outcome:
+        step.state = Charged(day=order.day, amount=order.amount)
+        step.update("totals", {"day": order.day}, "ADD amount :amount", values={":amount": order.amount})
+        return AskCustomer.message(order)
+
+
+class AskCustomer(Stage[Order, Charged], name="ask-customer", inbox="confirmations"):
+    def handle(self, order: Order, step: Step[Charged]) -> Outcome:
+        raise Reject("the customer declines")
+
+
+class TakeBack(Stage[Failure, Charged], name="take-back", inbox="take-back"):
+    def handle(self, failure: Failure, step: Step[Charged]) -> Outcome:
+        if step.state.amount:
+            step.update("totals", {"day": step.state.day}, "ADD amount :less", values={":less": -step.state.amount})
+        return Done()
+
+
+class DeclineOrder(Flow, name="decline-order", object_id="order_id", on_failed=TakeBack, complete_to="ends"):
+    stages = (ChargeFirst, AskCustomer, TakeBack)

@@ -65,3 +65,18 @@ def save_change(record: dict[str, Any]) -> None:
             "requested_at": {"N": str(change["requested_at"])},
         },
     )
+
+
+def decline(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return decline_order.batch(event, context)
+
+
+@once("decline", key="body.order_id", keep=FOURTEEN_DAYS, table=KEYS)
+def decline_order(record: dict[str, Any]) -> None:
+    order = json.loads(record["body"])
+    dynamodb.update_item(
+        TableName="totals",
+        Key={"day": {"S": order["day"]}},
+        UpdateExpression="ADD amount :amount",
+        ExpressionAttributeValues={":amount": {"N": str(-order["amount"])}},
+    )
