@@ -34,8 +34,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, TypeAdapter
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import to_jsonable_python
 
 MARK: Final = "$"
 MOST_LEVELS: Final = 64
@@ -112,11 +111,10 @@ def _tree_of_dict(value: dict[Any, Any], place: str, level: int, other: Leaf) ->
 def _checked(value: Any, place: str) -> Any:
     if type(value) is float and not math.isfinite(value):
         raise Unstorable(f"{place} is {value}, which JSON does not have; return None or a text for it")
-    if type(value) is int:
-        try:
-            str(value)
-        except ValueError:
-            raise Unstorable(f"{place} is a number of thousands of digits; return it as bytes") from None
+    try:
+        str(value)
+    except ValueError:
+        raise Unstorable(f"{place} is a number of thousands of digits; return it as bytes") from None
     return value
 
 
@@ -127,24 +125,24 @@ def _decimal(value: Decimal, place: str) -> list[Any]:
 
 
 def _datetime(value: datetime, place: str) -> list[Any]:
-    return ["datetime", value.replace(tzinfo=None).isoformat(), value.fold, _zone(value.tzinfo, value, place)]
+    return ["datetime", value.replace(tzinfo=None).isoformat(), value.fold, _zone(value.tzinfo, place)]
 
 
 def _time(value: time, place: str) -> list[Any]:
-    return ["time", value.replace(tzinfo=None).isoformat(), value.fold, _zone(value.tzinfo, None, place)]
+    return ["time", value.replace(tzinfo=None).isoformat(), value.fold, _zone(value.tzinfo, place)]
 
 
-def _zone(zone: tzinfo | None, at: datetime | None, place: str) -> Any:
+def _zone(zone: tzinfo | None, place: str) -> Any:
     """Return a time zone's name, or its offset and what it is called."""
     if zone is None:
         return None
     if isinstance(zone, ZoneInfo) and zone.key:
         return zone.key
-    offset = zone.utcoffset(at)
+    offset = zone.utcoffset(None)
     if offset is None or not (type(zone) is timezone or type(zone).__module__.startswith("pydantic_core")):
         fix = "use zoneinfo.ZoneInfo or datetime.timezone"
         raise Unstorable(f"{place} has a time zone of the type {type(zone).__name__}, which would be lost; {fix}")
-    name = zone.tzname(at)
+    name = zone.tzname(None)
     return [*_parts(offset), None if name == timezone(offset).tzname(None) else name]
 
 
@@ -224,9 +222,7 @@ class ResultType:
             problem = difference(value, self.decode(text))
         except Unstorable:
             raise
-        except RecursionError:
-            raise Unstorable(f"result is more than {MOST_LEVELS} levels deep, or contains itself") from None
-        except (PydanticSerializationError, ValueError, TypeError, LookupError) as error:
+        except Exception as error:  # a type's own code may raise anything
             raise Unstorable(f"result is {kind_of(value)} that does not come back ({type(error).__name__})") from None
         if problem:
             raise Unstorable(problem)
@@ -258,7 +254,7 @@ class ResultType:
                     raise Unstorable("it was stored with a declared type, and the function declares none")
                 try:
                     return self._adapter.validate_python(_value(inner))
-                except ValueError:  # pydantic's own error quotes the value
+                except Exception:  # pydantic's own error quotes the value, and a type's own code may raise anything
                     raise Unstorable("the declared type does not take it") from None
             case _:
                 return _value(tree)
@@ -268,11 +264,9 @@ def _of_a_field(value: Any, place: str, level: int) -> Any:
     """Return the tree of what stands in a field and is no plain value: an enum's value, or its text in JSON."""
     if isinstance(value, Enum):
         return _tree(value.value, place, level, _of_a_field)
-    if isinstance(value, tuple):  # a named one
-        return _tree(tuple(value), place, level, _of_a_field)
     try:
         return to_jsonable_python(value)
-    except (PydanticSerializationError, ValueError):
+    except ValueError:
         raise Unstorable(f"{place} is {kind_of(value)}, which has no text in JSON") from None
 
 
@@ -290,11 +284,11 @@ def result_type(function: Callable[..., Any], declared: Any = None) -> ResultTyp
     if declared is None:
         try:
             declared = get_type_hints(function, include_extras=True).get("return")
-        except (NameError, TypeError, AttributeError) as error:
+        except Exception as error:  # an annotation may be any expression
             raise TypeError(f"its annotations cannot be read ({error}); {fix}") from None
     try:
         return ResultType(declared)
-    except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError, NameError):
+    except Exception:
         raise TypeError(f"it is declared to return {declared!r:.80}, which pydantic does not know; {fix}") from None
 
 
@@ -323,8 +317,6 @@ _Parts = list[tuple[str, Any]]
 def _parts_of(value: Any, back: Any) -> tuple[_Parts, _Parts] | None:
     """Return the named parts of two values of one type. None for values that have none."""
     match value:
-        case Enum():
-            return None
         case dict():
             return _pairs(value), _pairs(back)
         case list() | tuple():
@@ -350,8 +342,8 @@ def _numbered(values: Iterable[Any]) -> _Parts:
 
 def _state(model: BaseModel) -> _Parts:
     own = [(f".{name}", one) for name, one in sorted(model.__dict__.items())]
-    private = sorted((model.__pydantic_private__ or {}).items())
-    return [*own, (".its extra fields", model.__pydantic_extra__), *((f".{name}", one) for name, one in private)]
+    private = model.__pydantic_private__
+    return [*own, (".its extra fields", model.__pydantic_extra__), (".its private attributes", private)]
 
 
 def _is_same(value: Any, back: Any) -> bool:
@@ -367,8 +359,7 @@ def _is_same(value: Any, back: Any) -> bool:
 
 
 def _moment(value: datetime | time) -> tuple[Any, ...]:
-    at = value if isinstance(value, datetime) else None
-    return value.replace(tzinfo=None), value.fold, _zone(value.tzinfo, at, "it")
+    return value.replace(tzinfo=None), value.fold, _zone(value.tzinfo, "it")
 
 
 def _shown(name: object) -> str:

@@ -6,8 +6,10 @@ import dataclasses
 import enum
 import json
 from collections import OrderedDict
+from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
+from io import BytesIO
 from typing import Any, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -15,7 +17,18 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field, HttpUrl, SecretStr, computed_field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    HttpUrl,
+    PrivateAttr,
+    SecretStr,
+    TypeAdapter,
+    computed_field,
+    field_serializer,
+    field_validator,
+)
 
 from flowguard.results import ResultType, Unstorable, difference, from_text, result_type, to_text
 
@@ -58,6 +71,33 @@ class Receipt:
 class Place(NamedTuple):
     row: int
     price: Decimal
+
+
+class Raw(enum.Enum):
+    BYTES = b"\xff"
+
+
+class Open(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    own: int = 1
+    _private: int = PrivateAttr(0)
+
+
+class Wide(BaseModel):
+    anything: Any
+
+
+class Stubborn(BaseModel):
+    own: int
+
+    @field_serializer("own")
+    def refuse(self, own: int) -> int:
+        raise LookupError("4111")
+
+    @field_validator("own")
+    @classmethod
+    def refuse_too(cls, own: int) -> int:
+        return {1: 1}[own]
 
 
 MONEY = Money(amount=Decimal("1.10"), paid_at=datetime(2026, 1, 1, tzinfo=UTC), link=HttpUrl("https://a.example/b"))
@@ -123,6 +163,10 @@ DECLARED: list[tuple[Any, Any]] = [
     (set[Color], {Color.RED}),
     (HttpUrl, HttpUrl("https://a.example/")),
     (str, 5),
+    (Raw, Raw.BYTES),
+    (Open, Open.model_validate({"own": 2, "more": [1]})),
+    (Place, Place(2, Decimal("1"))),
+    (datetime, TypeAdapter(datetime).validate_python("2026-01-01T00:00:00+05:30")),
 ]
 
 
@@ -130,6 +174,63 @@ DECLARED: list[tuple[Any, Any]] = [
 def test_a_value_of_a_declared_type_comes_back_as_that_type(declared: Any, value: Any) -> None:
     kind = ResultType(declared)
     assert difference(value, kind.decode(kind.encode(value))) is None
+
+
+BERLIN, NAMED = ZoneInfo("Europe/Berlin"), timezone(timedelta(hours=1), "CET")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({8, 1}, '{"$":["set",[1,8]]}'),
+        ("half \ud800 a pair", '"half \\ud800 a pair"'),
+        ("é", '"é"'),
+        (datetime(2026, 1, 1, tzinfo=UTC), '{"$":["datetime","2026-01-01T00:00:00",0,[0,0,0,null]]}'),
+        (datetime(2026, 1, 1, tzinfo=NAMED), '{"$":["datetime","2026-01-01T00:00:00",0,[0,3600,0,"CET"]]}'),
+        (time(1, tzinfo=timezone(timedelta(hours=-5))), '{"$":["time","01:00:00",0,[-1,68400,0,null]]}'),
+        (datetime(2026, 1, 1, tzinfo=BERLIN, fold=1), '{"$":["datetime","2026-01-01T00:00:00",1,"Europe/Berlin"]}'),
+    ],
+)
+def test_a_value_has_one_text(value: Any, text: str) -> None:
+    assert to_text(value) == text
+    assert text.encode()
+    back = from_text(text)
+    assert back == value
+    if isinstance(value, datetime):
+        assert (back.utcoffset(), back.tzname()) == (value.utcoffset(), value.tzname())
+
+
+@pytest.mark.parametrize("text", ['{"$":["unknown",1]}', '{"$":["decimal","1"],"a":1}', '{"$":["declared",1],"a":1}'])
+def test_what_has_more_than_a_mark_or_an_unknown_one_is_a_plain_object(text: str) -> None:
+    assert ResultType().decode(text) == json.loads(text)
+
+
+def wrapped(levels: int, wrap: Callable[[Any], Any]) -> Any:
+    value: Any = 1
+    for _ in range(levels - 1):
+        value = wrap(value)
+    return value
+
+
+WRAPS: tuple[Callable[[Any], Any], ...] = (
+    lambda inner: [inner],
+    lambda inner: (inner,),
+    lambda inner: {"a": inner},
+    lambda inner: {1: inner},
+)
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+def test_a_value_has_at_most_64_levels(wrap: Callable[[Any], Any]) -> None:
+    assert to_text(wrapped(64, wrap))
+    with pytest.raises(Unstorable, match="more than 64 levels deep"):
+        to_text(wrapped(65, wrap))
+
+
+def test_so_has_a_key() -> None:
+    assert to_text({wrapped(63, WRAPS[1]): 1})
+    with pytest.raises(Unstorable, match="more than 64 levels deep"):
+        to_text({wrapped(64, WRAPS[1]): 1})
 
 
 def test_what_json_has_is_stored_as_plain_json() -> None:
@@ -164,6 +265,18 @@ def endless() -> list[Any]:
     return found
 
 
+def zone(key: str | None) -> ZoneInfo:
+    """A time zone that is read from a file, always at UTC."""
+    counts = b"".join(number.to_bytes(4, "big") for number in (0, 0, 0, 0, 1, 4))
+    return ZoneInfo.from_file(BytesIO(b"TZif" + bytes(16) + counts + bytes(6) + b"UTC\0"), key=key)
+
+
+def with_private(value: int) -> Open:
+    found = Open()
+    found._private = value
+    return found
+
+
 REFUSED: list[tuple[Any, Any, str]] = [
     (None, float("nan"), "result is nan, which JSON does not have"),
     (None, [1, {"a": float("-inf")}], r"result\[1\].a is -inf"),
@@ -182,6 +295,13 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (Holder, Holder.model_construct(money=Derived(**dict(MONEY))), "result.money is a Derived, and would come back"),
     (Secret, Secret(word=SecretStr("4111")), "result.word is a SecretStr, and would come back as another one"),
     (Any, Receipt(None, 1.0), "result is a Receipt; declare the type"),
+    (None, datetime(2026, 1, 1, tzinfo=zone(None)), "a time zone of the type ZoneInfo, which would be lost"),
+    (None, datetime(2026, 1, 1, tzinfo=zone("No/Where")), r"a datetime that does not come back \(ZoneInfoNotFound"),
+    (Open, Open.model_validate({"more": Color.RED}), r"fields\['more'\] is a Color, and would come back as a str"),
+    (Open, with_private(3), r"private attributes\['_private'\] is an int, and would come back as another one"),
+    (Wide, Wide(anything=Place(1, Decimal("1"))), "result.anything is a Place, and would come back as a"),
+    (Wide, Wide(anything=object()), "result.anything is an object, which has no text in JSON"),
+    (Stubborn, Stubborn(own=1), r"result is a Stubborn that does not come back \(PydanticSerializationError\)"),
 ]
 
 
@@ -194,6 +314,10 @@ def test_what_would_not_come_back_is_refused_with_its_place_and_type(declared: A
 
 def test_values_that_python_calls_equal_differ() -> None:
     assert difference(1, True) == "result is an int, and would come back as a bool; declare its type"
+    assert difference({"a": 1, 2: 3}, {"a": 1, 2: True}) == (
+        "result[int] is an int, and would come back as a bool; declare its type"
+    )
+    assert str(difference({"a": 1}, {"a": True})).startswith("result['a'] is an int")
     for one, other in [
         (0.0, -0.0),
         (Decimal("1.0"), Decimal("1")),
@@ -215,6 +339,8 @@ def test_a_result_of_an_older_version_that_the_type_does_not_take_is_refused_wit
     assert "4111" not in str(refused.value)
     with pytest.raises(Unstorable, match="the function declares none"):
         ResultType().decode(text)
+    with pytest.raises(Unstorable, match="the declared type does not take it"):
+        ResultType(Stubborn).decode('{"$":["declared",{"own":4111}]}')
 
 
 def test_the_type_is_read_from_the_annotation_or_given() -> None:
@@ -233,6 +359,11 @@ def test_the_type_is_read_from_the_annotation_or_given() -> None:
         result_type(plain).encode(Receipt(None, 1.0))
     with pytest.raises(TypeError, match=r"its annotations cannot be read .*Nowhere.*; name the type .*: result="):
         result_type(unknown)
+
+    def misspelt() -> "not a type": ...  # type: ignore[valid-type]  # noqa: F722 - that is the point
+
+    with pytest.raises(TypeError, match=r"its annotations cannot be read"):
+        result_type(misspelt)
     with pytest.raises(TypeError, match=r"declared to return .*Other.*, which pydantic does not know"):
         result_type(odd)
     assert result_type(unknown, dict).encode({})

@@ -221,14 +221,18 @@ TESTED: Final = (
         "no explored flow calls a function under @once",
     ),
     Elsewhere(
-        r"^(once_function|once_keys|results)\.",
+        r"^results\.",
+        ("tests/test_results.py",),
+        "results of every type, and those that would not come back",
+    ),
+    Elsewhere(
+        r"^(once_function|once_keys)\.",
         (
             "tests/test_once_function.py",
             "tests/test_once_refused.py",
             "tests/test_once_batch.py",
             "tests/test_once_crashes.py",
             "tests/test_once_keys.py",
-            "tests/test_results.py",
         ),
         "no explored flow calls a function under @once",
     ),

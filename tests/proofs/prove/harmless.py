@@ -213,6 +213,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "nothing else can be raised there: reading JSON, judging what was read, turning values into DynamoDB's": (
         "aws.writes.write_action: except (TypeError, RecursionError) → catches every Exception",
+        "results._text_of: except UnicodeEncodeError → catches every Exception",
+        "results._checked: except ValueError → catches every Exception",
+        "results.ResultType._plainly: except Unstorable → catches every Exception",
+        "results._of_a_field: except ValueError → catches every Exception",
         "aws.writes._to_value: except (TypeError, ArithmeticError) → catches every Exception",
         "wire.message.Place.parse: except (ValueError, RecursionError) → catches every Exception",
         "worker.routing.Routes._place: except ValueError → catches every Exception",
@@ -258,6 +262,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "what is no RunFailed is raised a step later, as itself: its problem is raised like any other": (
         "worker.routing._named_by: except RunFailed → catches every Exception",
+    ),
+    "a zone of the types that go on has an offset; the condition tells the type checker": (
+        "results._zone: offset is None → forced false",
     ),
     "nothing else is raised there": (
         "once_function._Guarded.results: except TypeError → catches every Exception",

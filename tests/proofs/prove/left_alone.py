@@ -68,6 +68,7 @@ MODULES: Final = (
     "flowguard.aws.ledger",
     "flowguard.once_function",
     "flowguard.once_keys",
+    "flowguard.results",
 )
 """Where decisions are made."""
 
