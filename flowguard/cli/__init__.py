@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "demo": "Watch the shipped flows survive duplicates, disorder and death.",
     "explore": "Find the crash, duplicate or delay that breaks a flow.",
     "dlq": "List, show, redrive or drop dead letters.",
+    "show": "Show where the run of an object stands.",
     "waits": "Show what a run waits for.",
     "callback": "Answer by hand what a run waits for.",
     "once": "Show the entry of a key of @once.",

@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import boto3
 import click
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.dead_letter_queue import Unusable, explained
+from flowguard.clock import Clock, SystemClock
 from flowguard.errors import SettingsError
+from flowguard.flow import AnyFlow
 from flowguard.ids import name_problem
 from flowguard.settings import Settings
-from flowguard.sim.loading import NoSuchFlow
+from flowguard.sim.loading import NoSuchFlow, load_flows
 
 
 class CannotRun(click.ClickException):
     """The command cannot be run with these arguments and settings."""
 
     exit_code = click.UsageError.exit_code
+
+
+class CommandTime(NamedTuple):
+    """The time that a command goes by. A test hands in its own, as the ``obj`` of click's context."""
+
+    clock: Clock = SystemClock()
+    pause: Callable[[float], None] = time.sleep
+
+
+def command_time() -> CommandTime:
+    """Return the time of the running command."""
+    return click.get_current_context().find_object(CommandTime) or CommandTime()
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -58,6 +73,16 @@ def settings_of(options: Mapping[str, Any]) -> Settings:
         return settings.model_copy(update={"table": options["table"]}) if options["table"] else settings
     except SettingsError as error:
         raise CannotRun(str(error)) from None
+
+
+def flow_named(text: str) -> tuple[str, AnyFlow | None]:
+    """Return the flow that FLOW names, and its class where it is MODULE:FLOW."""
+    check_id("FLOW", text)
+    if ":" not in text:
+        return text, None
+    with connection_errors():
+        flow = load_flows([text])[0]
+    return flow.name, flow
 
 
 def check_id(what: str, text: str) -> None:

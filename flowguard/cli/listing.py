@@ -43,6 +43,25 @@ def show_table(out: Console, columns: Sequence[Column], rows: Sequence[Sequence[
     out.print(table)
 
 
+def show_pairs(out: Console, pairs: Sequence[tuple[str, Text]]) -> None:
+    """Print names and texts side by side. A long text goes on below itself, between its words.
+
+    Where the terminal is too narrow for a text's longest word, the text goes below its name.
+    """
+    names = _longest(Text(name) for name, _ in pairs) + _GAP
+    for name, text in pairs:
+        longest = _longest(text.split(" "))
+        beside = longest <= out.width - names
+        indent = names if beside else _INDENT
+        lines = [Text(" " * indent) + one for one in text.wrap(out, max(out.width - indent, longest, 1))]
+        if beside and lines:
+            lines[0] = Text(name.ljust(names), style="bold") + lines[0][indent:]
+        else:
+            lines = [Text(name, style="bold"), *lines]
+        for line in lines:
+            out.print(line, soft_wrap=True)
+
+
 def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int) -> list[int] | None:
     """Compute the width of each column. None where they do not fit.
 

@@ -117,6 +117,11 @@ def is_token(text: str) -> bool:
     return len(text) <= LONGEST_TOKEN and _FORM.fullmatch(text) is not None
 
 
+def without_tokens(text: str) -> str:
+    """Return the text with ``<token>`` in place of whatever has the form of a token."""
+    return _FORM.sub("<token>", text)
+
+
 def token_row_id(flow: str, object_id: str, request_id: str, requested_at: int, hop: int, name: str) -> str:
     """Return the id of the row that awaits a token. It is the same for every attempt of the hop."""
     said = json.dumps(("flowguard-token-row-1", flow, object_id, request_id, requested_at, hop, name))

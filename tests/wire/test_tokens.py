@@ -26,6 +26,7 @@ from flowguard.wire.tokens import (
     is_token,
     token_awaited_id,
     token_row_id,
+    without_tokens,
 )
 
 OLD, NEW = "old-secret-" + "o" * 32, "new-secret-" + "n" * 32
@@ -323,3 +324,11 @@ def test_the_row_of_a_token_is_no_id_that_anybody_may_name(awaited_id: str) -> N
 @pytest.mark.parametrize("awaited_id", ["payment/o1", f"x{SEALED_IDS}", "token"])
 def test_other_ids_may_be_awaited(awaited_id: str) -> None:
     assert awaited_id_problem(awaited_id) is None
+
+
+def test_each_token_in_a_text_is_masked_and_nothing_else() -> None:
+    token = f"k1.{'A' * 84}"
+    assert without_tokens(f"a {token}, then https://x.example/{token}?k=1.5") == (
+        "a <token>, then https://x.example/<token>?k=1.5"
+    )
+    assert without_tokens(token[:-1]) == token[:-1]

@@ -1,0 +1,110 @@
+"""Runs as people look at them: one with its texts left where they lie. Nothing is written."""
+
+from __future__ import annotations
+
+import functools
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from flowguard.aws.dead_letter_queue import Unusable
+from flowguard.aws.items import Item, read_item, run_key, size_of_value
+from flowguard.aws.packing import Packing
+from flowguard.ids import ObjectId, RequestId
+from flowguard.protocol.outbox import Outbox, StoredOutbox
+from flowguard.protocol.run import RunItem
+from flowguard.protocol.waiting import WaitPlan
+from flowguard.settings import Settings
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+    from flowguard.aws.clients import Clients
+
+_LONG: Final[tuple[str, ...]] = ("state", "result", "error", "outbox")
+
+
+class SeenRun(NamedTuple):
+    """A run as its item says it stands.
+
+    ``item`` has the plan of its wait, and none of its long texts: ``stored`` has those, as they are stored, and
+    ``answers`` the answers of its wait. ``failed_answers`` names the answers that are failures.
+    """
+
+    flow: str
+    object_id: str
+    item: RunItem
+    stored: Mapping[str, Item] = {}
+    answers: Mapping[str, Item] = {}
+    failed_answers: frozenset[str] = frozenset()
+
+    def size(self, name: str) -> int:
+        """Return the bytes of the item that a long text takes."""
+        return size_of_value(self.stored[name])
+
+
+@contextmanager
+def readable(flow: str, object_id: str) -> Iterator[None]:
+    """Raise :class:`Unusable` for an item that is no run of this version."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, zlib.error) as error:
+        problem = f"its item is no run that this version can read ({type(error).__name__}: {error})"
+        raise Unusable(f"{flow} of {object_id}", problem, "was it written by hand, or by a newer version?") from None
+
+
+class RunReader:
+    """Reads runs from the run table. Texts in S3 are read only when they are asked for."""
+
+    def __init__(self, client: DynamoDBClient, table: str, packing: Packing) -> None:
+        self._client = client
+        self._table = table
+        self._packing = packing
+
+    @classmethod
+    def of(cls, settings: Settings, clients: Clients) -> RunReader:
+        """Build the reader of the table that the settings name."""
+        packing = Packing(lambda: clients.s3, settings.bucket, settings.offload_above)
+        return cls(clients.dynamodb, settings.table, packing)
+
+    def read(self, flow: str, object_id: str) -> SeenRun | None:
+        """Read one run consistently. None where there is none.
+
+        Raises :class:`Unusable` for an item that is no run of this version.
+        """
+        key: Any = run_key(flow, ObjectId(object_id))
+        found: Any = self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
+        return self.seen(flow, object_id, found) if found else None
+
+    def seen(self, flow: str, object_id: str, found: Item) -> SeenRun:
+        """Read an item that DynamoDB has answered. Raises :class:`Unusable` for what is no run of this version."""
+        with readable(flow, object_id):
+            return self._seen(flow, object_id, found)
+
+    def _seen(self, flow: str, object_id: str, found: Item) -> SeenRun:
+        item = read_item(found)
+        answers: Mapping[str, Item] = {}
+        if item.wait is not None and "plan" in found["wait"]["M"]:
+            plan = WaitPlan.from_text(self._packing.unpack(found["wait"]["M"]["plan"]))
+            item = item._replace(wait=item.wait._replace(plan=plan))
+            answers = {name: one["M"] for name, one in found["wait"]["M"]["answers"]["M"].items()}
+        stored: Mapping[str, Item] = {name: found[name] for name in _LONG if name in found}
+        failed = frozenset(name for name, one in answers.items() if "failed" in one)
+        texts = {name: one["text"] for name, one in answers.items()}
+        return SeenRun(flow, object_id, item, stored, texts, failed)
+
+    def text(self, stored: Item) -> str:
+        """Return a text as it was before it was stored. Raises :class:`flowguard.errors.TextGone`."""
+        return self._packing.unpack(stored)
+
+    def outbox(self, seen: SeenRun) -> Outbox | StoredOutbox | None:
+        """Return the outbox that the item holds. One in S3 is read when its sends are asked for."""
+        stored = seen.stored.get("outbox")
+        match stored:
+            case None:
+                return None
+            case {"M": {"request_id": {"S": request_id}, "committed_at": {"N": at}}}:
+                return StoredOutbox(RequestId(request_id), int(at), functools.partial(self.text, stored))
+            case _:
+                return Outbox.from_text(self.text(stored))

@@ -1,0 +1,191 @@
+"""The facts of a run, as JSON values. Texts of payloads are among them only where they are asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from flowguard.aws.run_reader import RunReader, SeenRun
+from flowguard.cli.moments import distance, iso, moment
+from flowguard.cli.wait_facts import wait_facts
+from flowguard.errors import TextGone
+from flowguard.flow import AnyFlow
+from flowguard.protocol.callers import Caller
+from flowguard.protocol.outbox import Send
+from flowguard.protocol.run import ENDED, RunItem, Status
+from flowguard.wire.tokens import without_tokens
+
+_LAST_YEAR: Final = 253_402_300_800_000  # what is good for longer is good for ever
+
+
+def run_facts(
+    seen: SeenRun,
+    runs: RunReader,
+    now: int,
+    *,
+    flow: AnyFlow | None = None,
+    rows: Iterable[Sequence[Caller]] = (),
+    payloads: bool = False,
+) -> dict[str, Any]:
+    """Return what is known of a run at the time ``now``.
+
+    ``flow`` is its class, where that is known: it says how long a result is good. ``rows`` are its callers beside
+    those in the item.
+    """
+    item = seen.item
+    return {
+        "flow": seen.flow,
+        "object_id": seen.object_id,
+        "request_id": item.request_id,
+        "requested_at": iso(item.requested_at),
+        "status": item.status.value,
+        "stage": item.stage,
+        "hop": item.hop,
+        "attempt": item.retry + 1,
+        "redrive": item.redrive,
+        "version": item.version,
+        "now": standing(item, now),
+        "committed": item.done,
+        "committed_at": iso(item.committed_at) if item.committed_at and _is_own_commit(item) else None,
+        "lease_until": None if item.done else iso(item.lease_until),
+        "stages": list(item.stages),
+        "wait": _wait(seen, runs, payloads=payloads),
+        "error": _text(seen, runs, "error") if item.status is Status.FAILED else None,
+        "failed": _failed(item),
+        "cancelled": _cancelled(item),
+        "reset_at": iso(item.reset_at) if item.reset_at is not None else None,
+        "callers": _callers(item, rows),
+        "outbox": _outbox(seen, runs, payloads=payloads),
+        "result_good_until": _good_until(item, flow),
+        "expires_at": iso(item.ttl * 1000) if item.ttl else None,
+        **_payloads(seen, runs, shown=payloads),
+    }
+
+
+def standing(item: RunItem, now: int) -> str:
+    """Say in a sentence where the run stands, and what it needs to go on."""
+    if item.status in ENDED:
+        return _ended(item)
+    if item.cancelled_because is not None:
+        return "it is cancelled: its next message ends it"
+    if item.reset_at is not None:
+        return "it was reset: its next message begins the work anew"
+    if item.status is Status.WAITING and item.wait is not None:
+        return _waiting(item, now)
+    if item.done:
+        return f"hop {item.hop} is committed; the message of hop {item.hop + 1} is on its way"
+    if item.lease_until > now:
+        until = moment(item.lease_until, now)
+        return f"a worker has it until {until}, or its attempt has failed and the next one comes"
+    return f"no worker has it since {moment(item.lease_until, now)}; its message comes again, or was given up by SQS"
+
+
+def _ended(item: RunItem) -> str:
+    if item.status is Status.COMPLETED:
+        return "it has ended well"
+    if item.own_failure is not None:
+        return "it has failed for good, and was taken back by the stage that on_failed names"
+    if item.cancelled_because is not None:
+        return "it was cancelled; there is no dead letter of it"
+    return "it has failed for good; its dead letter can be sent back"
+
+
+def _waiting(item: RunItem, now: int) -> str:
+    wait = item.wait
+    if wait is None:
+        return "it waits"
+    if wait.end is not None:
+        return f"its wait is over ({wait.end.value}); the message of hop {item.hop + 1} is on its way"
+    if wait.deadline < now:
+        return f"it waits, and its deadline passed {distance(wait.deadline, now)}: did that message come?"
+    return f"it waits until {moment(wait.deadline, now)}"
+
+
+def _is_own_commit(item: RunItem) -> bool:
+    """Answer whether the last commit is this run's. That in the item may be of the run before."""
+    return item.done or item.hop > 1
+
+
+def _wait(seen: SeenRun, runs: RunReader, *, payloads: bool) -> dict[str, Any] | None:
+    found = wait_facts(seen, (lambda name: stored_value(runs, seen.answers[name])) if payloads else None)
+    return None if found is None else found | {"deadline": iso(found["deadline"])}
+
+
+def _failed(item: RunItem) -> dict[str, Any] | None:
+    """Return where the run failed for good before it went on at ``on_failed``."""
+    failed = item.own_failure
+    if failed is None:
+        return None
+    error = f"{failed.error.type}: {failed.error.text}"
+    return {"hop": failed.hop, "error": error, "at": iso(failed.error.at), "undone": failed.undone}
+
+
+def _cancelled(item: RunItem) -> dict[str, Any] | None:
+    if item.cancellation is None or item.cancelled_because is None:
+        return None
+    return {"why": item.cancellation.why, "at": iso(item.cancellation.at)}
+
+
+def _callers(item: RunItem, rows: Iterable[Sequence[Caller]]) -> list[dict[str, Any]]:
+    """Return those who wait for the end of this run beside its own request."""
+    if item.callers is None or item.status in ENDED:
+        return []
+    found = [*item.callers.in_item, *(caller for page in rows for caller in page)]
+    return [
+        {"request_id": one.request_id, "requested_at": iso(one.requested_at), "reply_to": one.reply_to}
+        for one in sorted(found, key=lambda one: (one.requested_at, one.request_id))
+    ]
+
+
+def _outbox(seen: SeenRun, runs: RunReader, *, payloads: bool) -> dict[str, Any] | None:
+    outbox = runs.outbox(seen)
+    if outbox is None:
+        return None
+    found: dict[str, Any] = {"request_id": outbox.request_id or None, "committed_at": iso(outbox.committed_at)}
+    try:
+        return found | {"sends": [_of_send(send, payloads=payloads) for send in outbox.sends]}
+    except TextGone as gone:
+        return found | {"sends": [], "problem": str(gone)}
+
+
+def _of_send(send: Send, *, payloads: bool) -> dict[str, Any]:
+    found = {"kind": send.kind.value, "to": str(send.to), "id": send.id}
+    return found | {"payload": without_tokens(send.body)} if payloads else found
+
+
+def _good_until(item: RunItem, flow: AnyFlow | None) -> str | None:
+    """Return how long the result is good for newer requests. None where nobody keeps it."""
+    if flow is None or item.status is not Status.COMPLETED or item.reset_at is not None:
+        return None
+    until = flow.good_until(item.committed_at)
+    return None if until is None else "it is reset" if until >= _LAST_YEAR else iso(until)
+
+
+# -- texts of payloads
+
+
+def _payloads(seen: SeenRun, runs: RunReader, *, shown: bool) -> dict[str, Any]:
+    """Return state and result, or their sizes as they are stored. A result is of a run that has ended well."""
+    own = {"state": _is_own_commit(seen.item), "result": seen.item.status in ENDED}
+    there = [name for name, is_own in own.items() if is_own and name in seen.stored]
+    sizes: Mapping[str, Any] = {f"{name}_size": seen.size(name) for name in there}
+    values = {name: stored_value(runs, seen.stored[name]) for name in there} if shown else {}
+    return {**sizes, **values}
+
+
+def stored_value(runs: RunReader, stored: Any) -> Any:
+    """Return the value of a text that is JSON. Of one that is gone, it is a text that says so."""
+    try:
+        return json.loads(without_tokens(runs.text(stored)))
+    except TextGone as gone:
+        return str(gone)
+
+
+def _text(seen: SeenRun, runs: RunReader, name: str) -> str | None:
+    if name not in seen.stored:
+        return None
+    try:
+        return without_tokens(runs.text(seen.stored[name]))
+    except TextGone as gone:
+        return str(gone)

@@ -1,0 +1,114 @@
+"""The lines that show a run to people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from rich.text import Text
+
+from flowguard.aws.run_reader import SeenRun
+from flowguard.cli.console import cell, console, line
+from flowguard.cli.listing import Column, show_pairs, show_table
+from flowguard.cli.moments import moment
+from flowguard.printable import LONGEST_PART, bounded
+from flowguard.wire.notification import to_json
+
+_MOST_NAMED: Final = 5
+"""Callers and messages that are named; of more, their number is shown."""
+
+_WAIT_COLUMNS: Final = (*map(Column, ("name", "what", "answer")), Column("under the id", folds=True))
+_EXCERPT: Final = 200
+
+
+def show_run(facts: Mapping[str, Any], seen: SeenRun, now: int) -> None:
+    """Print a run: a head line, its facts line by line, and a table of what it waits for."""
+    out = console()
+    where = f"hop {facts['hop']}, attempt {facts['attempt']}"
+    again = f", redrive {facts['redrive']}" if facts["redrive"] else ""
+    flow, object_id, stage = (bounded(facts[name], LONGEST_PART) for name in ("flow", "object_id", "stage"))
+    out.print(line(f"{flow} of {object_id}: {facts['status']} at {stage}, {where}{again}", "bold"), soft_wrap=True)
+    show_pairs(out, [(name, cell(text)) for name, text in _lines(facts, seen, now)])
+    if facts["wait"] is not None:
+        show_names(facts["wait"], payload="state_size" in facts and "state" in facts)
+
+
+def show_names(wait: Mapping[str, Any], *, payload: bool) -> None:
+    """Print the names of a wait as a table."""
+    columns = [*_WAIT_COLUMNS, *([Column("payload", folds=True)] if payload else [])]
+    show_table(console(), columns, [_cells(one, payload=payload) for one in wait["names"]])
+
+
+def _cells(one: Mapping[str, Any], *, payload: bool) -> list[Text]:
+    own = [one["name"], one["what"], one["answer"] or "awaited", one["id"] or ""]
+    texts = [*own, to_json(one["payload"])[:_EXCERPT] if "payload" in one else ""] if payload else own
+    return [cell(text) for text in texts]
+
+
+def _lines(facts: Mapping[str, Any], seen: SeenRun, now: int) -> Iterator[tuple[str, str]]:
+    item = seen.item
+    yield "now", facts["now"]
+    yield "request", f"{bounded(item.request_id, LONGEST_PART)}, of {moment(item.requested_at, now)}"
+    if facts["committed_at"] is not None:
+        last = "" if item.done else f"hop {item.hop - 1}, "
+        yield "committed", f"{last}{moment(item.committed_at, now)}"
+    if facts["stages"]:
+        yield "stages", ", ".join(facts["stages"])
+    yield from _endings(facts)
+    if facts["wait"] is not None:
+        yield "waits", _of_wait(facts["wait"])
+    if facts["callers"]:
+        yield "callers", _of_callers(facts["callers"])
+    if facts["outbox"] is not None:
+        yield "outbox", _of_outbox(facts["outbox"], item.request_id)
+    for name in ("state", "result"):
+        if f"{name}_size" in facts:
+            yield name, _of_payload(facts, name)
+    if facts["result_good_until"] is not None:
+        yield "kept", f"the result is good for newer requests until {facts['result_good_until']}"
+    if item.ttl:
+        yield "expires", moment(item.ttl * 1000, now)
+
+
+def _endings(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what speaks of an end: an error, an end that was taken back, a cancellation, a reset."""
+    if facts["error"] is not None:
+        yield "error", facts["error"]
+    if (failed := facts["failed"]) is not None:
+        undone = "it was taken back" if failed["undone"] else "it is being taken back"
+        yield "failed", f"hop {failed['hop']}, {failed['at']}: {bounded(failed['error'])}; {undone}"
+    if (cancelled := facts["cancelled"]) is not None:
+        yield "cancelled", f"{cancelled['at']}: {cancelled['why']}"
+    if facts["reset_at"] is not None:
+        yield "reset", facts["reset_at"]
+
+
+def _of_wait(wait: Mapping[str, Any]) -> str:
+    if wait["ended"] is not None:
+        return f"over ({wait['ended']}); the run goes on at {wait['goes_on_at']}"
+    return (
+        f"{wait['missing']} more of these answers, then {wait['goes_on_at']}; "
+        f"at {wait['deadline']} without them, {wait['on_timeout']}"
+    )
+
+
+def _of_callers(callers: list[dict[str, Any]]) -> str:
+    named = [f"{bounded(one['request_id'], LONGEST_PART)} → {one['reply_to']}" for one in callers[:_MOST_NAMED]]
+    more = f", and {len(callers) - _MOST_NAMED} more" if len(callers) > _MOST_NAMED else ""
+    return f"{', '.join(named)}{more}"
+
+
+def _of_outbox(outbox: Mapping[str, Any], own: str) -> str:
+    if "problem" in outbox:
+        return str(outbox["problem"])
+    sends = outbox["sends"]
+    named = [f"{one['kind']} → {bounded(one['to'], LONGEST_PART)}" for one in sends[:_MOST_NAMED]]
+    more = f", and {len(sends) - _MOST_NAMED} more" if len(sends) > _MOST_NAMED else ""
+    other = "" if outbox["request_id"] in (own, None) else f" of {bounded(outbox['request_id'], LONGEST_PART)}"
+    return f"{', '.join(named) or 'nothing'}{more}{other}: sent, unless the worker died after its commit"
+
+
+def _of_payload(facts: Mapping[str, Any], name: str) -> str:
+    if name in facts:
+        return to_json(facts[name])
+    return f"{facts[f'{name}_size']:,} bytes, shown with --payloads"

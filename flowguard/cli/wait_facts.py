@@ -1,0 +1,55 @@
+"""The facts of a wait, as JSON values. Tokens are never among them, nor what one could be made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flowguard.aws.run_reader import SeenRun
+from flowguard.protocol.run import Status
+from flowguard.protocol.waiting import Wait, WaitEnd, WaitPlan
+from flowguard.wire.tokens import SEALED_IDS
+
+ReadAnswer = Callable[[str], Any]
+"""Reads the answer to a name, as a JSON value."""
+
+
+def wait_facts(seen: SeenRun, read: ReadAnswer | None) -> dict[str, Any] | None:
+    """Return the facts of the run's wait. None for a run that does not wait.
+
+    Answers are among them where ``read`` reads one.
+    """
+    wait = seen.item.wait if seen.item.status is Status.WAITING else None
+    if wait is None or wait.plan is None:
+        return None
+    plan = wait.plan
+    return {
+        "deadline": wait.deadline,
+        "ended": wait.end.value if wait.end is not None else None,
+        "missing": max(0, len(wait.waiting) - max(0, wait.spare)) if wait.end is None else 0,
+        "goes_on_at": plan.stage_at(wait.end or WaitEnd.ANSWERED),
+        "on_timeout": plan.stage_at(WaitEnd.TIMED_OUT),
+        "on_error": plan.stage_at(WaitEnd.FAILED),
+        "names": [_of_name(name, wait, plan, seen, read) for name in plan.names],
+    }
+
+
+def _of_name(name: str, wait: Wait, plan: WaitPlan, seen: SeenRun, read: ReadAnswer | None) -> dict[str, Any]:
+    own = plan.names[name]
+    sealed = own is not None and own.startswith(SEALED_IDS)
+    found: dict[str, Any] = {
+        "name": name,
+        "what": "token" if sealed else _what(name, own),
+        "id": None if sealed else own,
+        "answer": None if name not in wait.answered else "failed" if name in seen.failed_answers else "answered",
+    }
+    if read is not None and name in wait.answered:
+        found["payload"] = read(name)
+    return found
+
+
+def _what(name: str, own: str | None) -> str:
+    """Return the kind of what is awaited. The id of an ask begins with its name."""
+    if own is None:
+        return "flow"
+    return "asked" if own.startswith(f"{name}#") else "event"
