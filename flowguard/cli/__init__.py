@@ -5,6 +5,7 @@ So ``flowguard --help`` and ``flowguard normalize`` load neither boto3 nor the e
 
 from __future__ import annotations
 
+import builtins
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +30,9 @@ COMMANDS: Final = {
     "explore": "Find the crash, duplicate or delay that breaks a flow.",
     "dlq": "List, show, redrive or drop dead letters.",
     "show": "Show where the run of an object stands.",
-    "waits": "Show what a run waits for.",
+    "list": "List runs by status, stage and age.",
+    "stats": "Count runs by flow, status and stage.",
+    "waits": "Show what runs wait for.",
     "callback": "Answer by hand what a run waits for.",
     "once": "Show the entry of a key of @once.",
     "init": "Write a small project, to start from.",
@@ -55,7 +58,10 @@ def needed_extras() -> Iterator[None]:
 
 
 class LazyGroup(click.Group):
-    """The command ``x`` is the attribute ``x`` of the module ``flowguard.cli.x``."""
+    """The command ``x`` is the attribute ``x`` of the module ``flowguard.cli.x``.
+
+    Both are called ``x_`` where Python itself has an ``x``.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -64,9 +70,10 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         with needed_extras():
-            command = getattr(import_module(f"{__name__}.{cmd_name}"), cmd_name)
+            name = f"{cmd_name}_" if hasattr(builtins, cmd_name) else cmd_name
+            command = getattr(import_module(f"{__name__}.{name}"), name)
         if not isinstance(command, click.Command):
-            raise TypeError(f"{__name__}.{cmd_name}.{cmd_name} is not a click command")
+            raise TypeError(f"{__name__}.{name}.{name} is not a click command")
         return command
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:

@@ -51,7 +51,7 @@ def run_facts(
         "lease_until": None if item.done else iso(item.lease_until),
         "stages": list(item.stages),
         "wait": _wait(seen, runs, payloads=payloads),
-        "error": _text(seen, runs, "error") if item.status is Status.FAILED else None,
+        "error": stored_text(seen, runs, "error") if item.status is Status.FAILED else None,
         "failed": _failed(item),
         "cancelled": _cancelled(item),
         "reset_at": iso(item.reset_at) if item.reset_at is not None else None,
@@ -182,7 +182,7 @@ def stored_value(runs: RunReader, stored: Any) -> Any:
         return str(gone)
 
 
-def _text(seen: SeenRun, runs: RunReader, name: str) -> str | None:
+def stored_text(seen: SeenRun, runs: RunReader, name: str) -> str | None:
     if name not in seen.stored:
         return None
     try:

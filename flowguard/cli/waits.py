@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from flowguard.aws.run_pages import Wanted
 from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.cli.connection import (
     check_id,
@@ -19,35 +20,55 @@ from flowguard.cli.connection import (
     flow_named,
     settings_of,
 )
-from flowguard.cli.console import console, line
+from flowguard.cli.console import cell, console, line
 from flowguard.cli.letter_rows import duration
-from flowguard.cli.printing import complain, say_json
+from flowguard.cli.listing import Column, show_table
+from flowguard.cli.moments import moment
+from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.run_facts import stored_value
 from flowguard.cli.run_lines import show_names
+from flowguard.cli.run_rows import TableReading, bounded_list, reading_errors, row_facts, urgency
 from flowguard.cli.wait_facts import wait_facts
+from flowguard.protocol.run import Status
 from flowguard.wire.notification import to_json
 
+_LISTED: Final = (
+    *map(Column, ("flow", "object", "stage", "deadline")),
+    Column("without an answer", folds=True),
+)
 MISSING: Final = 1  # the exit code where there is no such run
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @click.command()
-@click.argument("flow")
-@click.argument("object_id", metavar="OBJECT")
+@click.argument("flow", required=False)
+@click.argument("object_id", metavar="[OBJECT]", required=False)
 @connected
-@click.option("--payload", is_flag=True, help="Show the answers too.")
-@click.option("--json", "as_json", is_flag=True, help="A line of JSON.")
-def waits(flow: str, object_id: str, *, payload: bool, as_json: bool, **options: Any) -> None:
+@click.option("--payload", is_flag=True, help="Show the answers of one run too.")
+@bounded_list
+def waits(flow: str | None, object_id: str | None, *, payload: bool, limit: int, as_json: bool, **options: Any) -> None:
     """Show what the run of OBJECT waits for, until when, and which answers it has.
 
-    FLOW is the name of a flow, or its class as MODULE:NAME. Nothing is changed. Answers are not shown unless asked for,
-    and tokens never: nobody can make one of what is shown.
+    FLOW is the name of a flow, or its class as MODULE:NAME. Without OBJECT, the waits of all its runs are listed, and
+    without FLOW those of all flows: those past their deadline first. That reads the table by Scan, which pays for each
+    item; --read and --limit bound it. Nothing is changed. Answers are not shown unless asked for, and tokens never:
+    nobody can make one of what is shown.
 
-    The exit code is 0 where there is a run, whether it waits or not, 1 where there is none, 2 where the command cannot
-    be run.
+    The exit code is 0 where there is a run, whether it waits or not, or the table was read; 1 where there is no such
+    run, 2 where the command cannot be run.
     """
-    check_id("OBJECT", object_id)
-    name, _ = flow_named(flow)
+    name = None if flow is None else flow_named(flow)[0]
+    now = command_time().clock.now()
+    if name is None or object_id is None:
+        if payload:
+            raise click.UsageError("--payload is for one run; name its FLOW and OBJECT")
+        _list(name, limit, now, options, as_json=as_json)
+    else:
+        check_id("OBJECT", object_id)
+        _show_one(name, object_id, now, options, as_json=as_json, payload=payload)
+
+
+def _show_one(name: str, object_id: str, now: int, options: Mapping[str, Any], *, as_json: bool, payload: bool) -> None:
     settings = settings_of(options)
     with connection_errors(settings.table):
         runs = RunReader.of(settings, clients_of(options))
@@ -59,7 +80,36 @@ def waits(flow: str, object_id: str, *, payload: bool, as_json: bool, **options:
     if as_json:
         say_json(to_json(facts))
     else:
-        _show(facts, command_time().clock.now(), payload=payload)
+        _show(facts, now, payload=payload)
+
+
+def _list(flow: str | None, limit: int, now: int, options: Mapping[str, Any], *, as_json: bool) -> None:
+    """List the waits that go on, those past their deadline first."""
+    with reading_errors(options):
+        reading = TableReading(options)
+        wanted = Wanted(flow, Status.WAITING)
+        found = reading.chosen(wanted, lambda item: item.wait is not None and item.wait.end is None, limit)
+        found.sort(key=lambda seen: urgency(seen.item, now))
+        facts = [row_facts(seen, reading.runs, now) | {"names": _missing(seen)} for seen in found]
+    if as_json:
+        for one in facts:
+            say_json(to_json(one))
+        return
+    if facts:
+        rows = [
+            [one["flow"], one["object_id"], one["stage"], _until(seen, now), ", ".join(one["names"])]
+            for one, seen in zip(facts, found, strict=True)
+        ]
+        show_table(console(), _LISTED, [[cell(text) for text in row] for row in rows])
+    say(f"{len(facts)} wait{'' if len(facts) == 1 else 's'}, {sum(one['late'] for one in facts)} past the deadline")
+
+
+def _missing(seen: SeenRun) -> list[str]:
+    return [] if seen.item.wait is None else sorted(seen.item.wait.waiting)
+
+
+def _until(seen: SeenRun, now: int) -> str:
+    return "" if seen.item.wait is None else moment(seen.item.wait.deadline, now)
 
 
 def _facts(seen: SeenRun, runs: RunReader, *, payload: bool) -> dict[str, Any]:

@@ -1,0 +1,137 @@
+"""The runs of a table, page by page. Each page is one Scan: a table has no index of its runs."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from flowguard.aws.dead_letter_queue import Unusable
+from flowguard.aws.items import Item
+from flowguard.aws.run_reader import RunReader, SeenRun
+from flowguard.errors import FlowguardError, shown
+from flowguard.protocol.run import Status
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+ITEMS_A_PAGE: Final = 1_000
+
+_NAMES: Final = {"#status": "status", "#owner": "owner", "#ttl": "ttl", "#wait": "wait", "#error": "error"}
+_PARTS: Final = (
+    "pk, sk, request_id, requested_at, version, stage, hop, retry, redrive, epoch, lease_until, done, committed_at, "
+    "waiting, failed, cancelled, reset_at"
+)
+
+
+class NoCursor(FlowguardError):
+    """The text is no place in the table at which a list can go on."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"{shown(self.text)} is no place of a list; copy the one that the list before has printed"
+
+
+class Wanted(NamedTuple):
+    """The runs that are looked for. None takes all."""
+
+    flow: str | None = None
+    status: Status | None = None
+    stage: str | None = None
+
+
+class RunPage(NamedTuple):
+    """What one Scan has found.
+
+    ``read`` counts the items that it read, ``units`` what they cost, and ``unreadable`` those that are no run of this
+    version. ``last`` is where the next page begins, None after the last.
+    """
+
+    runs: list[SeenRun]
+    read: int
+    units: float
+    unreadable: int
+    last: str | None
+
+
+class RunPages:
+    """Reads runs by Scan, eventually consistent. Nothing but the filter decides what is found, and all is paid for."""
+
+    def __init__(self, client: DynamoDBClient, table: str, reader: RunReader) -> None:
+        self._client = client
+        self._table = table
+        self._reader = reader
+
+    def pages(self, wanted: Wanted, after: str | None, most: int) -> Iterator[RunPage]:
+        """Yield pages from the place ``after`` until the table ends, or ``most`` items are read.
+
+        Raises :class:`NoCursor`.
+        """
+        call: Any = _call(self._table, wanted)
+        start = None if after is None else _key_of(after)
+        while most > 0:
+            call["Limit"] = min(ITEMS_A_PAGE, most)
+            if start is not None:
+                call["ExclusiveStartKey"] = start
+            answer: Any = self._client.scan(**call)
+            start = answer.get("LastEvaluatedKey")
+            yield self._page(answer, start)
+            if start is None:
+                return
+            most -= answer["ScannedCount"]
+
+    def _page(self, answer: Any, start: Item | None) -> RunPage:
+        runs, unreadable = [], 0
+        for found in answer["Items"]:
+            _, flow, object_id = found["pk"]["S"].split("#", 2)
+            try:
+                runs.append(self._reader.seen(flow, object_id, found))
+            except Unusable:
+                unreadable += 1
+        units = answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0)
+        last = None if start is None else _cursor(start["pk"]["S"], start["sk"]["S"])
+        return RunPage(runs, answer["ScannedCount"], units, unreadable, last)
+
+
+def place_of(seen: SeenRun) -> str:
+    """Return the place in the table behind a run, where a list goes on that stopped at it."""
+    return _cursor(f"run#{seen.flow}#{seen.object_id}", "run")
+
+
+def _cursor(*key: str) -> str:
+    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
+
+
+def _key_of(cursor: str) -> Item:
+    try:
+        match json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True)):
+            case [str(pk), str(sk)] if (pk + sk).encode():
+                return {"pk": {"S": pk}, "sk": {"S": sk}}
+            case _:
+                pass
+    except (ValueError, RecursionError):
+        pass
+    raise NoCursor(cursor)
+
+
+def _call(table: str, wanted: Wanted) -> dict[str, Any]:
+    conditions = ["begins_with(pk, :runs)", "sk = :run"]
+    values: Item = {":runs": {"S": "run#" if wanted.flow is None else f"run#{wanted.flow}#"}, ":run": {"S": "run"}}
+    if wanted.status is not None:
+        conditions.append("#status = :status")
+        values[":status"] = {"S": wanted.status.value}
+    if wanted.stage is not None:
+        conditions.append("stage = :stage")
+        values[":stage"] = {"S": wanted.stage}
+    return {
+        "TableName": table,
+        "FilterExpression": " AND ".join(conditions),
+        "ExpressionAttributeValues": values,
+        "ExpressionAttributeNames": _NAMES,
+        "ProjectionExpression": ", ".join([_PARTS, *_NAMES]),
+        "ReturnConsumedCapacity": "TOTAL",
+    }

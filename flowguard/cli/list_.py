@@ -1,0 +1,101 @@
+"""The command ``flowguard list``."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from flowguard.aws.run_pages import Wanted
+from flowguard.aws.run_reader import RunReader, SeenRun
+from flowguard.cli.connection import command_time, connected
+from flowguard.cli.console import cell, console
+from flowguard.cli.letter_rows import Seconds, duration
+from flowguard.cli.listing import Column, show_table
+from flowguard.cli.printing import say, say_json
+from flowguard.cli.run_rows import (
+    TableReading,
+    bounded_list,
+    check_names,
+    quiet_since,
+    reading_errors,
+    row_facts,
+    urgency,
+)
+from flowguard.protocol.run import RunItem, Status
+from flowguard.wire.notification import to_json
+
+_COLUMNS: Final = (
+    *map(Column, ("flow", "object", "status", "stage", "hop", "attempt", "age", "quiet")),
+    Column("now", folds=True),
+)
+
+
+@click.command("list")
+@connected
+@click.option("--flow", metavar="NAME", help="Only runs of this flow.")
+@click.option("--status", type=click.Choice([one.value for one in Status], case_sensitive=False),
+              help="Only runs of this status.")  # fmt: skip
+@click.option("--stage", metavar="NAME", help="Only runs at this stage.")
+@click.option("--older-than", metavar="TIME", type=Seconds(), help="Only those requested longer ago: 90s, 15m, 1h.")
+@click.option("--quiet-for", metavar="TIME", type=Seconds(), help="Only those that nobody worked on for so long.")
+@bounded_list
+def list_(
+    *,
+    flow: str | None,
+    status: str | None,
+    stage: str | None,
+    older_than: int | None,
+    quiet_for: int | None,
+    limit: int,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """List runs: late waits first, then runs that no worker has, failed ones, waits, and the others.
+
+    The table is read by Scan, which pays for each item whether it is shown or not; --read and --limit bound that.
+    What was read is said on standard error. Rows are in order among those of one list.
+
+    The exit code is 0 where the table was read, whatever was found, and 2 where the command cannot be run.
+    """
+    check_names(**{"--flow": flow, "--stage": stage})
+    now = command_time().clock.now()
+
+    def passes(item: RunItem) -> bool:
+        since = quiet_since(item, now)
+        return (older_than is None or now - item.requested_at > older_than * 1000) and (
+            quiet_for is None or (since is not None and now - since > quiet_for * 1000)
+        )
+
+    with reading_errors(options):
+        reading = TableReading(options)
+        wanted = Wanted(flow, None if status is None else Status(status.upper()), stage)
+        found = reading.chosen(wanted, passes, limit)
+        found.sort(key=lambda seen: urgency(seen.item, now))
+        _show(found, reading.runs, now, as_json=as_json)
+
+
+def _show(found: list[SeenRun], runs: RunReader, now: int, *, as_json: bool) -> None:
+    if as_json:
+        for seen in found:
+            say_json(to_json(row_facts(seen, runs, now)))
+        return
+    if found:
+        show_table(console(), _COLUMNS, [[cell(text) for text in _cells(seen, runs, now)] for seen in found])
+    say(f"{len(found)} run{'' if len(found) == 1 else 's'}")
+
+
+def _cells(seen: SeenRun, runs: RunReader, now: int) -> list[str]:
+    facts, item = row_facts(seen, runs, now), seen.item
+    since = quiet_since(item, now)
+    return [
+        seen.flow,
+        seen.object_id,
+        facts["status"],
+        facts["stage"],
+        str(item.hop),
+        str(facts["attempt"]),
+        duration(max(0, now - item.requested_at) // 1000),
+        "" if since is None else duration(max(0, now - since) // 1000),
+        facts["now"],
+    ]

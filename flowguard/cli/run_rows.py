@@ -1,0 +1,166 @@
+"""Many runs as rows: which of them are wanted, in which order, and what was read to find them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import click
+
+from flowguard.aws.run_pages import NoCursor, RunPage, RunPages, Wanted, place_of
+from flowguard.aws.run_reader import RunReader, SeenRun
+from flowguard.cli.connection import CannotRun, Command, check_id, clients_of, connection_errors, settings_of
+from flowguard.cli.moments import iso
+from flowguard.cli.printing import complain
+from flowguard.cli.run_facts import standing, stored_text
+from flowguard.protocol.run import ENDED, RunItem, Status
+
+LISTED: Final = 100
+"""Rows that are shown unless a limit is given."""
+
+MOST_READ: Final = 100_000
+"""Items that are read unless a limit is given."""
+
+_PROGRESS: Final = 10_000
+
+_BOUNDS: Final = (
+    click.option("--read", "most_read", metavar="N", type=click.IntRange(1), default=MOST_READ, show_default=True,
+                 help="Stop after so many items of the table."),
+    click.option("--after", metavar="PLACE", help="Go on where another list has stopped: it printed the place."),
+    click.option("--json", "as_json", is_flag=True, help="A line of JSON for each row."),
+)  # fmt: skip
+
+_LIMITS: Final = (
+    click.option("--limit", metavar="N", type=click.IntRange(1), default=LISTED, show_default=True,
+                 help="Stop after so many rows."),
+    *_BOUNDS,
+)  # fmt: skip
+
+
+def bounded_reading(command: Command) -> Command:
+    """Give a command the options that bound what it reads."""
+    for option in reversed(_BOUNDS):
+        command = option(command)
+    return command
+
+
+def bounded_list(command: Command) -> Command:
+    """Give a command the options that bound what it reads, and how many rows it shows."""
+    for option in reversed(_LIMITS):
+        command = option(command)
+    return command
+
+
+class TableReading:
+    """Reads the runs of a table, and says on standard error what that took."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        settings, clients = settings_of(options), clients_of(options)
+        self._table = settings.table
+        self.runs = RunReader.of(settings, clients)
+        self._pages = RunPages(clients.dynamodb, settings.table, self.runs)
+        self._after, self._most = options["after"], options["most_read"]
+        self._read, self._units, self._unreadable = 0, 0.0, 0
+
+    def found(self, wanted: Wanted) -> Iterator[SeenRun]:
+        """Yield the runs that are wanted, in the order in which the table has them."""
+        last: str | None = None
+        for page in self._pages.pages(wanted, self._after, self._most):
+            self._count(page)
+            yield from page.runs
+            last = page.last
+        self._summary()
+        if last is not None:
+            complain(f"stopped after {self._read:,} items; go on with --after {last}")
+
+    def chosen(self, wanted: Wanted, passes: Callable[[RunItem], bool], limit: int) -> list[SeenRun]:
+        """Return the runs that pass, no more than ``limit``, and say where the list stopped."""
+        found: list[SeenRun] = []
+        for seen in self.found(wanted):
+            if passes(seen.item):
+                found.append(seen)
+            if len(found) == limit:
+                self._summary()
+                complain(f"stopped at {limit}; there may be more, go on with --after {place_of(seen)}")
+                break
+        return found
+
+    def _count(self, page: RunPage) -> None:
+        before = self._read
+        self._read += page.read
+        self._units += page.units
+        self._unreadable += page.unreadable
+        if before // _PROGRESS != self._read // _PROGRESS:
+            complain(f"{self._read:,} items read")
+
+    def _summary(self) -> None:
+        units = f", {self._units:,.1f} read units" if self._units else ""
+        complain(f"read {self._read:,} items of table {self._table} by Scan{units}")
+        if self._unreadable:
+            complain(f"{self._unreadable:,} items are no runs that this version can read")
+
+
+@contextmanager
+def reading_errors(options: Mapping[str, Any]) -> Iterator[None]:
+    """Turn errors of a list into errors of the command."""
+    with connection_errors(f"table {settings_of(options).table}"):
+        try:
+            yield
+        except NoCursor as error:
+            raise CannotRun(f"--after: {error}") from None
+
+
+def check_names(**names: str | None) -> None:
+    """Check that each name that was given can be one."""
+    for what, text in names.items():
+        if text is not None:
+            check_id(what, text)
+
+
+def quiet_since(item: RunItem, now: int) -> int | None:
+    """Return since when nobody has worked on the run. None while a worker's lease lasts."""
+    if item.done:
+        return item.committed_at
+    return None if item.lease_until > now else item.lease_until
+
+
+def is_late(item: RunItem, now: int) -> bool:
+    """Answer whether the run waits, and its deadline is over."""
+    wait = item.wait if item.status is Status.WAITING else None
+    return wait is not None and wait.end is None and wait.deadline < now
+
+
+def is_left(item: RunItem, now: int) -> bool:
+    """Answer whether the run is in the middle of a hop, and no worker has it."""
+    return item.status is Status.RUNNING and not item.done and item.lease_until <= now
+
+
+def urgency(item: RunItem, now: int) -> tuple[int, int]:
+    """Return where the run stands in a list: late waits, runs that no worker has, failed ones, waits, the others."""
+    if item.status is Status.WAITING and item.wait is not None:
+        return (0 if is_late(item, now) else 3), item.wait.deadline
+    since = quiet_since(item, now)
+    rank = 1 if is_left(item, now) else 2 if item.status is Status.FAILED else 5 if item.status in ENDED else 4
+    return rank, now if since is None else since
+
+
+def row_facts(seen: SeenRun, runs: RunReader, now: int) -> dict[str, Any]:
+    """Return what a list says of a run, as JSON values."""
+    item = seen.item
+    since = quiet_since(item, now)
+    failed = item.status is Status.FAILED
+    return {
+        "flow": seen.flow,
+        "object_id": seen.object_id,
+        "request_id": item.request_id,
+        "status": item.status.value,
+        "stage": item.stage,
+        "hop": item.hop,
+        "attempt": item.retry + 1,
+        "requested_at": iso(item.requested_at),
+        "quiet_since": None if since is None else iso(since),
+        "deadline": iso(item.wait.deadline) if item.wait is not None and item.status is Status.WAITING else None,
+        "late": is_late(item, now),
+        "now": (stored_text(seen, runs, "error") if failed else None) or standing(item, now),
+    }
