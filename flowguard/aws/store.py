@@ -268,8 +268,8 @@ class DynamoDBStore:
             if commit.writes:
                 patiently(lambda: self._client.transact_write_items(TransactItems=actions), self._pause)
                 answer: Any = None
-            elif commit.closes_list:
-                answer = patiently(lambda: self._client.update_item(**update, ReturnValues="UPDATED_NEW"), self._pause)
+            elif commit.closes_list:  # UPDATED_NEW would do, but moto answers that without what was there before
+                answer = patiently(lambda: self._client.update_item(**update, ReturnValues="ALL_NEW"), self._pause)
             else:
                 answer = patiently(lambda: self._client.update_item(**update), self._pause)
         except ClientError as error:

@@ -75,6 +75,14 @@ def test_the_commit_of_the_end_brings_all_who_attached_before_it(store: DynamoDB
     assert (item.callers, item.answered, item.answered_by) == (None, found, STORED[1])
 
 
+def test_the_commit_of_the_next_end_brings_its_own_list_though_both_are_alike(store: DynamoDBStore) -> None:
+    for number in (1, 2):
+        asked = request((STORED[0] + number, f"run-{number}"), policy=OnConflict.ATTACH)
+        claim = store.claim(asked._replace(fresh_since=LATER))
+        assert isinstance(claim, Claim)
+        assert closed(store.commit(claim, end(committed_at=NOW + number))) == Callers(claim.item.owner)
+
+
 def test_nobody_attaches_to_a_list_that_is_closed(store: DynamoDBStore) -> None:
     claim = taking(store)
     callers = met(store)
