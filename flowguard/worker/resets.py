@@ -47,14 +47,18 @@ class Resetter:
         self._services = services
 
     def ending(self, envelope: Envelope, flow: AnyFlow, order: AnswerAddress) -> Ending:
-        """Carry out the order that a record brings. One that comes twice sends the same restart.
+        """Carry out the order that a record brings, as of now. One that comes twice sends the same restart.
+
+        The order was made before its commit, and sent after it. What was asked for in between may be made of what that
+        commit has replaced.
 
         Raises :class:`Untrusted` where it has to be signed, and is not.
         """
         signer = self._services.signer
         if signer.is_required and (problem := signer.problem(order.statement, order.signature)):
             raise Untrusted(envelope.message_id, f"attributes.{PLACE}.sig", f"an order to reset: {problem}")
-        done = self.reset(flow, order.object_id, order.request_id, order.requested_at)
+        at = max(order.requested_at, self._services.clock.now())
+        done = self.reset(flow, order.object_id, order.request_id, at)
         if done.restart is None:
             return Ending(envelope, ack=True, verdict=done.verdict)
         arrival = Arrival(envelope, flow, None, done.restart.message)

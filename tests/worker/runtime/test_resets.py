@@ -244,6 +244,27 @@ def test_a_stage_resets_another_flows_run_with_a_message_of_its_commit() -> None
         assert at.priced() == 2
 
 
+def test_a_stage_also_resets_a_result_that_was_computed_between_its_handler_and_its_commit() -> None:
+    """It was made of what the stage was about to replace."""
+    with scene(triggered_cache) as at:
+        changing = at.order("o2", request_id=RequestId("run-9"))
+        asked: list[bool] = []
+
+        def change(step: Any) -> None:
+            step.reset(at.flow, "o1")
+            at.script.closing = lambda step: None
+            at.clock.advance(seconds=1)
+            asked.extend(at.deliver(caller(at, requested_at=at.clock.now())))
+            work_off(at)
+
+        at.deliver(changing)
+        at.script.closing = change
+        work_off(at)
+        assert (asked, at.told(EventType.WAS_RESET)) == ([True], 1)
+        at.clock.advance(seconds=1)
+        assert client(at).result(at.flow, "o1") is None
+
+
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
