@@ -53,6 +53,7 @@ LONG = {
     "flows/appointments/README.md": pytest.mark.proof(WITH_MOTO),
     "flows/approval/README.md": pytest.mark.proof(WITH_MOTO),
     "flows/orders/README.md": pytest.mark.proof(WITH_MOTO),
+    "flows/page_cache/README.md": pytest.mark.proof(WITH_MOTO),
     "flows/take_payment/README.md": pytest.mark.proof(WITH_MOTO),
     "flows/triggered_cache/README.md": pytest.mark.proof(WITH_MOTO),
     "flows/validate_cart/README.md": pytest.mark.proof(WITH_MOTO),

@@ -25,6 +25,9 @@ SHIPPED: Final = (
     "flows.orders.flow:ReceiveGoods",
     "flows.orders.flow:PlaceOrder",
     "flows.orders.flow:AddToOrder",
+    "flows.page_cache.flow:PageCache",
+    "flows.page_cache.flow:ChangeSource",
+    "flows.page_cache.flow:SearchCache",
 )
 
 

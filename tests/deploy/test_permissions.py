@@ -29,6 +29,7 @@ SHIPPED = {
     "approval": "approval",
     "appointments": "appointments",
     "orders": "orders",
+    "page_cache": "page_cache",
 }
 """Each shipped flow with the folder of its samples."""
 
@@ -44,6 +45,17 @@ NOT_BY_SAMPLES = {
     ("approve-expense", "dynamodb:GetItem", "flowguard"): "names the room left, of an answer that is too long",
     ("book-appointment-give-appointments", "dynamodb:DeleteItem", "diaries"): "step.modify may return no item",
     ("take-payment-dead-letters", "dynamodb:UpdateItem", "flowguard"): "no sample kills its function",
+    **{
+        (function, f"dynamodb:{action}", "flowguard"): "no sample has more callers than the run item holds"
+        for function in ("page-cache-collect-parts", "page-cache-render-page", "search-cache-search")
+        for action in ("PutItem", "Query", "BatchWriteItem")
+    },
+    **{
+        ("page-cache-collect-parts", f"dynamodb:{action}", "page-sources"): "step.modify may return any item, or none"
+        for action in ("PutItem", "UpdateItem", "DeleteItem")
+    },
+    ("page-cache-collect-parts", "dynamodb:GetItem", "flowguard"): "reads the list where the first stage is the last",
+    ("page-cache-render-page", "dynamodb:GetItem", "flowguard"): "reads the list where the end has recorded writes",
 }
 
 
