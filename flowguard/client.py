@@ -21,12 +21,12 @@ from flowguard.flow import AnyFlow, is_flow
 from flowguard.ids import Ids, ObjectId, RandomIds, RequestId, name_problem
 from flowguard.observers.named import named_observers
 from flowguard.payloads import Payload, encode_json
-from flowguard.printable import bounded
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.verdicts import AnswerVerdict, ResetVerdict
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.settings import Settings
 from flowguard.wire.attributes import Attribute, attributes_of
+from flowguard.wire.cancel_order import reason
 from flowguard.wire.message import LATEST_TIME
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
 from flowguard.wire.tokens import NO_TOKENS, Tokens, awaited_id_problem, is_token, token_awaited_id
@@ -36,9 +36,6 @@ from flowguard.worker.outside import FoundAnswer
 from flowguard.worker.ports import Sender, Services, Store
 from flowguard.worker.resets import Resetter
 from flowguard.worker.settler import failure
-
-LONGEST_REASON = 200
-"""Characters of the reason of a cancellation that are kept."""
 
 
 @dataclass(frozen=True)
@@ -211,14 +208,10 @@ class FlowClient:
         cancelled then, and its deadline ends it.
         """
         _check_flow(flow)
-        given: Any = why
-        if not isinstance(given, str) or not given.strip():
-            raise RunFailed(f"why={shown(why)}; write a text that says why the run is cancelled")
-        own, now, object_id = self._new_id(), self._clock.now(), _object(object_id)
-        text = bounded(why, LONGEST_REASON)
+        text, own, now, object_id = reason(why), self._new_id(), self._clock.now(), _object(object_id)
         done = Canceller(self._services("a cancellation")).cancel(flow, object_id, own, now, text)
-        if done.send is not None and (refusals := self._sender.send([done.send])):
-            raise SendFailed({str(done.send.to): refusal.why for refusal in refusals.values()})
+        if done.onward is not None and (refusals := self._sender.send([done.onward[1]])):
+            raise SendFailed({str(done.onward[1].to): refusal.why for refusal in refusals.values()})
         return done.cancelled
 
     def result(

@@ -176,6 +176,11 @@ class Flow:
         return cls.stages[0]
 
     @classmethod
+    def entrance(cls) -> tuple[str, Destination]:
+        """Return the name of the stage where requests enter, and their destination."""
+        return cls.entry().name, cls.inbox_of(cls.entry())
+
+    @classmethod
     def stage(cls, name: str) -> AnyStage:
         """Return the stage of that name. Raises :class:`RunFailed`, naming the stages there are, if there is none."""
         for stage in cls.stages:

@@ -384,6 +384,16 @@ class Step(Generic[StateT]):
             raise RunFailed(f"step.reset: object_id={shown(object_id)} {problem}")
         self._messages.reset(flow, object_id)
 
+    def cancel(self, flow: Startable, object_id: str, *, why: str) -> None:
+        """Record the order to cancel another flow's run of an object, as :meth:`flowguard.FlowClient.cancel` does.
+
+        It goes to the flow's inbox after the commit. A run that was asked for after this commit is left alone; the
+        order does not wait for a run that has not begun. ``why`` is the text of the error, for people.
+        """
+        if problem := name_problem(object_id):
+            raise RunFailed(f"step.cancel: object_id={shown(object_id)} {problem}")
+        self._messages.cancel(flow, object_id, why)
+
     # -- what the run can wait for, to be given to ``SomeStage.when_all(…)``
 
     @overload

@@ -57,6 +57,13 @@ def test_its_log_says_which_run_it_is_about(step: Step[CartState], caplog: pytes
 
 
 @pytest.mark.parametrize("given", [None, 7, "", "x" * 3_000, "\ud800", "a\x01"])
+def test_a_cancellation_of_an_object_that_has_no_usable_id_is_refused(step: Step[CartState], given: Any) -> None:
+    with pytest.raises(RunFailed, match=r"step.cancel: object_id=.* (is empty|and an id is text|has )"):
+        step.cancel(Orders, given, why="a mistake")
+    assert step.sends == []
+
+
+@pytest.mark.parametrize("given", [None, 7, "", "x" * 3_000, "\ud800", "a\x01"])
 def test_a_reset_of_an_object_that_has_no_usable_id_is_refused(step: Step[CartState], given: Any) -> None:
     with pytest.raises(RunFailed, match=r"step.reset: object_id=.* (is empty|and an id is text|has )"):
         step.reset(Orders, given)

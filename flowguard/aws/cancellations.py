@@ -37,24 +37,27 @@ class DynamoDBCancellations(NamedTuple):
     def cancel(self, flow: str, object_id: ObjectId, at: int, why: str, now: int) -> RunItem | None:
         """Fence the run, and note in its item that it is cancelled. None where there is no run to cancel.
 
-        One consistent GetItem, and one UpdateItem under the condition that the run has not gone on since. Raises
-        :class:`RunTooBusy`.
+        One consistent GetItem, and one UpdateItem under the condition that the run has not gone on since. A run that
+        is cancelled already is left as it is. Raises :class:`RunTooBusy`.
         """
         for _ in range(MOST_TRIES):
-            item = self._read(flow, object_id)
+            found = self._read(flow, object_id)
+            item = None if found is None else read_item(found)
             if item is None or not _can_be_cancelled(item, at):
                 return None
+            if _is_cancelled(item, at):
+                return self.with_plan(item, found)
             noted = self._noted(run_key(flow, object_id), item, Cancellation(item.request_id, at, why), now)
             if noted is not None:
                 return self.with_plan(read_item(noted), noted)
         raise RunTooBusy(flow, MOST_TRIES)
 
-    def _read(self, flow: str, object_id: ObjectId) -> RunItem | None:
+    def _read(self, flow: str, object_id: ObjectId) -> Any:
         key = run_key(flow, object_id)
         answer: Any = patiently(
             lambda: self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True), self.pause
         )
-        return read_item(answer["Item"]) if "Item" in answer else None
+        return answer.get("Item")
 
     def _noted(self, key: Item, item: RunItem, note: Cancellation, now: int) -> Any:
         """Note it in the item that was read. Return the item afterwards, None where the run has gone on."""
@@ -93,6 +96,7 @@ def _of_a_wait(item: RunItem) -> dict[str, Any]:
         "ExpressionAttributeNames": expressions.WAIT_NAMES,
         "ExpressionAttributeValues": {
             ":request_id": {"S": item.request_id},
+            ":requested_at": number(item.requested_at),
             ":waiting": {"S": Status.WAITING.value},
             ":zero": number(0),
             ":yes": {"BOOL": True},
@@ -103,3 +107,12 @@ def _of_a_wait(item: RunItem) -> dict[str, Any]:
 def _can_be_cancelled(item: RunItem, at: int) -> bool:
     """Answer whether the run goes on. One that has failed, and undoes what it did, is let to end."""
     return item.status not in ENDED and item.requested_at <= at and item.own_failure is None
+
+
+def _is_cancelled(item: RunItem, at: int) -> bool:
+    """Answer whether an earlier cancellation says as much: as late a copy of the request is cancelled by it.
+
+    A further write would fence the worker that ends the run.
+    """
+    found = item.cancellation
+    return found is not None and found.at >= at and item.cancelled_because is not None

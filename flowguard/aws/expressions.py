@@ -170,7 +170,7 @@ END_WAIT: Final = "SET #wait.timed_out = :yes"
 # a cancelled run: its epoch is the fence of its worker, and a wait that goes on ends as one that has timed out
 CAN_CANCEL: Final = "epoch = :epoch AND done = :done"
 CANCEL: Final = "SET cancelled = :cancelled, epoch = epoch + :one, lease_until = :now"
-CAN_CANCEL_WAIT: Final = f"request_id = :request_id AND {_GOES_ON}"
+CAN_CANCEL_WAIT: Final = f"{_SAME_TIME} AND request_id = :request_id AND {_GOES_ON}"
 CANCEL_WAIT: Final = f"SET cancelled = :cancelled, {END_WAIT.removeprefix('SET ')}"
 
 # of the copies of a deadline's message only one goes on: the first that comes after the message before them had sent

@@ -111,6 +111,8 @@ class _Drawing:
             self._flow_node(own, flow, "asks")
         for flow in sorted(uses.resets, key=lambda one: one.name):
             self._flow_node(own, flow, "resets")
+        for flow in sorted(uses.cancels, key=lambda one: one.name):
+            self._flow_node(own, flow, "cancels")
         self._add(GraphNode("dead", Shape.DEAD, _name(self._flow.dead_letters)))
         self.edges.append(GraphEdge(own, "dead", EdgeKind.FAILS, _failure(stage)))
         if self._flow.on_failed is not None and stage.name in self._before_failure:

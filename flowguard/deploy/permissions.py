@@ -190,7 +190,7 @@ def stage_sends(flow: AnyFlow, stage: AnyStage) -> Iterator[Destination]:
     """Yield the destinations of a stage, with the inboxes of the next stages."""
     uses = uses_of(stage)
     yield from sorted(uses.sends, key=str)
-    for other in sorted(uses.starts | uses.asks_flows, key=lambda one: one.name):
+    for other in sorted(uses.starts | uses.asks_flows | uses.cancels, key=lambda one: one.name):
         yield other.inbox_of(other.entry())
     yield from (other.answers for other in sorted(uses.resets, key=lambda one: one.name))
     yield from (flow.inbox_of(flow.stage(name)) for name in stage.then)

@@ -37,8 +37,8 @@ class Uses:
     """The resources that the handler of a stage uses.
 
     ``tables`` are actions of DynamoDB by table. ``asks_flows`` are flows whose result is awaited, ``resets`` flows
-    whose runs are reset. ``rows`` says that parties outside answer, ``early`` that kept answers are read, ``tokens``
-    that links are made, ``ends`` that the run may be complete.
+    whose runs are reset, ``cancels`` flows whose runs are cancelled. ``rows`` says that parties outside answer,
+    ``early`` that kept answers are read, ``tokens`` that links are made, ``ends`` that the run may be complete.
     """
 
     tables: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -46,6 +46,7 @@ class Uses:
     starts: frozenset[AnyFlow] = frozenset()
     asks_flows: frozenset[AnyFlow] = frozenset()
     resets: frozenset[AnyFlow] = frozenset()
+    cancels: frozenset[AnyFlow] = frozenset()
     waits: tuple[WaitUse, ...] = ()
     rows: bool = False
     early: bool = False
@@ -64,6 +65,7 @@ class FoundUses:
         self.starts: set[AnyFlow] = set()
         self.asks_flows: set[AnyFlow] = set()
         self.resets: set[AnyFlow] = set()
+        self.cancels: set[AnyFlow] = set()
         self.waits: list[WaitUse] = []
         self.flags: set[str] = set()
         self.unknown_tables: list[SourcePlace] = []
@@ -82,6 +84,7 @@ class FoundUses:
             starts=frozenset(self.starts),
             asks_flows=frozenset(self.asks_flows),
             resets=frozenset(self.resets),
+            cancels=frozenset(self.cancels),
             waits=tuple(dict.fromkeys(self.waits)),
             rows="rows" in self.flags,
             early="early" in self.flags,

@@ -258,6 +258,8 @@ class _Reader:
             self._flow(node, self._found.starts)
         elif name == "reset":
             self._flow(node, self._found.resets)
+        elif name == "cancel":
+            self._flow(node, self._found.cancels)
         elif name == "token":
             self._found.flags |= {"rows", "tokens"}
         elif name == "event":

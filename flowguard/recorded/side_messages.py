@@ -15,6 +15,7 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.wire.attributes import Attribute, attributes_of
+from flowguard.wire.cancel_order import cancel_attributes, reason
 from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, Message
 from flowguard.wire.reset_order import reset_attributes
 from flowguard.wire.signing import Signer, signed_attributes
@@ -31,6 +32,8 @@ class Startable(Protocol):
 
     @property
     def on_conflict(self) -> OnConflict: ...
+
+    def entrance(self) -> tuple[str, Destination]: ...
 
     def request(
         self,
@@ -105,6 +108,16 @@ class SideMessages:
             **reset_attributes(flow.name, ObjectId(object_id), own, self._committed_at, self._signer),
         }
         self._add(Send(Kind.SIDE, to, "{}", own, attributes))
+
+    def cancel(self, flow: Startable, object_id: str, why: str) -> None:
+        """Record the order to cancel another flow's run. It goes where that flow's requests go."""
+        text, own, (stage, inbox) = reason(why), self._next_id(), flow.entrance()
+        named, at = ObjectId(object_id), self._committed_at
+        attributes = {
+            **self._message.carried,
+            **cancel_attributes(flow.name, stage, named, own, at, text, self._signer),
+        }
+        self._add(Send(Kind.SIDE, inbox, "{}", own, attributes, group=object_id))
 
     def _add(self, send: Send) -> None:
         self.recorded.append(send.checked())

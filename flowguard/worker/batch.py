@@ -9,6 +9,7 @@ from datetime import timedelta
 from flowguard.errors import EnvelopeError, RunFailed, Untrusted
 from flowguard.events import EventType
 from flowguard.wire.envelope import Envelope
+from flowguard.worker.cancelling import Canceller, find_cancel
 from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
@@ -53,6 +54,7 @@ class Batch:
         self._emitter = Emitter(services.observer)
         self._settler = Settler(services)
         self._resetter = Resetter(services)
+        self._canceller = Canceller(services)
         self._runtime = Runtime(services, self._emitter)
         self._now_at: Arrival | None = None
 
@@ -84,6 +86,8 @@ class Batch:
         try:
             if (order := find_reset(envelope)) is not None:
                 return self._resetter.ending(envelope, self._routes.flow(order.flow), order)
+            if (wanted := find_cancel(envelope)) is not None:
+                return self._canceller.ending(envelope, self._routes.flow(wanted.address.flow), wanted)
             if (arrived := find_arrived(envelope)) is not None:
                 return self._settler.ending(envelope, self._routes.flow(arrived.address.flow), arrived)
             arrival = self._now_at = self._arrival(envelope)

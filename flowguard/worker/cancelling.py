@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from flowguard.errors import EnvelopeError, Untrusted
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Send
 from flowguard.wire.answer_address import AnswerAddress
-from flowguard.wire.message import Message
+from flowguard.wire.cancel_order import CancelOrder, read_cancel
+from flowguard.wire.envelope import Envelope
+from flowguard.wire.message import PLACE, Message
+from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Services
+from flowguard.worker.routing import Arrival
 from flowguard.worker.settler import Settler
 
 
@@ -18,7 +23,19 @@ class CancelDone(NamedTuple):
     """Whether a run was cancelled, and the message that goes on with a run which waited."""
 
     cancelled: bool
-    send: Send | None = None
+    onward: tuple[Message, Send] | None = None
+
+
+def find_cancel(envelope: Envelope) -> CancelOrder | None:
+    """Return the order to cancel that the record is. None for any other message.
+
+    Raises :class:`EnvelopeError` for one that cannot be read.
+    """
+    found = envelope.attributes.get(PLACE)
+    try:
+        return None if found is None else read_cancel(found.value)
+    except ValueError as error:
+        raise EnvelopeError(envelope.message_id, f"attributes.{PLACE}", str(error)) from None
 
 
 class Canceller:
@@ -27,6 +44,20 @@ class Canceller:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._settler = Settler(services)
+
+    def ending(self, envelope: Envelope, flow: AnyFlow, order: CancelOrder) -> Ending:
+        """Carry out the order that a record brings. One that comes twice changes nothing more.
+
+        Raises :class:`Untrusted` where it has to be signed, and is not.
+        """
+        signer, address = self._services.signer, order.address
+        if signer.is_required and (problem := signer.problem(order.statement, address.signature)):
+            raise Untrusted(envelope.message_id, f"attributes.{PLACE}.sig", f"an order to cancel: {problem}")
+        done = self.cancel(flow, address.object_id, address.request_id, address.requested_at, order.why)
+        if done.onward is None:
+            return Ending(envelope, ack=True)
+        message, send = done.onward
+        return Ending(envelope, ack=True, arrival=Arrival(envelope, flow, None, message), sends=(send,))
 
     def cancel(self, flow: AnyFlow, object_id: ObjectId, by: RequestId, at: int, why: str) -> CancelDone:
         """Cancel the object's run under the id ``by``, unless it was asked for later than ``at`` (ms).
@@ -41,5 +72,4 @@ class Canceller:
         about = Message(flow.name, item.stage, item.version, object_id, item.request_id, item.requested_at, "")
         self._services.observer(Event(EventType.WAS_CANCELLED, about._replace(hop=item.hop), {"by": by}))
         address = AnswerAddress(flow.name, object_id, item.request_id, item.requested_at, item.hop, "")
-        next_hop = self._settler.next_hop(flow, address, item)
-        return CancelDone(True, None if next_hop is None else next_hop[1])
+        return CancelDone(True, self._settler.next_hop(flow, address, item))

@@ -37,9 +37,15 @@ FOUND: Final[dict[str, Any]] = {
     "failed": state("failed"),
     "it undoes what it did": {**state("running", 11), **states.failed(STORED, 1, undone=False)},
     "it follows one that was undone": {**state("running", 9), **states.failed((499, "request-z"), 1, undone=True)},
+    "the run before was cancelled": {
+        **state("running", 12),
+        "cancelled": {"M": {"request_id": {"S": "request-z"}, "at": number(AT), "why": {"S": "another mistake"}}},
+    },
     "asked for later": {**state("running", 10), "requested_at": number(AT + 1)},
     **{f"it waits: {name}": state("waiting", **about) for name, about in WAITS.items()},
     "it waits: another request": {**state("waiting"), "request_id": {"S": "request-z"}},
+    "it waits: another time": {**state("waiting"), "requested_at": number(AT - 1)},
+    "it waits: a later time": {**state("waiting"), "requested_at": number(AT + 1)},
 }
 WAITS_FOR_MORE: Final = "it waits: one of two is missing"
 GOES_ON: Final = {
@@ -47,7 +53,8 @@ GOES_ON: Final = {
     "another worker",
     "a hop is committed",
     "it follows one that was undone",
-    *(name for name in FOUND if name.startswith("it waits")),
+    "the run before was cancelled",
+    *(name for name in FOUND if name.startswith("it waits") and "later" not in name),
 }
 
 
@@ -107,6 +114,18 @@ def test_a_run_that_goes_on_meanwhile_is_judged_as_it_is_then(then: str, clients
         with intercept(interceptor):
             assert cancel(clients) == expected, name
         assert raw(clients) == left, name
+
+
+@pytest.mark.parametrize("name", sorted(GOES_ON))
+def test_a_run_is_cancelled_once_unless_a_later_copy_of_its_request_is_meant(name: str, clients: Clients) -> None:
+    meet(clients, FOUND[name])
+    first = cancel(clients)
+    left = raw(clients)
+    assert (cancel(clients), raw(clients)) == (first, left)
+    store: DynamoDBCancellations = aws_store(Settings(), clients).cancellations
+    later = store.cancel("flow", ObjectId("object"), AT + 1, "still a mistake", NOW)
+    assert later is not None
+    assert later.cancelled_because == "still a mistake"
 
 
 def test_what_dynamodb_refuses_otherwise_is_raised(clients: Clients) -> None:

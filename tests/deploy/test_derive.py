@@ -265,6 +265,23 @@ def test_orders_to_reset_are_read_by_a_function_of_stages(deploy: Deploy) -> Non
     assert {"own", "only-inbox"} <= sends
 
 
+def test_orders_to_cancel_go_where_requests_go(deploy: Deploy) -> None:
+    class Other(Stage[Order], name="other", inbox="other-inbox"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    other = made((Other,))
+
+    class Only(Stage[Order], name="only"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            step.cancel(other, order.order_id, why="a mistake")
+            return Done()
+
+    needed = deploy(own=lambda_handler(made((Only,))))
+    sends = {one.name for one in needed.function("own").permissions if "sqs:SendMessage" in one.actions}
+    assert "other-inbox" in sends
+
+
 def test_a_run_that_failed_goes_on_at_the_stage_that_undoes_it(deploy: Deploy) -> None:
     class Undo(Stage[Failure], name="undo", inbox="to-undo"):
         def handle(self, failure: Failure, step: AnyStep) -> Outcome:

@@ -71,6 +71,7 @@ def test_messages_name_their_destinations() -> None:
         step.send(to=Bus("default", source="shop", detail_type="Placed"), payload=order)
         step.start(Asked, order)
         step.reset(Asked, order.order_id)
+        step.cancel(Asked, order.order_id, why="a mistake")
         return Done()
 
     found = reading(handle)
@@ -83,6 +84,7 @@ def test_messages_name_their_destinations() -> None:
     }
     assert found.starts == {Asked}
     assert found.resets == {Asked}
+    assert found.cancels == {Asked}
     assert not found.rows
 
 

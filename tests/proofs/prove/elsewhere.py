@@ -27,13 +27,14 @@ TESTED: Final = (
             "tests/worker/runtime/test_cancelled.py::test_a_run_that_never_holds_still",
             "tests/worker/runtime/test_cancelled.py::test_a_copy_of_the_request_with_a_later_time",
             "tests/worker/runtime/test_cancelled.py::test_a_newer_request",
+            "tests/worker/runtime/test_cancelled.py::test_it_costs",
         ),
         "no explored flow is cancelled",
     ),
     Elsewhere(
         r"^(worker\.cancelling\.|"
         r"worker\.runtime\.Runtime\.(_planned: .*(why|cancelled|own_failure)|_end.*Cancelled))",
-        ("tests/worker/runtime/test_cancelled.py",),
+        ("tests/worker/test_cancelling.py", "tests/worker/runtime/test_cancelled.py"),
         "no explored flow is cancelled",
     ),
     Elsewhere(
@@ -370,6 +371,16 @@ TESTED: Final = (
         r"^wire\.reset_order\.",
         ("tests/wire/test_reset_order.py",),
         "no explored flow is reset",
+    ),
+    Elsewhere(
+        r"^wire\.cancel_order\.",
+        ("tests/wire/test_cancel_order.py",),
+        "no explored flow is cancelled",
+    ),
+    Elsewhere(
+        r"^worker\.batch\.Batch\._ending: \(wanted",
+        ("tests/worker/runtime/test_cancelled.py::test_a_stage_cancels",),
+        "no explored flow is cancelled",
     ),
     Elsewhere(
         r"^worker\.resumed\.",

@@ -239,6 +239,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.outside.read_outside: except TypeError → catches every Exception",
         "worker.resets.find_reset: except ValueError → catches every Exception",
         "wire.reset_order.read_reset: except (ValueError, RecursionError) → catches every Exception",
+        "worker.cancelling.find_cancel: except ValueError → catches every Exception",
+        "wire.cancel_order.read_cancel: except (ValueError, RecursionError) → catches every Exception",
         "worker.outside._payload: except (ValueError, RecursionError) → catches every Exception",
     ),
     "what proves nothing is not believed either: this saves the digest of what nobody signed": (
@@ -256,6 +258,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.message._storable: text.isascii() → forced false",
         "worker.caller_answers.CallerAnswers.flush: not others → forced false",
         "wire.reset_order.read_reset: f'\"{RESET}\"' not in place → forced false",
+        "wire.cancel_order.read_cancel: f'\"{CANCEL}\"' not in place → forced false",
         "protocol.outbox.Send._body_size: self.body.isascii() → forced false",
         "protocol.outbox._attribute_problem: attribute.type != 'String' → forced true",
         "aws.writes._is_unicode: text.isascii() → forced false",

@@ -31,6 +31,7 @@ MODULES: Final = (
     "flowguard.worker.caller_answers",
     "flowguard.worker.failure_note",
     "flowguard.wire.reset_order",
+    "flowguard.wire.cancel_order",
     "flowguard.worker.outside",
     "flowguard.worker.callbacks",
     "flowguard.wire.answer_address",

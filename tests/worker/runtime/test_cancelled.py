@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flowguard.aws.cancellations import MOST_TRIES
-from flowguard.client import LONGEST_REASON, FlowClient
+from flowguard.client import FlowClient
 from flowguard.errors import Reject, RunFailed, RunTooBusy, SendFailed
 from flowguard.events import EventType
 from flowguard.ids import RequestId
@@ -17,11 +17,14 @@ from flowguard.protocol.run import Status
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.testing import hostile
+from flowguard.wire.cancel_order import LONGEST_REASON
+from flowguard.wire.message import Message
 from tests.scene import OrderState, Scene, scene
 from tests.waits import WaitScene, wait_scene
 from tests.worker.runtime.failing import hand_over, undoing_scene, undone
 from tests.worker.runtime.mishaps import Died, boom, dies_at
 from tests.worker.runtime.test_callers import answers, caller, shared
+from tests.worker.runtime.test_resets import work_off
 
 TOLD = {"reply_to": "sqs:completed"}
 
@@ -124,7 +127,7 @@ def test_a_cancellation_that_comes_twice_is_one() -> None:
         assert cancel(at, "first")
         assert cancel(at, "second")
         at.deliver(at.second(**TOLD))
-        assert errors(at) == {"Cancelled: second"}
+        assert errors(at) == {"Cancelled: first"}
         assert not cancel(at)
 
 
@@ -253,6 +256,51 @@ def test_it_costs_one_read_and_one_write() -> None:
         with intercept(counting):
             cancel(at)
     assert calls == ["GetItem", "UpdateItem"]
+
+
+# -- ordered by a stage -----------------------------------------------------------------------------------------------
+
+
+def begin_both(at: Scene) -> Message:
+    """Begin two runs. Return the message at which the second one cancels the first."""
+    at.deliver(at.message(**TOLD))
+    at.deliver(at.order("o2", request_id=RequestId("run-9")))
+    at.script.closing = lambda step: step.cancel(at.flow, "o1", why="ordered by mistake")
+    at.clock.advance(seconds=1)
+    second = at.order("o2", request_id=RequestId("run-9"), stage="close-order", hop=2)
+    return second._replace(body='{"total":7}')
+
+
+def test_a_stage_cancels_another_flows_run_with_a_message_of_its_commit() -> None:
+    with scene() as at:
+        assert at.deliver(begin_both(at)) == [True]
+        work_off(at)
+        assert at.told(EventType.WAS_CANCELLED) == 1
+        assert (status(at), "Cancelled: ordered by mistake" in errors(at)) == (Status.FAILED, True)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("operation", ["UpdateItem", "SendMessageBatch"])
+def test_whatever_dies_under_a_stage_that_cancels_the_order_is_carried_out(operation: str, after: bool) -> None:
+    with scene() as at:
+        second = begin_both(at)
+        with intercept(dies_at(operation, after=after)), pytest.raises(Died):
+            at.deliver(second)
+        at.clock.advance(seconds=60)
+        assert at.deliver(second) == [True]
+        work_off(at)
+        assert status(at) is Status.FAILED
+        assert errors(at) == {"", "Cancelled: ordered by mistake"}
+
+
+@pytest.mark.parametrize("why", ["", "  ", None, 7])
+def test_a_stage_says_why_it_cancels(why: Any) -> None:
+    with scene() as at:
+        at.script.pricing = lambda step: step.cancel(at.flow, "o2", why=why)
+        at.deliver(at.message())
+        item = at.item()
+        assert item is not None
+        assert (item.status, "write a text that says why" in str(item.error)) == (Status.FAILED, True)
 
 
 # -- runs that wait ---------------------------------------------------------------------------------------------------

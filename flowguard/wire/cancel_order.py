@@ -1,0 +1,85 @@
+"""The order to cancel a flow's run, as a message brings it: in the ``flowguard`` attribute, under ``cancel``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from flowguard.errors import RunFailed, shown
+from flowguard.ids import ObjectId, RequestId
+from flowguard.printable import bounded
+from flowguard.wire.answer_address import AnswerAddress
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT
+from flowguard.wire.signing import Signer
+
+CANCEL = "cancel"
+"""The key of the place, and the name in its address, which belongs to no run that waits."""
+
+LONGEST_REASON = 200
+"""Characters of the reason of a cancellation that are kept."""
+
+_LONGEST_READ = 2 * LONGEST_REASON
+"""Characters of a reason as it is read: one that was cut says so."""
+
+
+class CancelOrder(NamedTuple):
+    """An order to cancel. ``address`` has the flow, the object, and the order's own id and time."""
+
+    address: AnswerAddress
+    why: str
+
+    @property
+    def statement(self) -> str:
+        """Return what a signature covers, unambiguous and in ASCII."""
+        return json.dumps([self.address.statement, self.why], separators=(",", ":"))
+
+
+def reason(why: str) -> str:
+    """Return the reason as it is kept: bounded, and without half surrogate pairs, which nothing stores.
+
+    Raises :class:`RunFailed` for what says nothing.
+    """
+    given: Any = why
+    if not isinstance(given, str) or not given.strip():
+        raise RunFailed(f"why={shown(why)}; write a text that says why the run is cancelled")
+    return bounded(given.encode("utf-8", "backslashreplace").decode(), LONGEST_REASON)
+
+
+def cancel_attributes(
+    flow: str, stage: str, object_id: ObjectId, own: str, at: int, why: str, signer: Signer
+) -> dict[str, Attribute]:
+    """Return the attributes of an order of this id and time (ms), signed where messages are.
+
+    It goes where the requests of ``stage`` do, and names that stage as they do: an inbox may filter by it.
+    """
+    order = CancelOrder(AnswerAddress(flow, object_id, RequestId(own), at, 1, CANCEL), why)
+    signed = order.address._replace(signature=signer.sign(order.statement))
+    place = {CANCEL: {**signed.as_json(), "why": why}}
+    return {
+        REQUEST_ID: Attribute.string(own),
+        REQUESTED_AT: Attribute.number(at),
+        FLOW_STAGE: Attribute.string(f"{flow}/{stage}"),
+        PLACE: Attribute.string(json.dumps(place, separators=(",", ":"))),
+    }
+
+
+def read_cancel(place: str) -> CancelOrder | None:
+    """Read the order in a place's text. None for a message that is none. Raises ValueError for one that is broken."""
+    if f'"{CANCEL}"' not in place:
+        return None
+    try:
+        found = json.loads(place)
+    except (ValueError, RecursionError):
+        return None  # its other reader says so
+    if not isinstance(found, dict) or not isinstance(found.get(CANCEL), dict):
+        return None
+    said = found[CANCEL]
+    return CancelOrder(AnswerAddress.parse({**said, "name": CANCEL}), read_reason(said.get("why")))
+
+
+def read_reason(why: object) -> str:
+    """Read the reason of a cancellation. Raises ValueError for what no sender of ours has written."""
+    if not isinstance(why, str) or not why.strip() or len(why) > _LONGEST_READ:
+        raise ValueError(f"has a cancellation whose 'why' is no text of at most {_LONGEST_READ} characters")
+    return why.encode("utf-8", "backslashreplace").decode()
