@@ -26,7 +26,7 @@ from flowguard.protocol.verdicts import AnswerVerdict, ResetVerdict
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.settings import Settings
 from flowguard.wire.attributes import Attribute, attributes_of
-from flowguard.wire.cancel_order import reason
+from flowguard.wire.cancel_reason import reason
 from flowguard.wire.message import LATEST_TIME
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
 from flowguard.wire.tokens import NO_TOKENS, Tokens, awaited_id_problem, is_token, token_awaited_id
@@ -212,7 +212,7 @@ class FlowClient:
         done = Canceller(self._services("a cancellation")).cancel(flow, object_id, own, now, text)
         if done.onward is not None and (refusals := self._sender.send([done.onward[1]])):
             raise SendFailed({str(done.onward[1].to): refusal.why for refusal in refusals.values()})
-        return done.cancelled
+        return done.item is not None
 
     def result(
         self, flow: AnyFlow, object_id: str, *, max_age: timedelta | None = None, otherwise: Payload | None = None

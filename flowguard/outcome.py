@@ -42,11 +42,15 @@ class Ask(NamedTuple):
 
 
 class AskFlow(NamedTuple):
-    """A request to another flow, made by ``step.ask``. The result of its run is the answer."""
+    """A request to another flow, made by ``step.ask``. The result of its run is the answer.
+
+    With ``cancel_too`` that run is cancelled with this one.
+    """
 
     flow: Any
     payload: Payload
     object_id: str | None = None
+    cancel_too: bool = False
 
 
 class AwaitedEvent(NamedTuple):

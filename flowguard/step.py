@@ -407,7 +407,9 @@ class Step(Generic[StateT]):
     ) -> Ask: ...
 
     @overload
-    def ask(self, to: Startable, payload: Payload, *, object_id: str | None = None) -> AskFlow: ...
+    def ask(
+        self, to: Startable, payload: Payload, *, object_id: str | None = None, cancel_too: bool = False
+    ) -> AskFlow: ...
 
     def ask(
         self,
@@ -417,14 +419,16 @@ class Step(Generic[StateT]):
         attributes: Mapping[str, Attribute | str] | None = None,
         group: str | None = None,
         object_id: str | None = None,
+        cancel_too: bool = False,
     ) -> Ask | AskFlow:
         """Ask another flow, or a queue, topic, function or bus outside flowguard, for something to wait for.
 
         The result of another flow's run is the answer. A party outside brings an answer under the id that
         :meth:`answer_id` returns; the message has it as its ``uniquerequestid``, and its payload may name it.
-        ``attributes`` and ``group`` are as in :meth:`send`, ``object_id`` as in :meth:`start`.
+        ``attributes`` and ``group`` are as in :meth:`send`, ``object_id`` as in :meth:`start`. With ``cancel_too`` the
+        other flow's run is cancelled where this one is cancelled before it has that answer.
         """
-        return asked(to, payload, attributes or {}, group, object_id)
+        return asked(to, payload, attributes or {}, group, object_id, cancel_too)
 
     def answer_id(self, name: str) -> str:
         """Return the id under which a party outside answers for this name. Each run and hop has its own."""

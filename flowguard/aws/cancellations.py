@@ -12,7 +12,7 @@ from flowguard.aws import expressions
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import Item, cancellation_item, number, read_item, run_key
 from flowguard.errors import RunTooBusy
-from flowguard.ids import ObjectId
+from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.claims import is_waiting
 from flowguard.protocol.run import ENDED, Cancellation, RunItem, Status
 
@@ -34,7 +34,9 @@ class DynamoDBCancellations(NamedTuple):
     with_plan: Callable[[RunItem, Any], RunItem]
     pause: Callable[[float], None] = time.sleep
 
-    def cancel(self, flow: str, object_id: ObjectId, at: int, why: str, now: int) -> RunItem | None:
+    def cancel(
+        self, flow: str, object_id: ObjectId, at: int, why: str, now: int, only: RequestId | None = None
+    ) -> RunItem | None:
         """Fence the run, and note in its item that it is cancelled. None where there is no run to cancel.
 
         One consistent GetItem, and one UpdateItem under the condition that the run has not gone on since. A run that
@@ -43,7 +45,7 @@ class DynamoDBCancellations(NamedTuple):
         for _ in range(MOST_TRIES):
             found = self._read(flow, object_id)
             item = None if found is None else read_item(found)
-            if item is None or not _can_be_cancelled(item, at):
+            if item is None or not _can_be_cancelled(item, at) or not _is_meant(item, at, only):
                 return None
             if _is_cancelled(item, at):
                 return self.with_plan(item, found)
@@ -107,6 +109,11 @@ def _of_a_wait(item: RunItem) -> dict[str, Any]:
 def _can_be_cancelled(item: RunItem, at: int) -> bool:
     """Answer whether the run goes on. One that has failed, and undoes what it did, is let to end."""
     return item.status not in ENDED and item.requested_at <= at and item.own_failure is None
+
+
+def _is_meant(item: RunItem, at: int, only: RequestId | None) -> bool:
+    """Answer whether it is the run of the one request that a cancellation is for. Its id may come again later."""
+    return only is None or (item.request_id, item.requested_at) == (only, at)
 
 
 def _is_cancelled(item: RunItem, at: int) -> bool:

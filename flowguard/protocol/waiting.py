@@ -21,6 +21,21 @@ class WaitEnd(StrEnum):
     FAILED = "failed"
 
 
+class Child(NamedTuple):
+    """The request by which a run has asked another flow, and which is cancelled with the run.
+
+    ``to`` is where it was sent. ``requested_at`` is in ms.
+    """
+
+    to: str
+    flow: str
+    stage: str
+    version: int
+    object_id: str
+    request_id: str
+    requested_at: int
+
+
 class WaitPlan(NamedTuple):
     """What the resumed hop needs to know, and no answer changes.
 
@@ -40,6 +55,8 @@ class WaitPlan(NamedTuple):
     reply_to: str | None = None
     answer_to: str | None = None
     carried: Mapping[str, Attribute] = {}
+    children: Mapping[str, Child] = {}
+    """Those of :attr:`asked` that are cancelled with the run."""
 
     def stage_at(self, end: WaitEnd) -> str:
         """Return the stage at which the run goes on."""
@@ -50,15 +67,25 @@ class WaitPlan(NamedTuple):
         """Return the JSON text that is stored."""
         carried = {name: [a.type, a.value] for name, a in self.carried.items()}
         row = [self.stage, dict(self.names), sorted(self.asked), sorted(self.early), self.on_timeout, self.on_error]
-        return json.dumps([*row, self.reply_to, self.answer_to, carried], separators=(",", ":"))
+        children = [dict(self.children)] if self.children else []
+        return json.dumps([*row, self.reply_to, self.answer_to, carried, *children], separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> WaitPlan:
         """Read what :meth:`to_text` wrote."""
-        stage, names, asked, early, on_timeout, on_error, reply_to, answer_to, carried = json.loads(text)
-        read = {name: Attribute(*pair) for name, pair in carried.items()}
+        stage, names, asked, early, on_timeout, on_error, reply_to, answer_to, carried, *more = json.loads(text)
+        children = more[0] if more else {}
         return cls(
-            stage, names, frozenset(asked), frozenset(early), on_timeout, on_error, reply_to, answer_to, carried=read
+            stage,
+            names,
+            frozenset(asked),
+            frozenset(early),
+            on_timeout,
+            on_error,
+            reply_to,
+            answer_to,
+            carried={name: Attribute(*pair) for name, pair in carried.items()},
+            children={name: Child(*row) for name, row in children.items()},
         )
 
 

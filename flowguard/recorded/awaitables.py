@@ -9,6 +9,7 @@ from flowguard.destinations import Destination, destination, form_problem
 from flowguard.errors import RunFailed, shown, span_problem
 from flowguard.outcome import Ask, AskFlow, AwaitedToken
 from flowguard.payloads import Payload, encode
+from flowguard.protocol.conflict import OnConflict
 from flowguard.recorded.side_messages import Startable
 from flowguard.wire.attributes import Attribute, attributes_of
 from flowguard.wire.message import Message
@@ -21,12 +22,18 @@ def asked(
     attributes: Mapping[str, Attribute | str],
     group: str | None,
     object_id: str | None,
+    cancel_too: bool,
 ) -> Ask | AskFlow:
     """Return the question to another flow, or to a party outside. Raises :class:`RunFailed` where none can go."""
     if not isinstance(to, Destination | str):
         if not hasattr(to, "request"):
             raise RunFailed(f"{shown(to)} is no flow, nor a destination; nothing can be asked there")
-        return AskFlow(to, payload, object_id)
+        if cancel_too and to.on_conflict is OnConflict.ATTACH:
+            why = "answers other requests with the same run (on_conflict=ATTACH), and they would be cancelled too"
+            raise RunFailed(f"{to.name} {why}; leave cancel_too out")
+        return AskFlow(to, payload, object_id, cancel_too)
+    if cancel_too:
+        raise RunFailed(f"cancel_too is for another flow, and {shown(str(to))} is none; leave it out")
     where = destination(to)
     if problem := form_problem(where):
         raise RunFailed(f"nothing can be asked there: {problem}")

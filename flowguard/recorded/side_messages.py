@@ -15,7 +15,8 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.wire.attributes import Attribute, attributes_of
-from flowguard.wire.cancel_order import cancel_attributes, reason
+from flowguard.wire.cancel_order import cancel_attributes
+from flowguard.wire.cancel_reason import reason
 from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, Message
 from flowguard.wire.reset_order import reset_attributes
 from flowguard.wire.signing import Signer, signed_attributes

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from flowguard.errors import RunFailed, shown
 from flowguard.ids import ObjectId, RequestId
-from flowguard.printable import bounded
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
+from flowguard.wire.cancel_reason import read_reason
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT
 from flowguard.wire.signing import Signer
 
 CANCEL = "cancel"
 """The key of the place, and the name in its address, which belongs to no run that waits."""
-
-LONGEST_REASON = 200
-"""Characters of the reason of a cancellation that are kept."""
-
-_LONGEST_READ = 2 * LONGEST_REASON
-"""Characters of a reason as it is read: one that was cut says so."""
 
 
 class CancelOrder(NamedTuple):
@@ -33,17 +26,6 @@ class CancelOrder(NamedTuple):
     def statement(self) -> str:
         """Return what a signature covers, unambiguous and in ASCII."""
         return json.dumps([self.address.statement, self.why], separators=(",", ":"))
-
-
-def reason(why: str) -> str:
-    """Return the reason as it is kept: bounded, and without half surrogate pairs, which nothing stores.
-
-    Raises :class:`RunFailed` for what says nothing.
-    """
-    given: Any = why
-    if not isinstance(given, str) or not given.strip():
-        raise RunFailed(f"why={shown(why)}; write a text that says why the run is cancelled")
-    return bounded(given.encode("utf-8", "backslashreplace").decode(), LONGEST_REASON)
 
 
 def cancel_attributes(
@@ -76,10 +58,3 @@ def read_cancel(place: str) -> CancelOrder | None:
         return None
     said = found[CANCEL]
     return CancelOrder(AnswerAddress.parse({**said, "name": CANCEL}), read_reason(said.get("why")))
-
-
-def read_reason(why: object) -> str:
-    """Read the reason of a cancellation. Raises ValueError for what no sender of ours has written."""
-    if not isinstance(why, str) or not why.strip() or len(why) > _LONGEST_READ:
-        raise ValueError(f"has a cancellation whose 'why' is no text of at most {_LONGEST_READ} characters")
-    return why.encode("utf-8", "backslashreplace").decode()

@@ -6,7 +6,7 @@ Every message carries four attributes of flowguard's, so that a sender's own six
 ``requestedat``       ms since 1970, set by the sender of the request
 ``flowstage``         ``<flow>/<stage>``: what subscriptions can filter on
 ``flowguard``         JSON: object id, version, hop, retry, redrive, and where set reply_to, answer_to, the first
-                      error, event, resumed and sig
+                      error, event, resumed, cancelled and sig
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from flowguard.destinations import parse_destination
 from flowguard.errors import shown
 from flowguard.ids import ObjectId, RequestId, id_problem
 from flowguard.wire.attributes import Attribute
+from flowguard.wire.cancel_reason import read_reason
 
 REQUEST_ID = "uniquerequestid"
 REQUESTED_AT = "requestedat"
@@ -33,6 +34,9 @@ EVENT = "event"
 
 RESUMED = "resumed"
 """The key of the place that says that the hop before it waited, and that its answers are in the run item."""
+
+CANCELLED = "cancelled"
+"""The key of the place that says why the request is cancelled that is sent once more so."""
 
 ANSWER_TO = "answer_to"
 """The key of the place that says what another run waits for: the end of this run goes there as an answer."""
@@ -135,6 +139,8 @@ class Message(NamedTuple):
     """The hop before it waited: its payload is made of the answers in the run item."""
     answer_to: str | None = None
     """JSON text: the address in another run that this run's end is the answer to."""
+    cancelled: str | None = None
+    """Why the request is cancelled, where this is a copy of it that says so. Its body is no payload."""
 
     @property
     def attempt(self) -> tuple[int, int]:
@@ -175,6 +181,7 @@ class Message(NamedTuple):
             first_error=None,
             is_event=False,
             resumed=False,
+            cancelled=None,
         )
 
     def again(self, error: ErrorNote) -> Message:
@@ -230,9 +237,15 @@ class Message(NamedTuple):
         }
 
     def _of_waits(self) -> dict[str, Any]:
-        """Return what the place says of waits: whether the hop resumes one, and which answer the run's end is."""
-        resumed = {RESUMED: True} if self.resumed else {}
-        return resumed if self.answer_to is None else {**resumed, ANSWER_TO: json.loads(self.answer_to)}
+        """Return what the place says of waits.
+
+        That is whether the hop resumes one, which answer the end of the run is, and why nobody needs that any more.
+        """
+        return {
+            **({RESUMED: True} if self.resumed else {}),
+            **({ANSWER_TO: json.loads(self.answer_to)} if self.answer_to is not None else {}),
+            **({CANCELLED: self.cancelled} if self.cancelled is not None else {}),
+        }
 
 
 class Place(NamedTuple):
@@ -257,6 +270,7 @@ class Place(NamedTuple):
     """The object that a dead letter's payload seems to name, which no stage could read. It decides nothing."""
     resumed: bool = False
     answer_to: str | None = None
+    cancelled: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Place:
@@ -290,6 +304,7 @@ class Place(NamedTuple):
             seems=_seems(found),
             resumed=found.get(RESUMED) is True,
             answer_to=_answer_to(found),
+            cancelled=_cancelled(found),
         )
 
 
@@ -313,6 +328,14 @@ def _answer_to(found: dict[str, Any]) -> str | None:
     if not isinstance(value, dict) or len(text) > _LONGEST_ADDRESS:
         raise ValueError(f"has an {ANSWER_TO!r} that is not a JSON object of at most {_LONGEST_ADDRESS:,} characters")
     return text
+
+
+def _cancelled(found: dict[str, Any]) -> str | None:
+    if found.get(CANCELLED) is None:
+        return None
+    if _whole(found, "hop", 1, 1) > 1:
+        raise ValueError("is of a later hop and cancelled; only a request is sent as cancelled")
+    return read_reason(found[CANCELLED])
 
 
 def _seems(found: dict[str, Any]) -> ObjectId | None:

@@ -184,6 +184,7 @@ def statement(message: Message, *, version: int | None, object_id: str, request_
         body,
         *(["resumed"] if message.resumed else []),
         *(["answer_to", message.answer_to] if message.answer_to is not None else []),
+        *(["cancelled", message.cancelled] if message.cancelled is not None else []),
     )
     return json.dumps(said, separators=(",", ":"))
 
@@ -197,4 +198,5 @@ def signed_attributes(message: Message, signer: Signer) -> dict[str, Attribute]:
 
 def is_claim(message: Message) -> bool:
     """Answer whether the message says what only flowguard may say where messages are signed."""
-    return message.hop > 1 or message.retry > 0 or message.redrive > 0 or message.reply_to is not None
+    of_its_run = message.hop > 1 or message.retry > 0 or message.redrive > 0
+    return of_its_run or message.reply_to is not None or message.cancelled is not None

@@ -9,21 +9,31 @@ from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Send
+from flowguard.protocol.run import ENDED, Refused, RunItem
+from flowguard.protocol.verdicts import Verdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.cancel_order import CancelOrder, read_cancel
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import PLACE, Message
-from flowguard.worker.ending import Ending
+from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Arrival
 from flowguard.worker.settler import Settler
 
 
 class CancelDone(NamedTuple):
-    """Whether a run was cancelled, and the message that goes on with a run which waited."""
+    """The run that is cancelled, and the message that goes on with one which waited. ``item`` is None for no run."""
 
-    cancelled: bool
+    item: RunItem | None
     onward: tuple[Message, Send] | None = None
+
+
+def is_for_its_run(message: Message, refused: Refused) -> bool:
+    """Answer whether it is a request that comes once more, as cancelled, and whose run has the object and goes on."""
+    item = refused.item
+    if message.cancelled is None or item is None or item.status in ENDED or item.own_failure is not None:
+        return False
+    return (item.request_id, item.requested_at) == (message.request_id, message.requested_at)
 
 
 def find_cancel(envelope: Envelope) -> CancelOrder | None:
@@ -59,17 +69,36 @@ class Canceller:
         message, send = done.onward
         return Ending(envelope, ack=True, arrival=Arrival(envelope, flow, None, message), sends=(send,))
 
-    def cancel(self, flow: AnyFlow, object_id: ObjectId, by: RequestId, at: int, why: str) -> CancelDone:
+    def of_request(self, arrival: Arrival, verdict: Verdict) -> Ending:
+        """Cancel the run of a request that comes once more, as cancelled, and is not claimed so.
+
+        One that a worker has in its first hop is ended by this record or by the worker's own, whichever comes first:
+        the other may never have been sent.
+        """
+        m = arrival.message
+        done = self.cancel(arrival.flow, m.object_id, m.request_id, m.requested_at, m.cancelled or "", only=True)
+        if verdict is Verdict.BUSY:
+            left = 0 if done.item is None else done.item.lease_until - self._services.clock.now()
+            seconds = max(1, -(-left // 1000))
+            self._services.sender.postpone(arrival.envelope, seconds)
+            return kept(arrival, verdict, f"its run is cancelled, and ends in {seconds} s")
+        return acked(arrival, verdict, () if done.onward is None else (done.onward[1],))
+
+    def cancel(
+        self, flow: AnyFlow, object_id: ObjectId, by: RequestId, at: int, why: str, *, only: bool = False
+    ) -> CancelDone:
         """Cancel the object's run under the id ``by``, unless it was asked for later than ``at`` (ms).
+
+        With ``only``, it is the run of the request ``by`` and of that time, and no other.
 
         A run that waits has no message under way, so one is to be sent. Where that is not sent, the deadline of the
         wait comes, or a copy of an answer, and sends it.
         """
         now = self._services.clock.now()
-        item = self._services.store.cancellations.cancel(flow.name, object_id, at, why, now)
+        item = self._services.store.cancellations.cancel(flow.name, object_id, at, why, now, by if only else None)
         if item is None:
-            return CancelDone(False)
+            return CancelDone(None)
         about = Message(flow.name, item.stage, item.version, object_id, item.request_id, item.requested_at, "")
         self._services.observer(Event(EventType.WAS_CANCELLED, about._replace(hop=item.hop), {"by": by}))
         address = AnswerAddress(flow.name, object_id, item.request_id, item.requested_at, item.hop, "")
-        return CancelDone(True, self._settler.next_hop(flow, address, item))
+        return CancelDone(item, self._settler.next_hop(flow, address, item))

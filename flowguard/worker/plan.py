@@ -47,6 +47,8 @@ class Planner(NamedTuple):
     moment: int
     signer: Signer = UNSIGNED
     failed_hop: FailedHop | None = None
+    cancelled: tuple[Send, ...] = ()
+    """The requests that are cancelled with the run, where it was."""
 
     def ended(self, outcome: Outcome, step: AnyStep) -> Commit:
         """Plan what a handler's outcome writes.
@@ -85,8 +87,9 @@ class Planner(NamedTuple):
     def giving_up(self, to: str, failure: Failure, error: ErrorNote, letter: Sequence[Send]) -> Commit:
         """Plan the commit of a hop that failed for good, after which the run goes on at the stage ``to``.
 
-        It has nothing that the handler recorded, but the dead letter, unless that was sent before, and the message of
-        the next hop. Raises :class:`flowguard.errors.Reject` where that is too large.
+        It has nothing that the handler recorded, but the dead letter, unless that was sent before, the requests that
+        are cancelled with the run, and the message of the next hop. Raises :class:`flowguard.errors.Reject` where that
+        is too large.
         """
         m, stage = self.message, self.flow.stage(to)
         onward = self._onward(stage, encode(failure), self.flow.version)
@@ -94,7 +97,7 @@ class Planner(NamedTuple):
             status=Status.RUNNING,
             committed_at=self.moment,
             expires_at=self.expires_at,
-            outbox=self._outbox([*letter, onward]),
+            outbox=self._outbox([*self.cancelled, *letter, onward]),
             state=None,
             failed=FailedHop(m.request_id, m.requested_at, m.hop, m.redrive, error),
         )
@@ -102,7 +105,8 @@ class Planner(NamedTuple):
     def failed(self, error: ErrorNote, envelope: Envelope) -> Commit:
         """Plan the end of a run that can never work.
 
-        It has nothing that the handler recorded, but a dead letter and the replies. Of a run that had failed before,
+        It has nothing that the handler recorded, but the requests that are cancelled with it, the replies and a dead
+        letter. Of a run that had failed before,
         the replies say both errors.
         """
         own = error
@@ -115,7 +119,7 @@ class Planner(NamedTuple):
             status=Status.FAILED,
             committed_at=self.moment,
             expires_at=self.expires_at,
-            outbox=self._outbox([*notices, letter]),
+            outbox=self._outbox([*self.cancelled, *notices, letter]),
             state=None,
             error=error,
             takes_callers=takes_callers(self.flow),

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from flowguard.clock import Clock, SystemClock
 from flowguard.events import Observer, log
-from flowguard.ids import Ids, ObjectId, RandomIds
+from flowguard.ids import Ids, ObjectId, RandomIds, RequestId
 from flowguard.protocol.callers import Caller, Callers, StoredEnd
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import (
@@ -95,11 +95,13 @@ class Memos(Protocol):
 class Cancellations(Protocol):
     """Runs that are cancelled from outside."""
 
-    def cancel(self, flow: str, object_id: ObjectId, at: int, why: str, now: int) -> RunItem | None:
+    def cancel(
+        self, flow: str, object_id: ObjectId, at: int, why: str, now: int, only: RequestId | None = None
+    ) -> RunItem | None:
         """Fence the run, and note that it is cancelled, unless it was asked for later than ``at``. Times are in ms.
 
-        A wait that goes on is over then. Returns the item afterwards, with the plan of its wait; None where there is
-        no run to cancel.
+        With ``only``, it is that request's run of the time ``at``, and no other. A wait that goes on is over then.
+        Returns the item afterwards, with the plan of its wait; None where there is no run to cancel.
         """
         ...
 

@@ -133,6 +133,7 @@ class Routes:
             is_event=envelope.event is not None,
             resumed=place.resumed,
             answer_to=place.answer_to,
+            cancelled=place.cancelled,
         )
         judged = None if trust is None else trust.judge(envelope, flow, message, place)
         named = named if judged is None else named._replace(payload=judged)

@@ -37,6 +37,8 @@ from flowguard.spans import Phase
 from flowguard.step import Before, Step
 from flowguard.wire.message import ErrorNote
 from flowguard.worker.caller_answers import CallerAnswers
+from flowguard.worker.cancelling import Canceller, is_for_its_run
+from flowguard.worker.children import cancelled_requests
 from flowguard.worker.dispatch import Due, dispatch, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
@@ -70,6 +72,7 @@ class Runtime:
         self.services = services
         self._emitter = emitter
         self._settler = Settler(services)
+        self._canceller = Canceller(services)
         self._caller_answers = CallerAnswers(services, emitter)
 
     def work(self, arrival: Arrival, budget: Budget) -> Ending:
@@ -84,6 +87,9 @@ class Runtime:
         except Reject as error:  # no run item can hold what the message says of itself
             return self._dead(arrival, error, None)
         if isinstance(claim, Refused):
+            self._emitter.emit(EventType(claim.verdict.value.lower()), arrival)
+            if is_for_its_run(arrival.message, claim):
+                return self._canceller.of_request(arrival, claim.verdict)
             return self._refused(arrival, claim)
         self._emitter.claimed(arrival, claim)
         with self._given_back(arrival, claim):
@@ -216,7 +222,7 @@ class Runtime:
     def _planned(self, arrival: Arrival, memory: HopMemory, refused: RefusedWrites, calls: int) -> Commit:
         """Call the handler, and plan the commit of what it asks for."""
         claim = memory.claim
-        if (why := claim.item.cancelled_because) is not None and claim.item.own_failure is None:
+        if (why := claim.item.cancelled_because or arrival.message.cancelled) and claim.item.own_failure is None:
             raise Cancelled(why)
         if arrival.problem is not None or arrival.stage is None:
             raise arrival.problem or RunFailed("the message is for no stage")
@@ -266,7 +272,6 @@ class Runtime:
     def _refused(self, arrival: Arrival, refused: Refused) -> Ending:
         """Handle a claim that was refused. No second read is needed: the answer brought the item along."""
         verdict, item = refused.verdict, refused.item
-        self._emitter.emit(EventType(verdict.value.lower()), arrival)
         match verdict:
             case Verdict.DONE if item is not None:
                 return self._done(arrival, item)
@@ -505,7 +510,12 @@ class Runtime:
         goes_on = before is not None and before.request_id == m.request_id and (m.hop > 1 or m.redrive > 0)
         moment = max(now, claim.item.committed_at + 1) if goes_on else now
         return Planner(
-            flow=arrival.flow, message=m, moment=moment, signer=self.services.signer, failed_hop=claim.item.own_failure
+            flow=arrival.flow,
+            message=m,
+            moment=moment,
+            signer=self.services.signer,
+            failed_hop=claim.item.own_failure,
+            cancelled=cancelled_requests(m, claim.item, self.services.signer),
         )
 
 

@@ -13,7 +13,7 @@ from flowguard.ids import RequestId
 from flowguard.outcome import Ask, AskFlow, Awaited, AwaitedEvent, AwaitedToken, WaitFor
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, NewWait
-from flowguard.protocol.waiting import DEADLINE, WaitPlan
+from flowguard.protocol.waiting import DEADLINE, Child, WaitPlan
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage
 from flowguard.wire.answer_address import LONGEST_AWAITED_NAME, AnswerAddress
@@ -57,9 +57,15 @@ class WaitPlanner(NamedTuple):
         addresses = {name: self._address(name, stage) for name in names}
         whole = self._address(DEADLINE, stage)
         sends = [deadline_message(self.flow, whole, deadline, self.moment, self.message)]
+        children: dict[str, Child] = {}
         for name, one in outcome.awaited.items():
-            if isinstance(one, Ask | AskFlow):
-                sends.append(self._ask(name, one, addresses[name], first + len(sends)))
+            own = f"{self.message.hop_id}.{first + len(sends)}"
+            if isinstance(one, AskFlow):
+                send, child = self._ask_flow(one, addresses[name], own)
+                sends.append(send)
+                children |= {name: child} if one.cancel_too else {}
+            elif isinstance(one, Ask):
+                sends.append(self._ask(name, one, own))
         self._check_children(sends)
         expires_at = deadline + self.keep_for
         plan = WaitPlan(
@@ -74,6 +80,7 @@ class WaitPlanner(NamedTuple):
             reply_to=self.message.reply_to,
             answer_to=self.message.answer_to,
             carried=self.message.carried,
+            children=children,
         )
         rows = tuple(
             AwaitingRow(own, addresses[name], outcome.stage, expires_at)
@@ -117,16 +124,17 @@ class WaitPlanner(NamedTuple):
         address = AnswerAddress(m.flow, m.object_id, m.request_id, m.requested_at, m.hop, name, admits)
         return address._replace(signature=self.signer.sign(address.statement))
 
-    def _ask(self, name: str, awaited: Ask | AskFlow, address: AnswerAddress, number: int) -> Send:
-        own = f"{self.message.hop_id}.{number}"
-        if isinstance(awaited, Ask):
-            attributes = {
-                REQUEST_ID: Attribute.string(f"{name}#{self.message.hop_id}"),
-                REQUESTED_AT: Attribute.number(self.moment),
-                **self.message.carried,
-                **awaited.attributes,
-            }
-            return Send(Kind.ASK, awaited.to, awaited.body, own, attributes, group=awaited.group).checked()
+    def _ask(self, name: str, awaited: Ask, own: str) -> Send:
+        attributes = {
+            REQUEST_ID: Attribute.string(f"{name}#{self.message.hop_id}"),
+            REQUESTED_AT: Attribute.number(self.moment),
+            **self.message.carried,
+            **awaited.attributes,
+        }
+        return Send(Kind.ASK, awaited.to, awaited.body, own, attributes, group=awaited.group).checked()
+
+    def _ask_flow(self, awaited: AskFlow, address: AnswerAddress, own: str) -> tuple[Send, Child]:
+        """Build the request to another flow, and what names it where it is cancelled."""
         message, inbox = awaited.flow.request(
             awaited.payload,
             request_id=lambda: RequestId(own),
@@ -137,7 +145,9 @@ class WaitPlanner(NamedTuple):
         )
         asked: Message = message._replace(answer_to=json.dumps(address.as_json(), separators=(",", ":")))
         attributes = {**self.message.carried, **signed_attributes(asked, self.signer)}
-        return Send(Kind.ASK, inbox, asked.body, own, attributes, group=asked.object_id).checked()
+        send = Send(Kind.ASK, inbox, asked.body, own, attributes, group=asked.object_id).checked()
+        m = asked
+        return send, Child(str(inbox), m.flow, m.stage, m.version, m.object_id, m.request_id, m.requested_at)
 
     # -- what may be wrong
 

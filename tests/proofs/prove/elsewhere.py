@@ -28,13 +28,23 @@ TESTED: Final = (
             "tests/worker/runtime/test_cancelled.py::test_a_copy_of_the_request_with_a_later_time",
             "tests/worker/runtime/test_cancelled.py::test_a_newer_request",
             "tests/worker/runtime/test_cancelled.py::test_it_costs",
+            "tests/worker/runtime/test_cancelled_children.py::test_an_object_that_has_gone_over",
         ),
         "no explored flow is cancelled",
     ),
     Elsewhere(
         r"^(worker\.cancelling\.|"
         r"worker\.runtime\.Runtime\.(_planned: .*(why|cancelled|own_failure)|_end.*Cancelled))",
-        ("tests/worker/test_cancelling.py", "tests/worker/runtime/test_cancelled.py"),
+        (
+            "tests/worker/test_cancelling.py",
+            "tests/worker/runtime/test_cancelled.py",
+            "tests/worker/runtime/test_cancelled_children.py",
+        ),
+        "no explored flow is cancelled",
+    ),
+    Elsewhere(
+        r"^(worker\.children\.|worker\.runtime\.Runtime\.work: is_for_its_run)",
+        ("tests/worker/runtime/test_cancelled_children.py",),
         "no explored flow is cancelled",
     ),
     Elsewhere(
@@ -373,8 +383,8 @@ TESTED: Final = (
         "no explored flow is reset",
     ),
     Elsewhere(
-        r"^wire\.cancel_order\.",
-        ("tests/wire/test_cancel_order.py",),
+        r"^wire\.cancel_(order|reason)\.",
+        ("tests/wire/test_cancel_order.py", "tests/wire/test_cancel_reason.py"),
         "no explored flow is cancelled",
     ),
     Elsewhere(

@@ -17,7 +17,7 @@ from flowguard.protocol.run import Status
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.testing import hostile
-from flowguard.wire.cancel_order import LONGEST_REASON
+from flowguard.wire.cancel_reason import LONGEST_REASON
 from flowguard.wire.message import Message
 from tests.scene import OrderState, Scene, scene
 from tests.waits import WaitScene, wait_scene

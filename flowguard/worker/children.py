@@ -1,0 +1,44 @@
+"""The runs that a cancelled run waited for. Each one's request is sent once more, as cancelled."""
+
+from __future__ import annotations
+
+from flowguard.destinations import parse_destination
+from flowguard.ids import ObjectId, RequestId
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.run import RunItem
+from flowguard.protocol.waiting import Child
+from flowguard.wire.message import Message
+from flowguard.wire.signing import Signer, signed_attributes
+
+_BODY = "cancelled"
+"""The body of a cancelled request: the services take no empty one, and no stage reads it."""
+
+
+def cancelled_requests(message: Message, item: RunItem, signer: Signer) -> tuple[Send, ...]:
+    """Return the requests that are cancelled with the run of ``item``, which stands at the hop after its wait.
+
+    Nothing of a run that is not cancelled, or that undoes what it did. What has answered has ended.
+    """
+    why, wait = item.cancelled_because, item.wait
+    if why is None or item.own_failure is not None or wait is None or wait.plan is None:
+        return ()
+    waiting = sorted((name, child) for name, child in wait.plan.children.items() if name in wait.waiting)
+    return tuple(
+        _request(message, f"{message.hop_id}.cancel{n}", child, why, signer) for n, (_, child) in enumerate(waiting)
+    )
+
+
+def _request(message: Message, own: str, child: Child, why: str, signer: Signer) -> Send:
+    """Build the request once more. It comes to its flow before or after the first one, and means the same."""
+    cancelled = Message(
+        flow=child.flow,
+        stage=child.stage,
+        version=child.version,
+        object_id=ObjectId(child.object_id),
+        request_id=RequestId(child.request_id),
+        requested_at=child.requested_at,
+        body=_BODY,
+        cancelled=why,
+    )
+    attributes = {**message.carried, **signed_attributes(cancelled, signer)}
+    return Send(Kind.SIDE, parse_destination(child.to), _BODY, own, attributes, group=child.object_id).checked()
