@@ -11,7 +11,7 @@ from flowguard.aws.cancellations import DynamoDBCancellations
 from flowguard.aws.clients import Clients
 from flowguard.aws.items import number
 from flowguard.aws.services import aws_store
-from flowguard.ids import ObjectId
+from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.run import RunItem
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
@@ -126,6 +126,16 @@ def test_a_run_is_cancelled_once_unless_a_later_copy_of_its_request_is_meant(nam
     later = store.cancel("flow", ObjectId("object"), AT + 1, "still a mistake", NOW)
     assert later is not None
     assert later.cancelled_because == "still a mistake"
+
+
+@pytest.mark.parametrize(("at", "only"), [(AT, "request-z"), (AT + 1, STORED[1]), (AT - 1, STORED[1])])
+def test_a_cancellation_of_one_request_leaves_every_other_run_alone(at: int, only: str, clients: Clients) -> None:
+    store: DynamoDBCancellations = aws_store(Settings(), clients).cancellations
+    for name in sorted(GOES_ON - {"it waits: another request", "it waits: another time"}):
+        meet(clients, FOUND[name])
+        assert store.cancel("flow", ObjectId("object"), at, "a mistake", NOW, RequestId(only)) is None, name
+        assert raw(clients) == FOUND[name], name
+        assert store.cancel("flow", ObjectId("object"), AT, "a mistake", NOW, RequestId(STORED[1])) is not None, name
 
 
 def test_what_dynamodb_refuses_otherwise_is_raised(clients: Clients) -> None:

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from flowguard.protocol.waiting import Wait, WaitEnd, WaitPlan
+from flowguard.protocol.waiting import Child, Wait, WaitEnd, WaitPlan
 from flowguard.wire.attributes import Attribute
 
 PLAN = WaitPlan(
@@ -19,6 +19,7 @@ PLAN = WaitPlan(
     reply_to="sqs:replies",
     answer_to='{"flow":"parent"}',
     carried={"tenant": Attribute.string("t1"), "raw": Attribute("Binary", "AAE=")},
+    children={"search": Child("sqs:searches", "search", "first", 2, "s-1", "run-1.3", 1_000)},
 )
 NAMES = frozenset("abc")
 
@@ -26,6 +27,10 @@ NAMES = frozenset("abc")
 @pytest.mark.parametrize("plan", [PLAN, WaitPlan("confirm", {"a": None}), WaitPlan("confirm", {"é😀\x00": "\n"})])
 def test_a_plan_is_read_as_it_was_written(plan: WaitPlan) -> None:
     assert WaitPlan.from_text(plan.to_text()) == plan
+
+
+def test_a_plan_without_children_is_written_as_it_always_was() -> None:
+    assert WaitPlan("confirm", {"a": None}).to_text() == '["confirm",{"a":null},[],[],null,null,null,null,{}]'
 
 
 @pytest.mark.parametrize(

@@ -136,14 +136,33 @@ def test_the_longest_address_is_read() -> None:
     assert Place.parse(f'{{"answer_to":{longest}}}').answer_to == longest
 
 
+@pytest.mark.parametrize("why", ["a mistake", None])
+def test_a_place_says_why_its_request_is_cancelled(why: str | None) -> None:
+    text = message(hop=1, retry=0, cancelled=why).own_attributes()[PLACE].value
+    assert Place.parse(text).cancelled == why
+    assert ("cancelled" in json.loads(text)) is (why is not None)
+
+
+@pytest.mark.parametrize("value", ["1", "true", "[]", '""', '" "', json.dumps("x" * 401)])
+def test_a_cancelled_request_has_a_reason(value: str) -> None:
+    with pytest.raises(ValueError, match="whose reason is no text of at most 400 characters"):
+        Place.parse(f'{{"cancelled":{value}}}')
+
+
+def test_only_a_request_is_sent_as_cancelled() -> None:
+    assert Place.parse('{"hop":1,"cancelled":"a mistake"}').cancelled == "a mistake"
+    with pytest.raises(ValueError, match="only a request is sent as cancelled"):
+        Place.parse('{"hop":2,"cancelled":"a mistake"}')
+
+
 # -- the messages that come of one ------------------------------------------------------------------------------------
 
 
 def test_the_next_hop_begins_anew() -> None:
     late = message(hop=2, retry=3, redrive=1, first_error=BOOM, reply_to="sqs:replies", is_event=True, resumed=True)
-    late = late._replace(answer_to="{}")
+    late = late._replace(answer_to="{}", cancelled="a mistake")
     onward = late.next("confirm-cart", "[]")
-    assert (onward.resumed, onward.answer_to) == (False, "{}")
+    assert (onward.resumed, onward.answer_to, onward.cancelled) == (False, "{}", None)
     assert not onward.is_event
     assert (onward.stage, onward.body, onward.hop, onward.attempt) == ("confirm-cart", "[]", 3, (0, 0))
     assert onward.first_error is None

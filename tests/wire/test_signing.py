@@ -74,6 +74,7 @@ CHANGES: dict[str, Any] = {
     "body": "{}",
     "resumed": True,
     "answer_to": "sqs:answers",
+    "cancelled": "a mistake",
 }
 
 
@@ -98,6 +99,7 @@ def test_the_address_of_an_answer_is_signed_as_what_it_is() -> None:
     assert len({one, other, resumed, named_so, said(MESSAGE)}) == 5
     assert resumed == said(MESSAGE)[:-1] + ',"resumed"]'
     assert one == said(MESSAGE)[:-1] + ',"answer_to","sqs:a"]'
+    assert said(MESSAGE._replace(cancelled="a mistake")) == said(MESSAGE)[:-1] + ',"cancelled","a mistake"]'
 
 
 def test_a_version_that_is_left_out_is_another_than_one_that_is_said() -> None:
@@ -129,9 +131,10 @@ def test_nothing_is_signed_where_no_keys_are_set() -> None:
         ({"reply_to": None, "hop": 2}, True),
         ({"reply_to": None, "retry": 1}, True),
         ({"reply_to": None, "redrive": 1}, True),
+        ({"reply_to": None, "cancelled": "a mistake"}, True),
     ],
 )
-def test_a_plain_request_claims_nothing(changes: dict[str, int | None], claim: bool) -> None:
+def test_a_plain_request_claims_nothing(changes: dict[str, int | str | None], claim: bool) -> None:
     assert is_claim(MESSAGE._replace(**changes)) is claim  # type: ignore[arg-type]  # one row for all fields
 
 

@@ -18,7 +18,7 @@ from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import Ask, AwaitedEvent, AwaitedToken, Done, Outcome, WaitFor
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, NewWait
-from flowguard.protocol.waiting import WaitPlan
+from flowguard.protocol.waiting import Child, WaitPlan
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.wire.answer_address import AnswerAddress
@@ -216,6 +216,15 @@ def test_another_flow_is_asked_with_the_address_of_the_answer() -> None:
     assert json.loads(read.answer_to or "") == address("filter", admits=True).as_json()
     assert request.attributes["tenant"] == Attribute.string("t1")
     assert wait.rows == ()
+
+
+def test_what_is_cancelled_with_the_run_is_named_as_it_was_asked() -> None:
+    first = STEP.ask(Search, Cart(cart_id="c-2"), cancel_too=True)
+    second = STEP.ask(Search, Cart(cart_id="c-3"))
+    _, wait = planned(waits("anything", {"first": first, "second": second}), 1)
+    assert wait.plan.children == {
+        "first": Child("sqs:searches", "search", "searched", Search.version, "c-2", f"{MESSAGE.hop_id}.2", MOMENT)
+    }
 
 
 def test_an_address_says_whether_its_field_takes_a_failure() -> None:

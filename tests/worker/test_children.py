@@ -1,0 +1,92 @@
+"""The requests that are cancelled with a run: which they are, and what each says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from flowguard.clock import ManualClock
+from flowguard.destinations import Queue
+from flowguard.ids import ObjectId, RequestId
+from flowguard.protocol.failed_hop import FailedHop
+from flowguard.protocol.outbox import Kind
+from flowguard.protocol.run import Cancellation, RunItem, Status
+from flowguard.protocol.waiting import Child, Wait, WaitPlan
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message
+from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, statement
+from flowguard.worker.children import cancelled_requests
+from tests.protocol.run_items import run_item
+
+SIGNER = KeySigner(Keyring(lambda: Keys.parse("k1:" + "x" * 32), ManualClock()))
+A = Child("sqs:searches.fifo", "search", "searched", 3, "s1", "run-1.4", 700)
+B = Child("sqs:others", "other", "first", 1, "s2", "run-1.5", 700)
+PLAN = WaitPlan("end", {"b": None, "a": None, "c": None}, asked=frozenset("abc"), children={"b": B, "a": A})
+MESSAGE = Message(
+    flow="carts",
+    stage="end",
+    version=1,
+    object_id=ObjectId("c1"),
+    request_id=RequestId("run-1"),
+    requested_at=500,
+    body="{}",
+    hop=2,
+    resumed=True,
+    carried={"tenant": Attribute.string("north")},
+)
+CANCELLED = Cancellation(RequestId("run-1"), 900, "a mistake")
+
+
+def run(**changes: Any) -> RunItem:
+    """The item of a cancelled run, claimed for the hop after its wait."""
+    wait = Wait(frozenset("abc"), 0, 1_000, timed_out=True, plan=PLAN)
+    item = run_item(request_id=RequestId("run-1"), requested_at=500, done=False, wait=wait, cancellation=CANCELLED)
+    return item._replace(**changes)
+
+
+def cancelled(**changes: Any) -> list[str]:
+    return [str(send.to) for send in cancelled_requests(MESSAGE, run(**changes), UNSIGNED)]
+
+
+def test_each_request_is_sent_once_more_as_cancelled_and_carries_what_its_first_one_did() -> None:
+    one, other = cancelled_requests(MESSAGE, run(), UNSIGNED)
+    assert (one.kind, one.to, one.body, one.group) == (Kind.SIDE, Queue("searches.fifo"), "cancelled", "s1")
+    assert (one.id, other.id) == (f"{MESSAGE.hop_id}.cancel0", f"{MESSAGE.hop_id}.cancel1")
+    assert one.attributes["tenant"] == Attribute.string("north")
+    assert (one.attributes[REQUEST_ID].value, one.attributes[REQUESTED_AT].value) == ("run-1.4", "700")
+    place = json.loads(one.attributes[PLACE].value)
+    assert place == {"version": 3, "hop": 1, "object": "s1", "cancelled": "a mistake"}
+
+
+def test_it_is_signed_where_messages_are() -> None:
+    one, _ = cancelled_requests(MESSAGE, run(), SIGNER)
+    m = Message("search", "searched", 3, ObjectId("s1"), RequestId("run-1.4"), 700, "cancelled", cancelled="a mistake")
+    assert (
+        SIGNER.problem(statement(m, version=3, object_id="s1"), json.loads(one.attributes[PLACE].value)["sig"]) is None
+    )
+
+
+def test_what_has_answered_is_not_among_them() -> None:
+    answered = Wait(frozenset("ac"), 0, 1_000, timed_out=True, plan=PLAN)
+    assert cancelled() == ["sqs:searches.fifo", "sqs:others"]
+    assert cancelled(wait=answered) == ["sqs:searches.fifo"]
+
+
+FAILED = FailedHop(RequestId("run-1"), 500, 1, 0, ErrorNote("Reject", "no", 1))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cancellation": None},
+        {"cancellation": CANCELLED._replace(request_id=RequestId("run-0"))},
+        {"wait": None},
+        {"wait": Wait(frozenset("abc"), 0, 1_000)},
+        {"failed": FAILED, "status": Status.RUNNING},
+    ],
+    ids=["not cancelled", "another run is", "it waits for nothing", "a wait whose plan is not read", "it is undone"],
+)
+def test_other_runs_cancel_nobody(changes: dict[str, Any]) -> None:
+    assert cancelled(**changes) == []
