@@ -48,11 +48,15 @@ class DynamoDBCancellations(NamedTuple):
             if item is None or not _can_be_cancelled(item, at) or not _is_meant(item, at, only):
                 return None
             if _is_cancelled(item, at):
-                return self.with_plan(item, found)
+                return self._at_rest(item, found)
             noted = self._noted(run_key(flow, object_id), item, Cancellation(item.request_id, at, why), now)
             if noted is not None:
-                return self.with_plan(read_item(noted), noted)
+                return self._at_rest(read_item(noted), noted)
         raise RunTooBusy(flow, MOST_TRIES)
+
+    def _at_rest(self, item: RunItem, found: Any) -> RunItem:
+        """Return the item, with its wait's plan where it waits. The hop after a wait has it until its commit."""
+        return self.with_plan(item, found) if item.status is Status.WAITING else item
 
     def _read(self, flow: str, object_id: ObjectId) -> Any:
         key = run_key(flow, object_id)

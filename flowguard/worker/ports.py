@@ -101,7 +101,7 @@ class Cancellations(Protocol):
         """Fence the run, and note that it is cancelled, unless it was asked for later than ``at``. Times are in ms.
 
         With ``only``, it is that request's run of the time ``at``, and no other. A wait that goes on is over then.
-        Returns the item afterwards, with the plan of its wait; None where there is no run to cancel.
+        Returns the item afterwards, with the plan of its wait where it waits; None where there is no run to cancel.
         """
         ...
 

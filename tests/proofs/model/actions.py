@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from flowguard.destinations import Queue
-from flowguard.ids import Owner
+from flowguard.ids import Owner, RequestId
 from flowguard.protocol import claims
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.outbox import Kind, Send
@@ -25,8 +25,10 @@ from tests.proofs.model.function import (
     FIFO_INBOX,
     INBOX,
     NOW,
+    WHY,
     Attaching,
     Calling,
+    Cancelling,
     Claiming,
     Committing,
     Direct,
@@ -73,6 +75,9 @@ class Environment:
     looks_at_list: bool = True
     """A caller is added only to a list that is open."""
     reset_fences: bool = True
+    cancel_fences: bool = True
+    cancel_asks: bool = True
+    """A cancelled request cancels its own run alone."""
     ends_twice: bool = False
     """A deadline ends a wait that is over."""
 
@@ -114,6 +119,7 @@ class Actions:
     def start(self) -> World:
         asked = [self.function.request(run) for run in self.scenario.requests]
         asked += [self.function.request(run, later=1) for run in self.scenario.repeated]
+        asked += [self.function.cancelled(run) for run in self.scenario.cancelled]
         happens = [name for name in self.scenario.events if name not in self.scenario.silent]
         asked += [self.function.given(name, is_direct=self.scenario.is_direct) for name in happens]
         asked += [self.function.unasked(run, name) for run in self.scenario.requests for name in self.scenario.unasked]
@@ -185,7 +191,9 @@ class Actions:
     def _acked(self, world: World, worker: Worker) -> World:
         """Any receipt removes the message, also one of an earlier delivery; gone from the queue, it removes nothing."""
         same = [one for one in world.queue if one[:3] == worker.record[:3]]
-        return world._replace(queue=_without(world.queue, same[0])) if same else world
+        found: RunItem | None = None if world.item is None else self.shelf[world.item]
+        here = world.blamed(checks.forgotten_fault(self.scenario, self.function, worker.record.envelope, found))
+        return here._replace(queue=_without(world.queue, same[0])) if same else here
 
     def _free_owner(self, world: World) -> int:
         """A nonce that nobody who is still there has."""
@@ -272,7 +280,7 @@ class Actions:
                 yield from self._claim(world, worker, self._label("claim once more", worker))
             case Attaching() | NotingRows() | ReadingRows() | ForgettingRows():
                 yield from self._called(world, worker, call)
-            case Settling() | TimingOut() | Early() | Saving() | Finding() | Keeping() | Looking():
+            case Settling() | TimingOut() | Early() | Saving() | Finding() | Keeping() | Looking() | Cancelling():
                 yield from self._answer(world, worker)
 
     def _handle(self, world: World, worker: Worker) -> Iterator[Step]:
@@ -347,7 +355,7 @@ class Actions:
             failed=_failed(found or claim.item, commit),
         )
         after = calling.committed(after, claim, commit, closes=self._environment.closes_list)
-        fault = fault or checks.reset_fault(found)
+        fault = fault or checks.reset_fault(found) or checks.cancelled_fault(found, commit)
         return world._replace(item=self.shelf.put(after)).noted(fact, *owed, *ended).blamed(fault)
 
     # -- callers
@@ -396,6 +404,36 @@ class Actions:
         if (restart := self.function.restarted(after)) is not None:
             yield "the run is reset", gone.with_message(restart)
 
+    # -- cancellations
+
+    def _cancelled(self, world: World, at: int, only: RequestId | None) -> tuple[World, RunItem | None]:
+        item: RunItem | None = None if world.item is None else self.shelf[world.item]
+        about, fences = self._environment, self._environment.cancel_fences
+        after, answer = calling.cancelled(item, at, WHY, NOW, only, fences=fences, asks=about.cancel_asks)
+        fault = checks.other_run_fault(answer, only)
+        return world._replace(item=None if after is None else self.shelf.put(after)).blamed(fault), answer
+
+    def _cancel(self, world: World, worker: Worker, call: Cancelling) -> Iterator[Step]:
+        """A worker cancels the run of a request. A write may be applied and never answered."""
+        after, answer = self._cancelled(world, call.at, call.only)
+        label = self._label("cancel", worker)
+        yield from self._went_on(after, worker, self.shelf.put(answer), label)
+        if world.budget.lost and after.item != world.item:
+            never = self.shelf.put(ConnectionError("no answer"))
+            yield from self._went_on(after.spend("lost"), worker, never, f"{label}, never answered")
+
+    def _cancels(self, world: World) -> Iterator[Step]:
+        """Somebody cancels the run, and sends the message for one that waits, or dies before."""
+        if not world.budget.cancels:
+            return
+        after, answer = self._cancelled(world, NOW, None)
+        if answer is None:
+            return
+        gone = after.spend("cancels")
+        yield "the run is cancelled, and nothing is sent", gone
+        if (onward := self.function.ended_wait(answer)) is not None:
+            yield "the run is cancelled", gone.with_message(onward)
+
     # -- waits
 
     def _answer(self, world: World, worker: Worker) -> Iterator[Step]:
@@ -403,6 +441,8 @@ class Actions:
         match self.function.call_of(worker):
             case Settling(address, answer):
                 yield from self._settle(world, worker, address, answer)
+            case Cancelling() as cancelling:
+                yield from self._cancel(world, worker, cancelling)
             case TimingOut(address):
                 yield from self._time_out(world, worker, address)
             case Early(address, look):
@@ -535,6 +575,7 @@ class Actions:
             item: RunItem = self.shelf[world.item]
             yield from self._lapses(world, item)
             yield from self._resets(world, item)
+            yield from self._cancels(world)
             if world.budget.expiries:
                 yield "the item expires", self._expired(world)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from flowguard.ids import Owner
+from flowguard.ids import Owner, RequestId
 from flowguard.protocol import claims
 from flowguard.protocol.callers import Caller, Callers, LeftEnd, StoredEnd, caller_key
-from flowguard.protocol.run import Claim, Commit, RunItem, Status
+from flowguard.protocol.run import ENDED, Cancellation, Claim, Commit, RunItem, Status
 from flowguard.wire.message import Message
 
 RESET = "reset"
@@ -65,6 +65,31 @@ def reset(item: RunItem, now: int, *, fences: bool) -> RunItem:
     """The item of a run that was reset."""
     fenced = item._replace(epoch=item.epoch + 1, owner=Owner(RESET), lease_until=now) if fences else item
     return fenced._replace(reset_at=now, reset_by=RESET)
+
+
+def cancelled(
+    item: RunItem | None, at: int, why: str, now: int, only: RequestId | None, *, fences: bool, asks: bool
+) -> tuple[RunItem | None, RunItem | None]:
+    """The item after a cancellation, and the reply."""
+    if item is None or item.status in ENDED or item.own_failure is not None or item.requested_at > at:
+        return item, None
+    if asks and only is not None and (item.request_id, item.requested_at) != (only, at):
+        return item, None
+    if item.cancelled_because is not None and item.cancellation is not None and item.cancellation.at >= at:
+        return item, _at_rest(item)
+    after = item._replace(cancellation=Cancellation(item.request_id, at, why))
+    if item.wait is not None and claims.is_waiting(item):
+        after = after._replace(wait=item.wait._replace(timed_out=True))
+    elif fences:
+        after = after._replace(epoch=item.epoch + 1, lease_until=now)
+    return after, _at_rest(after)
+
+
+def _at_rest(item: RunItem) -> RunItem:
+    """The item as the store reads it: with its wait's plan where it waits."""
+    if item.wait is None or item.status is Status.WAITING:
+        return item
+    return item._replace(wait=item.wait._replace(plan=None))
 
 
 def terms(item: RunItem | None) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+from flowguard.ids import RequestId
 from flowguard.protocol.callers import Caller
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Kind, Send
@@ -172,6 +173,38 @@ def reset_fault(found: RunItem | None) -> str:
     return "" if found is None or found.reset_at is None else "a run that was reset is committed"
 
 
+def cancelled_fault(found: RunItem | None, commit: Commit) -> str:
+    """Nothing of a cancelled run is applied but its end, or what undoes it."""
+    if found is None or not _is_noted(found) or found.own_failure is not None:
+        return ""
+    is_end = commit.status is Status.FAILED or commit.failed is not None
+    return "" if is_end else "a cancelled run goes on"
+
+
+def _is_noted(item: RunItem) -> bool:
+    note = item.cancellation
+    return note is not None and note.request_id == item.request_id and note.at >= item.requested_at
+
+
+def other_run_fault(cancelled: RunItem | None, only: RequestId | None) -> str:
+    """A request that comes as cancelled cancels its own run."""
+    if cancelled is None or only is None or cancelled.request_id == only:
+        return ""
+    return f"the cancellation of {only} cancels {cancelled.request_id}"
+
+
+def forgotten_fault(scenario: Scenario, function: Function, envelope: int, item: RunItem | None) -> str:
+    """A request that comes as cancelled is acked when its run has ended, is about to, or will not be carried out."""
+    if envelope not in map(function.cancelled, scenario.cancelled):
+        return ""
+    m = function.message_of(envelope)
+    if item is None or (item.requested_at, item.request_id) < (m.requested_at, m.request_id):
+        return "" if scenario.on_conflict is OnConflict.IGNORE else f"{m.request_id} is cancelled, and may still begin"
+    if item.request_id != m.request_id or item.status in ENDED or item.own_failure is not None:
+        return ""
+    return "" if _is_noted(item) else f"{m.request_id} is cancelled, and goes on"
+
+
 def told_fault(commit: Commit) -> str:
     """A run that is still to be undone has not ended for those who wait for it."""
     sends = commit.outbox.sends if commit.outbox is not None else ()
@@ -214,7 +247,7 @@ def failure_fault(scenario: Scenario, message: Message, ending: str, call: Call)
 def end_fault(scenario: Scenario, function: Function, shelf: Shelf, world: World) -> str:
     """I6 and I7, once nothing is left to be done."""
     item: RunItem | None = None if world.item is None else shelf[world.item]
-    for run in {*scenario.requests, *scenario.again}:
+    for run in {*scenario.requests, *scenario.again, *scenario.cancelled}:
         asks = scenario.on_conflict is OnConflict.ATTACH
         if fault := (asks and _answer_fault(function, world, run)) or _run_fault(scenario, function, world, item, run):
             return fault
@@ -227,7 +260,7 @@ def end_fault(scenario: Scenario, function: Function, shelf: Shelf, world: World
 
 def _run_fault(scenario: Scenario, function: Function, world: World, item: RunItem | None, run: int) -> str:
     name = run_name(run)
-    came = ("came", name) in world.log or run in scenario.requests
+    came = ("came", name) in world.log or run in scenario.requests or run in scenario.cancelled
     if not came or ("called", name) in world.log or ("ignored", name) in world.log or ("superseded", name) in world.log:
         return ""
     letters = [function.message_of(one) for one in world.parked if function.message_of(one).request_id == name]
@@ -242,13 +275,21 @@ def _run_fault(scenario: Scenario, function: Function, world: World, item: RunIt
         return "" if letters and ("expired",) in world.log else f"{name} has stopped at hop {item.hop}"
     if item.status is Status.COMPLETED:
         return f"{name} is COMPLETED and has a dead letter" if letters and scenario.is_calm else ""
-    if scenario.waits and not (scenario.budget.failures or scenario.budget.rejects):
+    if scenario.waits and not (scenario.budget.failures or scenario.budget.rejects or is_cancelled(item)):
         return f"{name} is FAILED, and nothing has failed"
     return _letters_fault(item, letters)
 
 
+def is_cancelled(item: RunItem) -> bool:
+    """By the error that everybody is told of."""
+    failed = item.own_failure
+    return (item.error or "").startswith("Cancelled: ") or (failed is not None and failed.error.type == "Cancelled")
+
+
 def _letters_fault(item: RunItem, letters: list[Message]) -> str:
     """I6, of a run that is FAILED: which dead letters there are to move back."""
+    if is_cancelled(item):
+        return f"{item.request_id} was cancelled, and has a dead letter" if letters else ""
     name, failed = item.request_id, item.own_failure
     if failed is not None and not [one for one in letters if one.hop == failed.hop]:
         return f"{name} has failed at hop {failed.hop}, and there is no dead letter of that"

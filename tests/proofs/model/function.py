@@ -56,12 +56,13 @@ from flowguard.worker.outside import FoundAnswer
 from flowguard.worker.ports import CallerLists, Cancellations, Memos, Refusal, Services, Unlimited
 from flowguard.worker.restart import needs_restart, restart_of
 from flowguard.worker.routing import Arrival, Routes
-from flowguard.worker.settler import ArrivedDeadline, find_arrived
+from flowguard.worker.settler import ArrivedDeadline, Settler, find_arrived
 from tests.proofs.model.peers import EVENT_QUEUE, PARTIES, PARTY_QUEUE, answer_of, awaited_of
 from tests.proofs.model.scenarios import Scenario
 from tests.proofs.model.world import Record, Shelf, Worker
 
 NOW = 1_800_000_000_000
+WHY = "a mistake"
 INBOX = "inbox"
 FIFO_INBOX = "inbox.fifo"
 EARLY = -1
@@ -152,6 +153,14 @@ class ForgettingRows(NamedTuple):
     callers: tuple[Caller, ...]
 
 
+class Cancelling(NamedTuple):
+    """A run is cancelled, if it is that of the request and time."""
+
+    at: int
+    why: str
+    only: RequestId | None
+
+
 class Ended(NamedTuple):
     """All that is left is to tell the queue."""
 
@@ -160,7 +169,7 @@ class Ended(NamedTuple):
 
 Calling = Attaching | NotingRows | ReadingRows | ForgettingRows
 Waiting = Settling | TimingOut | Early | Saving | Finding | Keeping | Looking
-Call = Claiming | Handling | Releasing | Committing | Sending | Waiting | Calling | Ended
+Call = Claiming | Handling | Releasing | Committing | Sending | Waiting | Calling | Cancelling | Ended
 
 
 class Direct(NamedTuple):
@@ -196,7 +205,7 @@ class _Outside:
 
     @property
     def cancellations(self) -> Cancellations:
-        raise AssertionError("nobody cancels a run of the worlds")
+        return self
 
     @property
     def callers(self) -> CallerLists:
@@ -209,6 +218,12 @@ class _Outside:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def cancel(
+        self, flow: str, object_id: ObjectId, at: int, why: str, now: int, only: RequestId | None = None
+    ) -> RunItem | None:
+        found: RunItem | None = self.ask(Cancelling(at, why, only))
+        return found
 
     def claim(self, request: ClaimRequest) -> Claim | Refused:
         answer: Claim | Refused = self.ask(Claiming(request))
@@ -518,7 +533,7 @@ class Function:
             return run, f"{run}, the deadline" if isinstance(arrived, ArrivedDeadline) else f"{run}, the answer {name}"
         m = self.message_of(number)
         attempt = f"{f', redrive {m.redrive}' if m.redrive else ''}{f', retry {m.retry}' if m.retry else ''}"
-        return m.request_id, f"{m.request_id}, hop {m.hop}{attempt}"
+        return m.request_id, f"{m.request_id}, hop {m.hop}{attempt}{', cancelled' if m.cancelled else ''}"
 
     def given(self, awaited_id: str, *, is_direct: bool = False) -> int:
         """The envelope of an event's answer, which comes without being asked for."""
@@ -559,6 +574,19 @@ class Function:
         body = json.dumps({"cart": "c", "order": run_name(run)})
         said = {name: one for name, one in message.attributes().items() if name != REQUEST_ID}
         return self._envelope(body, said, message_id=f"m{later}")
+
+    def cancelled(self, run: int) -> int:
+        """The envelope of the request, once more and as cancelled."""
+        message = self.message_of(self.request(run))._replace(body="cancelled", reply_to=None, cancelled=WHY)
+        return self._envelope(message.body, message.attributes())
+
+    def ended_wait(self, item: RunItem) -> int | None:
+        """The envelope of the message that goes on with a cancelled run which waited; None where it did not."""
+        outside = _Outside(0, [])
+        settler = Settler(Services(store=outside, sender=outside))
+        address = AnswerAddress(self.flow.name, ObjectId("c"), item.request_id, item.requested_at, item.hop, "")
+        onward = settler.next_hop(self.flow, address, item)
+        return None if onward is None else self.received(onward[1])
 
     def restarted(self, item: RunItem) -> int | None:
         """The envelope with which a run that was reset begins anew; None where its own is still there."""

@@ -48,6 +48,8 @@ class Scenario(NamedTuple):
     is_direct: bool = False
     has_deadline: bool = False
     undoes: bool = False
+    cancelled: tuple[int, ...] = ()
+    """The requests that come once more as cancelled, before the request itself or after it."""
     in_rows: bool = False
     """The item holds no callers: all of them are rows."""
 
@@ -323,5 +325,62 @@ SCENARIOS = (
         Budget(rejects=1, resets=1),
         on_conflict=_ATTACH,
         undoes=True,
+    ),
+    Scenario("cancel", "a run is cancelled", Budget(crashes=1, doubles=1, cancels=1)),
+    Scenario("cancel-lost", "the same, and answers to applied writes are lost", Budget(1, lost=1, cancels=1), hops=1),
+    Scenario("cancel-twice", "a run is cancelled twice", Budget(crashes=1, cancels=2), hops=1),
+    Scenario("cancel-undo", "a run is cancelled and undone", Budget(crashes=1, cancels=1), undoes=True),
+    Scenario("cancel-newer", "a newer request meets a cancelled run", Budget(crashes=1, cancels=1), (1, 2), hops=1),
+    Scenario(
+        "cancel-attach",
+        "a run with callers is cancelled",
+        Budget(crashes=1, cancels=1),
+        (1, 2),
+        hops=1,
+        on_conflict=_ATTACH,
+    ),
+    Scenario(
+        "cancel-wait", "a run that waits is cancelled", Budget(crashes=1, cancels=1), flows=("a",), has_deadline=True
+    ),
+    Scenario(
+        "cancel-child",
+        "a request comes once more as cancelled",
+        Budget(crashes=1, doubles=1, lost=1),
+        hops=1,
+        cancelled=(1,),
+    ),
+    Scenario(
+        "cancel-child-fails", "the same, and attempts fail", Budget(crashes=1, failures=1), hops=1, cancelled=(1,)
+    ),
+    Scenario("cancel-child-hops", "the same, of a run of two hops", Budget(crashes=1), cancelled=(1,)),
+    Scenario("cancel-child-newer", "the same, and a newer request", Budget(crashes=1), (1, 2), hops=1, cancelled=(1,)),
+    Scenario(
+        "cancel-child-first",
+        "the same, and an older request that keeps the object",
+        Budget(crashes=1),
+        (1, 2),
+        hops=1,
+        cancelled=(2,),
+        on_conflict=_IGNORE,
+    ),
+    Scenario(
+        "cancel-child-alone",
+        "a request that nobody sent comes as cancelled",
+        Budget(crashes=2, doubles=1),
+        (),
+        hops=1,
+        cancelled=(1,),
+    ),
+    Scenario(
+        "cancel-child-undo", "a request comes as cancelled, and is undone", Budget(1), cancelled=(1,), undoes=True
+    ),
+    Scenario(
+        "cancel-child-wait",
+        "a run that waits gets its request as cancelled",
+        Budget(crashes=1),
+        flows=("a",),
+        cancelled=(1,),
+        has_deadline=True,
+        is_long=True,
     ),
 )

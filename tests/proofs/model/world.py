@@ -74,6 +74,8 @@ class Budget(NamedTuple):
     """The message of a deadline comes before its time."""
     resets: int = 0
     """Somebody resets the run, and may die before the message is sent with which the work begins anew."""
+    cancels: int = 0
+    """Somebody cancels the run, and may die before the message is sent that goes on with one which waited."""
 
 
 Fact = tuple[str, ...]

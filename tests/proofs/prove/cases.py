@@ -34,6 +34,13 @@ from tests.proofs.prove.awkward import (
     strange,
     what_is_said_of_an_error_is_short,
 )
+from tests.proofs.prove.cancelling import (
+    CANCELLED_RETRIED,
+    Builds,
+    Digs,
+    Stops,
+    what_is_cancelled_has_ended_so_and_left_nothing,
+)
 from tests.proofs.prove.fanned import FROM_A_BUS, ORDERED, Bills, Packs
 from tests.proofs.prove.flows import (
     TABLES,
@@ -111,6 +118,7 @@ _NAMED: Final = [a_dead_letter_names_the_mistake]
 
 _ONE_RUN: Final = [an_order_is_one_run]
 
+_CANCELLED: Final = [what_is_cancelled_has_ended_so_and_left_nothing]
 _HELD: Final = [what_is_held_is_what_the_order_says]
 _AT_ONCE: Final = [what_is_applied_at_once_is_applied_once]
 
@@ -265,6 +273,10 @@ OWN: Final = (
         free=_TOLD_ALREADY,
         invariants=_HELD,
         share=60,
+    ),
+    Case("cancelled", [Builds, Digs, Stops], [order()], TABLES, invariants=_CANCELLED, share=60),
+    Case(
+        "cancelled-retried", [Builds, Digs, Stops], [order(CANCELLED_RETRIED)], TABLES, invariants=_CANCELLED, share=30
     ),
     Case("patient", [Patient], [order("patiently:1:error")], TABLES),
     Case("no-such-version-alone", [Lone], [request(Lone, "to-alone", order(), version=9)], TABLES, invariants=_NAMED),

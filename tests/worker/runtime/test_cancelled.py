@@ -20,7 +20,7 @@ from flowguard.testing import hostile
 from flowguard.wire.cancel_reason import LONGEST_REASON
 from flowguard.wire.message import Message
 from tests.scene import OrderState, Scene, scene
-from tests.waits import WaitScene, wait_scene
+from tests.waits import SCRIPT, WaitScene, wait_scene
 from tests.worker.runtime.failing import hand_over, undoing_scene, undone
 from tests.worker.runtime.mishaps import Died, boom, dies_at
 from tests.worker.runtime.test_callers import answers, caller, shared
@@ -329,6 +329,24 @@ def test_a_wait_whose_answers_are_there_is_cancelled_before_it_goes_on() -> None
         assert at.item().status is Status.FAILED
         at.answer("a")
         assert at.verdicts()[-1] == "DUPLICATE"
+
+
+def test_a_hop_that_has_gone_on_is_fenced_and_its_own_message_ends_the_run() -> None:
+    with wait_scene() as at:
+        at.begin()
+        for name in "abc":
+            at.answer(name)
+
+        def cancelled(step: Step[Any]) -> None:
+            SCRIPT.resumed = lambda step: None
+            assert client(at).cancel(at.flow, "c1", why="ordered by mistake")
+
+        SCRIPT.resumed = cancelled
+        [resumed, *_] = at.waiting("carts")
+        assert not at.deliver(resumed)
+        assert at.waiting("carts") == [], "no further hop is begun"
+        assert at.deliver(resumed)
+        assert (at.item().status, str(at.item().error)) == (Status.FAILED, "Cancelled: ordered by mistake")
 
 
 def test_an_answer_that_comes_just_before_is_no_way_round_it() -> None:

@@ -21,6 +21,9 @@ from flowguard.wire.message import OWN_ATTRIBUTES
 _MUST_STAY: Final = frozenset(
     {EventType.NOT_SENT, EventType.BROKEN, EventType.BUSY, EventType.EARLY, EventType.RETURNED}
 )
+_ORDERED: Final = frozenset({EventType.WAS_CANCELLED, EventType.WAS_RESET})
+"""A record without a stage's message has changed the run that these name."""
+
 _MAY_STAY: Final = _MUST_STAY | {
     EventType.FENCED,
     EventType.RETRIED,
@@ -33,7 +36,8 @@ _MAY_STAY: Final = _MUST_STAY | {
 def messages_stay_as_they_were(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
     """Check I11: every delivery of a message says what its first delivery said.
 
-    This holds for a retry, a redrive and a copy alike. Normalising a normalised record changes nothing.
+    This holds for a retry, a redrive and a copy alike, not for what cancels or resets the run. Normalising a normalised
+    record changes nothing.
     """
     first: dict[tuple[object, ...], tuple[str, Mapping[str, Attribute]]] = {}
     for one in history.deliveries:
@@ -41,8 +45,9 @@ def messages_stay_as_they_were(history: History, flows: Sequence[AnyFlow]) -> It
             continue
         if not _is_stable(json.dumps(one.envelope.record, sort_keys=True)):
             yield Problem("I11", one.queue or "a function", "normalising the normalised record changes it")
-        message = next((event.message for event in one.events if event.message is not None), None)
-        if message is None or one.settles:
+        event = next((event for event in one.events if event.message is not None), None)
+        message = None if event is None or event.type in _ORDERED else event.message
+        if message is None or message.cancelled is not None or one.settles:
             continue
         key = message.flow, message.object_id, message.request_id, message.requested_at, message.hop
         said = _said(one.envelope)

@@ -152,7 +152,7 @@ def nothing_is_asked_for_another_run(history: History, flows: Sequence[AnyFlow])
 def waits_have_deadlines(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
     """Check that each wait begins with a deadline ahead and its message (I15).
 
-    No wait ends at its deadline before that has passed.
+    No wait ends at its deadline before that has passed, but for that of a run that is cancelled.
     """
     before: dict[str, RunItem | None] = {}
     for version in history.versions:
@@ -167,7 +167,8 @@ def waits_have_deadlines(history: History, flows: Sequence[AnyFlow]) -> Iterator
         is_new = was is None or (was.epoch, was.done) != (item.epoch, True)
         if is_new and (wait.deadline <= at or not _has_deadline(item)):
             yield Problem("I15", version.key, f"a run waits from {at} on without a deadline ahead", None, wait.deadline)
-        if wait.timed_out and not is_new and was and was.wait and not was.wait.timed_out and at < wait.deadline:
+        is_ended = wait.timed_out and not is_new and was and was.wait and not was.wait.timed_out
+        if is_ended and at < wait.deadline and item.cancelled_because is None:
             yield Problem("I15", version.key, "a wait was ended before its deadline", wait.deadline, at)
 
 

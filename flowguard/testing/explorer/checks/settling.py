@@ -17,7 +17,8 @@ from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.checks.standing import Standing
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.parked import parked
-from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import CANCELLED, FLOW_STAGE, PLACE, REQUEST_ID, Place
 
 _Own: TypeAlias = tuple[str, ...]
 """What tells a committed send from others: its id; of a next hop's message its request id, object, stage and hop."""
@@ -143,14 +144,22 @@ def _sent(key: str, sends: Sequence[Send], sent: Mapping[_Own, int], *, supersed
 def _own(send: Send) -> _Own:
     """Return what identifies a send.
 
-    A next hop's message is identified by the hop that it begins, a dead letter by its redrive, any other by its id.
+    A next hop's message is identified by the hop that it begins, a dead letter by its redrive, a cancelled request by
+    its request, any other by its id.
     """
     if send.kind in (SendKind.NEXT, SendKind.DEAD):
         said = {name: attribute.value for name, attribute in send.attributes.items()}
         place = Place.parse(said[PLACE])
         own = _hop(said[REQUEST_ID], said[FLOW_STAGE], place)
         return own if send.kind is SendKind.NEXT else (*own, str(place.redrive))
-    return (send.id,)
+    return next(_cancelled(send.attributes), (send.id,))
+
+
+def _cancelled(attributes: Mapping[str, Attribute]) -> Iterator[_Own]:
+    """Yield what identifies a request that is sent once more as cancelled, under its own id. Nothing of other sends."""
+    said = attributes.get(PLACE)
+    if said is not None and f'"{CANCELLED}"' in said.value and (place := Place.parse(said.value)).cancelled is not None:
+        yield *_hop(attributes[REQUEST_ID].value, attributes[FLOW_STAGE].value, place), CANCELLED
 
 
 def _hop(request: str, stage: str, place: Place) -> _Own:
@@ -161,8 +170,10 @@ def _owns(message: Posted) -> Iterator[_Own]:
     """Yield what identifies a message that was sent or parked."""
     if (kept := parked(message)) is not None:
         yield (kept.id,)
+        yield from _cancelled(kept.attributes)
     elif message.id is not None:
         yield (message.id,)
+        yield from _cancelled(message.attributes)
         if (stage := message.attributes.get(FLOW_STAGE)) is not None:
             own = _hop(message.id, stage.value, message.place)
             yield own

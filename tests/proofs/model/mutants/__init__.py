@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tests.proofs.model.mutants.attempts import ATTEMPTS
 from tests.proofs.model.mutants.calling import CALLING
+from tests.proofs.model.mutants.cancelling import CANCELLING
 from tests.proofs.model.mutants.commits import COMMITS
 from tests.proofs.model.mutants.conflicts import CONFLICTS
 from tests.proofs.model.mutants.dispatches import DISPATCHES
@@ -32,4 +33,5 @@ MUTANTS = (
     *WAITS,
     *UNDOING,
     *CALLING,
+    *CANCELLING,
 )
