@@ -51,7 +51,9 @@ def list_(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """List runs: late waits first, then runs that no worker has, failed ones, waits, and the others.
+    """List runs, those that need attention first.
+
+    Late waits come first, then runs that no worker has, failed ones, waits and the others.
 
     The table is read by Scan, which pays for each item whether it is shown or not; --read and --limit bound that.
     What was read is said on standard error. Rows are in order among those of one list.

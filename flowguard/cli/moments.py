@@ -1,4 +1,4 @@
-"""Moments as a command shows them: in UTC, and how far they are from now."""
+"""Moments as a command shows them, in UTC and as an age."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _EXCERPT: Final = 200
 
 
 def show_run(facts: Mapping[str, Any], seen: SeenRun, now: int) -> None:
-    """Print a run: a head line, its facts line by line, and a table of what it waits for."""
+    """Print a run as lines, with a table of what it waits for."""
     out = console()
     where = f"hop {facts['hop']}, attempt {facts['attempt']}"
     again = f", redrive {facts['redrive']}" if facts["redrive"] else ""
@@ -71,7 +71,7 @@ def _lines(facts: Mapping[str, Any], seen: SeenRun, now: int) -> Iterator[tuple[
 
 
 def _endings(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what speaks of an end: an error, an end that was taken back, a cancellation, a reset."""
+    """Yield the lines about the run's end."""
     if facts["error"] is not None:
         yield "error", facts["error"]
     if (failed := facts["failed"]) is not None:

@@ -1,4 +1,4 @@
-"""Many runs as rows: which of them are wanted, in which order, and what was read to find them."""
+"""Many runs as rows, and what was read to find them."""
 
 from __future__ import annotations
 

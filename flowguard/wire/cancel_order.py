@@ -1,4 +1,6 @@
-"""The order to cancel a flow's run, as a message brings it: in the ``flowguard`` attribute, under ``cancel``."""
+"""The order to cancel a flow's run, as a message brings it.
+
+It stands in the ``flowguard`` attribute under ``cancel``."""
 
 from __future__ import annotations
 

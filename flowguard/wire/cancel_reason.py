@@ -1,4 +1,4 @@
-"""The reason of a cancellation: a text for people, as it is given, kept and read."""
+"""The reason of a cancellation, a text for people."""
 
 from __future__ import annotations
 

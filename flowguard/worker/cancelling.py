@@ -1,4 +1,4 @@
-"""Cancelling: a run at work is fenced, and its next message ends it."""
+"""Cancelling fences a run at work, and its next message ends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resets: a run at work is fenced and begins anew, or a kept result is good for no newer request any more."""
+"""Resets of a run at work, and of a kept result."""
 
 from __future__ import annotations
 

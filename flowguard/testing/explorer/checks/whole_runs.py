@@ -1,4 +1,4 @@
-"""Undisturbed orders of deliveries: those of whole runs, one after the other, and their interleavings.
+"""Undisturbed orders of deliveries, of whole runs and of interleaved ones.
 
 A run is everything that one of the first messages led to: its hops, and the runs of others that it asked for. With two
 runs of two hops each, ``A1 A2 B1 B2`` is an order of whole runs, and ``A1 B1 A2 B2`` is an interleaving of them.

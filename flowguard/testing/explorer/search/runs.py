@@ -1,4 +1,4 @@
-"""The runs of a search: each schedule that it tries, and what their calls met."""
+"""The runs of a search, with what their calls met."""
 
 from __future__ import annotations
 
