@@ -21,7 +21,9 @@ _RESERVED: Final = {
 CLAIM_NAMES: Final = _RESERVED
 """Attribute names that DynamoDB reserves."""
 
-_ABSENT: Final = "attribute_not_exists(pk)"
+ABSENT: Final = "attribute_not_exists(pk)"
+ALWAYS_THERE: Final = frozenset({"epoch"})
+"""Attributes of every run item that ``if_not_exists`` asks for: it does so for where there is no item."""
 
 # another request that is newer by (requested_at, request id). It must have another id: a sender that repeats its id
 # with a later time must not supersede itself, nor one that gives no time, for which the time of arrival stands
@@ -82,9 +84,9 @@ _NEXT_HOP: Final = (
 )
 
 FIRST_HOP: Final = {
-    OnConflict.SUPERSEDE: f"{_ABSENT} OR {_NEWER} OR {_SAME_REQUEST}",
-    OnConflict.IGNORE: f"{_ABSENT} OR ({_NEWER} AND {_FREE}) OR {_SAME_REQUEST}",
-    OnConflict.ATTACH: (f"{_ABSENT} OR ({_NEWER} AND {_UNANSWERED} AND ({_PAST} OR {_ABANDONED})) OR {_SAME_REQUEST}"),
+    OnConflict.SUPERSEDE: f"{ABSENT} OR {_NEWER} OR {_SAME_REQUEST}",
+    OnConflict.IGNORE: f"{ABSENT} OR ({_NEWER} AND {_FREE}) OR {_SAME_REQUEST}",
+    OnConflict.ATTACH: (f"{ABSENT} OR ({_NEWER} AND {_UNANSWERED} AND ({_PAST} OR {_ABANDONED})) OR {_SAME_REQUEST}"),
 }
 LATER_HOP: Final = f"{_NEXT_HOP} OR ({_SAME_TIME} AND {_SAME_HOP})"
 LATER_HOP_OF_CALLERS: Final = f"attribute_not_exists(reset_at) AND ({LATER_HOP})"

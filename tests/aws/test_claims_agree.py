@@ -147,7 +147,7 @@ MUTANTS = {
     "a request begins a run again that it began before": ("answered_key <> :caller", ALWAYS),
     "a result that was dropped is good": ("attribute_exists(reset_at)", NEVER),
     "a run that was reset goes on": ("attribute_not_exists(reset_at)", ALWAYS),
-    "an absent item is not free": (expressions._ABSENT, NEVER),
+    "an absent item is not free": (expressions.ABSENT, NEVER),
 }
 
 

@@ -17,6 +17,7 @@ from flowguard.sim.memory.paths import projected
 from flowguard.sim.memory.querying import query, scan
 from flowguard.sim.memory.requests import bind
 from flowguard.sim.memory.service import Operation, Params, Surroundings, operation
+from flowguard.sim.memory.statements import batch_execute
 from flowguard.sim.memory.table import Table, table_from
 from flowguard.sim.memory.transactions import Transactions
 from flowguard.sim.memory.values import Item, shown_item
@@ -53,6 +54,9 @@ class DynamoDB:
             "Scan": operation(lambda params: scan(self.table(params), params), _PAGE),
             "BatchGetItem": operation(self._batch_get, "RequestItems ReturnConsumedCapacity"),
             "BatchWriteItem": operation(self._batch_write, f"RequestItems {_COUNTED}"),
+            "BatchExecuteStatement": operation(
+                lambda params: batch_execute(self.table, params), "Statements ReturnConsumedCapacity"
+            ),
             "TransactWriteItems": operation(self._transactions.write, f"TransactItems ClientRequestToken {_COUNTED}"),
             "TransactGetItems": operation(self._transact_get, "TransactItems ReturnConsumedCapacity"),
             "CreateTable": operation(self._create, _TABLE),
