@@ -51,15 +51,16 @@ class Parsed(NamedTuple):
 def update_statement(call: Mapping[str, Any]) -> dict[str, Any]:
     """Return the statement of a batch that writes what the call of UpdateItem would, where the item is there.
 
-    Where there is none, it fails as a condition does, without an item. Its answer is the item as the write found it,
-    whether the condition held or not.
+    Where there is none, it fails as a condition does, without an item. A failed condition brings the item.
     """
     names, values = call["ExpressionAttributeNames"], call["ExpressionAttributeValues"]
     update = _update_text(call["UpdateExpression"])
     condition = _condition_text(call["ConditionExpression"])
     key = call["Key"]
     where = " AND ".join([*(f'"{name}" = ?' for name in key), f"({condition.text})"])
-    text = f'UPDATE "{_table(call)}" {_named(update.text, names)} WHERE {_named(where, names)} RETURNING ALL OLD *'
+    text = f'UPDATE "{_table(call)}" {_named(update.text, names)} WHERE {_named(where, names)}'
+    if call.get("ReturnValues") == "ALL_OLD":
+        text += " RETURNING ALL OLD *"
     parameters = [values[name] for name in update.values]
     parameters += [*key.values(), *(values[name] for name in condition.values)]
     return _statement(text, parameters, ReturnValuesOnConditionCheckFailure="ALL_OLD")

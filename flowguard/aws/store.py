@@ -73,6 +73,7 @@ from flowguard.protocol.waiting import GivenAnswer, Late, WaitPlan
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
+    from flowguard.aws.batch_calls import DynamoDBBatches
     from flowguard.aws.caller_lists import DynamoDBCallers
     from flowguard.aws.cancellations import DynamoDBCancellations
     from flowguard.aws.memos import DynamoDBMemos
@@ -108,7 +109,7 @@ _SAID = {
 
 
 class DynamoDBStore:
-    """Implements :class:`flowguard.worker.ports.Store` on one table. Immutable; safe to share between threads."""
+    """Implements :class:`flowguard.worker.ports.Store` on one table. Safe to share between threads."""
 
     def __init__(
         self,
@@ -236,8 +237,16 @@ class DynamoDBStore:
 
         Repeated after a lost answer it writes the same again.
         """
+        call = self._release_call(claim, now, failed=failed)
+        try:
+            patiently(lambda: self._client.update_item(**call), self._pause)
+        except ClientError as error:
+            if error_code(error) != "ConditionalCheckFailedException":
+                raise
+
+    def _release_call(self, claim: Claim, now: int, *, failed: bool) -> Any:
         item = claim.item
-        call: Any = {
+        return {
             "TableName": self._table,
             "Key": run_key(claim.message.flow, claim.message.object_id),
             "UpdateExpression": "SET retry = :retry, lease_until = :over",
@@ -252,11 +261,6 @@ class DynamoDBStore:
                 ":over": number(now),
             },
         }
-        try:
-            patiently(lambda: self._client.update_item(**call), self._pause)
-        except ClientError as error:
-            if error_code(error) != "ConditionalCheckFailedException":
-                raise
 
     # -- commit
 
@@ -449,6 +453,15 @@ class DynamoDBStore:
         from flowguard.aws.caller_lists import DynamoDBCallers  # a function without callers starts quicker
 
         return DynamoDBCallers(self._client, self._table, self.with_first_message, self._with_end, self._pause)
+
+    @functools.cached_property
+    def batches(self) -> DynamoDBBatches:
+        """Return what claims and commits several runs in one request, in the same table."""
+        from flowguard.aws.batch_calls import DynamoDBBatches, RunCalls  # a function without batches starts quicker
+
+        release = functools.partial(self._release_call, failed=False)
+        calls = RunCalls(self._claim_call, self._claimed_item, self._refused, self._commit_call, self._fenced, release)
+        return DynamoDBBatches(self._client, calls)
 
     @property
     def cancellations(self) -> DynamoDBCancellations:

@@ -144,6 +144,24 @@ class CallerLists(Protocol):
         ...
 
 
+class Batches(Protocol):
+    """Claims and commits of several runs in few calls, of no object twice.
+
+    Each is judged and answered on its own, and none raises. None stands for what was not answered: it may be written,
+    and is asked again by :class:`Store`, a claim under the same owner.
+    """
+
+    def claim(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]: ...
+
+    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | None]:
+        """Commit hops that record no writes and close no list of callers."""
+        ...
+
+    def release(self, claims: Sequence[Claim], now: int) -> None:
+        """End the leases (``now``, ms) of hops that were not begun, where that is possible."""
+        ...
+
+
 class Store(Protocol):
     """The run items. Each method is one call to the database, and answers from that call alone."""
 
@@ -165,6 +183,11 @@ class Store(Protocol):
     @property
     def callers(self) -> CallerLists:
         """Return what keeps callers, on the same table."""
+        ...
+
+    @property
+    def batches(self) -> Batches | None:
+        """Return what claims and commits several runs together. None where that cannot be."""
         ...
 
     def claim(self, request: ClaimRequest) -> Claim | Refused: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
-from flowguard.worker.ports import CallerLists, Cancellations, Memos, Store, Waits
+from flowguard.worker.ports import Batches, CallerLists, Cancellations, Memos, Store, Waits
 
 
 class WrappedStore:
@@ -27,6 +27,10 @@ class WrappedStore:
     @property
     def callers(self) -> CallerLists:
         return self._store.callers
+
+    @property
+    def batches(self) -> Batches | None:
+        return self._store.batches
 
     def claim(self, request: ClaimRequest) -> Claim | Refused:
         return self._store.claim(request)

@@ -181,8 +181,7 @@ def test_what_has_no_statement_is_not_said(change: dict[str, Any]) -> None:
 def test_a_condition_names_no_value_in_its_text() -> None:
     said = update_statement({**CALL, "ExpressionAttributeValues": {":status": {"S": "'"}, ":owner": {"S": '"?'}}})
     assert said["Statement"] == (
-        'UPDATE "flowguard" SET "status" = ? REMOVE "stages"."price" '
-        'WHERE "pk" = ? AND "sk" = ? AND ("owner" = ?) RETURNING ALL OLD *'
+        'UPDATE "flowguard" SET "status" = ? REMOVE "stages"."price" WHERE "pk" = ? AND "sk" = ? AND ("owner" = ?)'
     )
     assert said["Parameters"] == [{"S": "'"}, KEY["pk"], KEY["sk"], {"S": '"?'}]
 

@@ -81,6 +81,10 @@ class Others:
     def callers(self) -> CallerLists:
         raise AssertionError("nobody is attached")
 
+    @property
+    def batches(self) -> None:
+        return None
+
     def claim(self, request: ClaimRequest) -> Refused:
         name = request.message.object_id
         self.asked.append(f"claim {name}")

@@ -24,7 +24,7 @@ MOST_STATEMENTS: Final = 25
 LONGEST_STATEMENT: Final = 8_192
 
 _TOKEN: Final = re.compile(r"""\s*("[^"]+"|'[^']+'|[A-Za-z_]+|<>|<=|>=|[-+=<>(),.?*{}:])""")
-_UPDATE: Final = 'UPDATE "table" SET|REMOVE "path" … WHERE "key" = ? … AND (condition) RETURNING ALL OLD *'
+_UPDATE: Final = 'UPDATE "table" SET|REMOVE "path" … WHERE "key" = ? … AND (condition) [RETURNING ALL OLD *]'
 _INSERT: Final = "INSERT INTO \"table\" VALUE {'name': ?, …}"
 _CODES: Final = {"ValidationException": "ValidationError", "ResourceNotFoundException": "ResourceNotFound"}
 _MISMATCH: Final = "Number of parameters in request and statement don't match."
@@ -49,6 +49,7 @@ class _Updated:
     names: Mapping[str, str]
     key: Mapping[str, str]
     values: tuple[str, ...]
+    returns: bool
 
 
 def batch_execute(table: Callable[[Params], Table], params: Params) -> Response:
@@ -99,7 +100,7 @@ def _update_params(said: _Updated, parameters: list[Any], statement: Params) -> 
         "ConditionExpression": said.condition,
         "ExpressionAttributeNames": said.names,
         "ExpressionAttributeValues": values,
-        "ReturnValues": "ALL_OLD",
+        "ReturnValues": "ALL_OLD" if said.returns else "NONE",
         "ReturnValuesOnConditionCheckFailure": statement.get("ReturnValuesOnConditionCheckFailure", "NONE"),
     }
 
@@ -221,10 +222,10 @@ class _Statement:
             key[name] = self._given()
             self._expect("AND")
         condition = self._condition()
-        self._expect("RETURNING", "ALL", "OLD", "*")
+        returns = self._takes("RETURNING", "ALL", "OLD", "*")
         self._end()
         update = (f"SET {', '.join(sets)}" if sets else "") + (f" REMOVE {', '.join(removes)}" if removes else "")
-        return _Updated(table, update.strip(), condition, self.names, key, tuple(self.values))
+        return _Updated(table, update.strip(), condition, self.names, key, tuple(self.values), returns)
 
     def _assigned(self) -> str:
         if self._takes("?"):

@@ -211,6 +211,10 @@ class _Outside:
     def callers(self) -> CallerLists:
         return _Lists(self)
 
+    @property
+    def batches(self) -> None:
+        return None
+
     def ask(self, call: Call) -> Any:
         answer = next(self._answers, self)
         if answer is self:

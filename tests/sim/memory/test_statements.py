@@ -24,7 +24,6 @@ def execute(clients: Clients, *statements: tuple[str, list[dict[str, str]]]) -> 
     "text",
     [
         "SELECT * FROM carts",
-        UPDATE.replace("RETURNING ALL OLD *", ""),
         UPDATE.replace("ALL OLD *", "MODIFIED NEW *"),
         UPDATE.replace('"n" = ?)', '"n" LIKE ?)'),
         UPDATE.replace('SET "n" = ?', 'SET "n" = set_add("n", ?)'),

@@ -1,0 +1,185 @@
+"""Claims, commits and releases of several runs in one request, each judged and answered on its own.
+
+What is answered here is what DynamoDB has said of one item: granted, or a failed condition with the item that stood in
+its way. Everything else (throttling, a conflict, a server's error, an answer that got lost, an item that is not shown)
+is left unanswered, and is asked again by a call of its own: claims and commits may be repeated.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from botocore.exceptions import ClientError
+
+from flowguard.aws.faults import error_code
+from flowguard.aws.items import Item, message_problem, size_of_value
+from flowguard.aws.partiql import Unsayable, insert_statement, update_statement
+from flowguard.errors import shown
+from flowguard.protocol.claims import taken
+from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused, RunItem
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+STATEMENTS_A_CALL: Final = 25
+"""What BatchExecuteStatement takes."""
+
+LARGEST_CALL: Final = 1_000_000
+"""Bytes of values in one request, unless a single statement has more."""
+
+_NOT_HERE: Final = frozenset({"AccessDenied", "AccessDeniedException", "UnknownOperationException"})
+"""Answers to the first request that will not change: no permission, or an engine without PartiQL."""
+
+logger = logging.getLogger("flowguard")
+
+
+class RunCalls(NamedTuple):
+    """The store's own calls for single runs, and what their answers mean."""
+
+    claim: Callable[[ClaimRequest], Any]
+    claimed: Callable[[ClaimRequest, Item], RunItem]
+    refused: Callable[[ClaimRequest, Item], Refused]
+    commit: Callable[[Claim, Commit], Any]
+    fenced: Callable[[Claim, Commit, Item], Committed | Fenced]
+    release: Callable[[Claim, int], Any]
+
+
+class DynamoDBBatches:
+    """Implements :class:`flowguard.worker.ports.Batches`. Where batches cannot be, nothing is asked any more."""
+
+    def __init__(self, client: DynamoDBClient, calls: RunCalls) -> None:
+        self._client = client
+        self._calls = calls
+        self._available = True
+
+    def claim(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
+        """Claim runs of different objects: in one request where all items are there, else in two."""
+        calls = {
+            place: call
+            for place, request in enumerate(requests)
+            if message_problem(request.message) is None and (call := self._calls.claim(request)) is not None
+        }
+        answers: list[Claim | Refused | None] = [None] * len(requests)
+        absent: list[int] = []
+        for place, found in self._execute(_said(update_statement, calls)):
+            if _is_absent(found) and requests[place].message.hop == 1:
+                absent.append(place)
+            else:
+                answers[place] = self._claimed(requests[place], found)
+        for place, found in self._execute(_said(insert_statement, {place: calls[place] for place in absent})):
+            if "Error" not in found:
+                request = requests[place]
+                answers[place] = Claim(request.message, taken(None, request), None)
+        return answers
+
+    def _claimed(self, request: ClaimRequest, found: Item) -> Claim | Refused | None:
+        """Return what the answer to one statement means. None where the claim has to be asked for once more."""
+        code, item = _code(found), _item(found)
+        if item is None:
+            return None
+        with suppress(Exception):  # what cannot be read is reported for this run alone, by its own call
+            if code is None:
+                before = self._calls.claimed(request, item)
+                return Claim(request.message, taken(before, request), before)
+            if code == "ConditionalCheckFailed":
+                return self._calls.refused(request, item)
+        return None
+
+    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | None]:
+        """Commit hops of different objects in one request. Each may have neither writes nor a list to close."""
+        calls: dict[int, Any] = {}
+        for place, (claim, commit) in enumerate(commits):
+            with suppress(Exception):  # one that is too large, or whose text cannot be kept: its own call says so
+                calls[place] = self._calls.commit(claim, commit)
+        answers: list[Committed | Fenced | None] = [None] * len(commits)
+        for place, found in self._execute(_said(update_statement, calls)):
+            answers[place] = self._committed(*commits[place], found)
+        return answers
+
+    def _committed(self, claim: Claim, commit: Commit, found: Item) -> Committed | Fenced | None:
+        code, item = _code(found), _item(found)
+        if code is None:
+            return Committed()
+        with suppress(Exception):
+            if code == "ConditionalCheckFailed" and item is not None:
+                return self._calls.fenced(claim, commit, item)
+        return None
+
+    def release(self, claims: Sequence[Claim], now: int) -> None:
+        """End the leases of hops that were not begun. One that is not answered ends by itself."""
+        calls = {place: self._calls.release(claim, now) for place, claim in enumerate(claims)}
+        for _ in self._execute(_said(update_statement, calls)):
+            pass
+
+    # -- requests
+
+    def _execute(self, statements: Mapping[int, Any]) -> Iterator[tuple[int, Item]]:
+        """Yield the answers by the places of their statements. A request that fails as a whole answers none."""
+        for places in _requests(statements):
+            answers = self._request([statements[place] for place in places])
+            if len(answers) == len(places):
+                yield from zip(places, answers, strict=True)
+
+    def _request(self, statements: list[Any]) -> Sequence[Any]:
+        if not self._available:
+            return ()
+        try:
+            found: Sequence[Any] = self._client.batch_execute_statement(Statements=statements)["Responses"]
+        except ClientError as error:
+            if error_code(error) in _NOT_HERE:
+                self._give_up(str(error))
+            return ()
+        except (AssertionError, NotImplementedError, TypeError) as error:  # as engines say what they do not know
+            self._give_up(f"{type(error).__name__}: {error}")
+            return ()
+        except Exception:  # the network: what was written shows when each asks on its own
+            return ()
+        if found and all(_code(one) in _NOT_HERE for one in found):
+            self._give_up(str(found[0]["Error"].get("Message", "")))
+        return found
+
+    def _give_up(self, why: str) -> None:
+        self._available = False
+        text = "claims and commits are made one by one: BatchExecuteStatement is refused (%s); %s"
+        cure = "allow dynamodb:PartiQLUpdate and dynamodb:PartiQLInsert on the table"
+        logger.warning(text, shown(why), cure)
+
+
+def _said(say: Callable[[Any], Any], calls: Mapping[int, Any]) -> dict[int, Any]:
+    """Return the statements of those calls that PartiQL can say."""
+    said: dict[int, Any] = {}
+    for place, call in calls.items():
+        with suppress(Unsayable):
+            said[place] = say(call)
+    return said
+
+
+def _requests(statements: Mapping[int, Any]) -> Iterable[list[int]]:
+    """Yield the places of the statements of each request."""
+    places: list[int] = []
+    size = 0
+    for place, statement in statements.items():
+        own = sum(map(size_of_value, statement["Parameters"]))
+        if places and (len(places) == STATEMENTS_A_CALL or size + own > LARGEST_CALL):
+            yield places
+            places, size = [], 0
+        places.append(place)
+        size += own
+    if places:
+        yield places
+
+
+def _code(found: Item) -> str | None:
+    return str(found["Error"].get("Code")) if "Error" in found else None
+
+
+def _item(found: Item) -> Item | None:
+    item: Item | None = found.get("Error", found).get("Item")
+    return item or None
+
+
+def _is_absent(found: Item) -> bool:
+    return _code(found) == "ConditionalCheckFailed" and _item(found) is None

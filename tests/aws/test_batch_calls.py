@@ -1,0 +1,327 @@
+"""Claims and commits of several runs in one request: each answer means what it means of a single call, or nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+
+from flowguard.aws.services import aws_store
+from flowguard.aws.store import DynamoDBStore
+from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, Status
+from flowguard.protocol.verdicts import Verdict
+from flowguard.settings import Settings
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from tests.aws.engines import on_memory, on_moto
+from tests.aws.states import NOW, STORED, request
+from tests.aws.store.run import commit
+
+ON_ENGINES = ("memory", pytest.param("dynamodb-local", marks=pytest.mark.proof("the same on a real engine")))
+BATCH = "BatchExecuteStatement"
+
+
+@pytest.fixture(params=ON_ENGINES)
+def store(request: pytest.FixtureRequest) -> Any:
+    if request.param == "memory":
+        with on_memory() as clients:
+            yield aws_store(Settings(), clients)
+    else:
+        from tests.aws.engines import on_dynamodb_local
+
+        yield aws_store(Settings(), on_dynamodb_local(request.getfixturevalue("dynamodb_local_url")))
+
+
+def of(place: int, **more: Any) -> ClaimRequest:
+    """A claim of an object of its own."""
+    asked = request(STORED, **more)
+    return asked._replace(message=asked.message._replace(object_id=ObjectId(f"object-{place}")))
+
+
+def three(**more: Any) -> list[ClaimRequest]:
+    return [of(place, **more) for place in range(3)]
+
+
+def claims(store: DynamoDBStore, requests: Sequence[ClaimRequest]) -> list[Claim]:
+    found = store.batches.claim(requests)
+    granted = [one for one in found if isinstance(one, Claim)]
+    assert len(granted) == len(found)
+    return granted
+
+
+def stored(store: DynamoDBStore, place: int) -> Any:
+    return store.read("flow", ObjectId(f"object-{place}"))
+
+
+def other(asked: ClaimRequest) -> ClaimRequest:
+    """The same claim of another worker."""
+    return asked._replace(owner=Owner("other"))
+
+
+# -- what each is answered --------------------------------------------------------------------------------------------
+
+
+def test_new_objects_are_claimed_in_two_requests(store: DynamoDBStore) -> None:
+    with intercept(Recorder()) as calls:
+        found = claims(store, three())
+    assert [call.operation for call in calls.calls] == [BATCH, BATCH]
+    assert [claim.item for claim in found] == [stored(store, place) for place in range(3)]
+    assert [(claim.before, claim.item.epoch) for claim in found] == [(None, 1)] * 3
+
+
+def test_objects_that_are_there_are_claimed_in_one_request_each_by_its_own_policy(store: DynamoDBStore) -> None:
+    for claim in claims(store, three()):
+        store.commit(claim, commit())
+    asked = [of(0, hop=2), of(1), of(2, owner="late")]
+    newer = request((501, "request-n"), policy=OnConflict.IGNORE)
+    asked[2] = newer._replace(message=newer.message._replace(object_id=ObjectId("object-2")))
+    with intercept(Recorder()) as calls:
+        next_hop, done, ignored = store.batches.claim(asked)
+    assert [call.operation for call in calls.calls] == [BATCH]
+    assert isinstance(next_hop, Claim)
+    assert next_hop.item == stored(store, 0)
+    assert next_hop.item.state == '{"total":3}'
+    assert isinstance(done, Refused)
+    assert done.item is not None
+    assert (done.verdict, done.item.outbox) == (Verdict.DONE, stored(store, 1).outbox)
+    assert isinstance(ignored, Refused)
+    assert ignored.verdict is Verdict.IGNORED
+
+
+def test_a_later_hop_without_an_item_is_left_to_its_own_call(store: DynamoDBStore) -> None:
+    """An engine that does not show the item of a failed condition must not make a message a dead letter."""
+    assert store.batches.claim([of(0, hop=2), of(1)])[0] is None
+    assert stored(store, 0) is None
+
+
+def test_commits_are_written_in_one_request_or_fenced_each_by_its_own(store: DynamoDBStore) -> None:
+    found = claims(store, three())
+    assert isinstance(store.claim(of(1, attempt=(0, 1))), Claim)
+    with intercept(Recorder()) as calls:
+        answers = store.batches.commit([(claim, commit(status=Status.COMPLETED)) for claim in found])
+    assert [call.operation for call in calls.calls] == [BATCH]
+    assert (answers[0], answers[2]) == (Committed(), Committed())
+    assert isinstance(answers[1], Fenced)
+    assert answers[1].by is FencedBy.OTHER_ATTEMPT
+    assert [stored(store, place).done for place in range(3)] == [True, False, True]
+
+
+def test_a_commit_without_an_item_is_left_to_its_own_call(store: DynamoDBStore) -> None:
+    claim = Claim(of(0).message, claims(store, [of(1)])[0].item, None)
+    assert store.batches.commit([(claim, commit())]) == [None]
+
+
+def test_a_claim_is_given_back_and_its_attempt_is_not_counted(store: DynamoDBStore) -> None:
+    found = claims(store, three())
+    assert isinstance(store.claim(of(1, attempt=(0, 1))), Claim)
+    store.batches.release(found, NOW + 5)
+    leases = [(stored(store, place).lease_until, stored(store, place).retry) for place in range(3)]
+    assert leases == [(NOW + 5, 0), (NOW + 10_000, 1), (NOW + 5, 0)]
+    assert isinstance(store.claim(other(of(0, now=NOW + 5))), Claim)
+
+
+# -- what is not answered ---------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_said_is_left_to_its_own_call(store: DynamoDBStore) -> None:
+    lone = of(3)._replace(message=of(3).message._replace(request_id=RequestId("\ud800")))
+    hostile = of(4, hop=2)._replace(message=of(4).message._replace(hop=2, stage='x" = ? REMOVE "y'))
+    with intercept(Recorder()) as calls:
+        assert store.batches.claim([of(0, policy=OnConflict.ATTACH), lone, hostile]) == [None, None, None]
+    assert calls.calls == []
+
+
+def test_a_commit_that_is_too_large_is_left_to_its_own_call_and_harms_no_other(store: DynamoDBStore) -> None:
+    found = claims(store, three())
+    large = commit(state="\N{EURO SIGN}" * 200_000, status=Status.RUNNING)
+    texts: list[Commit] = [commit(), large, commit()]
+    answers = store.batches.commit(list(zip(found, texts, strict=True)))
+    assert [isinstance(answer, Committed) for answer in answers] in ([True, False, True], [True, True, True])
+
+
+CODES = (
+    "ThrottlingError",
+    "ProvisionedThroughputExceeded",
+    "TransactionConflict",
+    "ValidationError",
+    "InternalServerError",
+    "AccessDenied",
+    "ResourceNotFound",
+    "ItemCollectionSizeLimitExceeded",
+    "RequestLimitExceeded",
+    "DuplicateItem",
+    "Unheard",
+)
+
+
+def failing(place: int, code: str, *, applied: bool) -> Callable[[ApiCall, Proceed], Response]:
+    """The one statement of a request answers with the code, whether or not it was applied."""
+
+    def fail(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != BATCH:
+            return proceed()
+        answer = (
+            proceed()
+            if applied
+            else call.client.batch_execute_statement(  # type: ignore[attr-defined]  # of a client of DynamoDB
+                Statements=[one for at, one in enumerate(call.params["Statements"]) if at != place]
+            )
+        )
+        answers = list(answer["Responses"])
+        if applied:
+            del answers[place]
+        answers.insert(place, {"Error": {"Code": code, "Message": "no"}})
+        return {**answer, "Responses": answers}
+
+    return once(fail)
+
+
+def once(interceptor: Callable[[ApiCall, Proceed], Response]) -> Callable[[ApiCall, Proceed], Response]:
+    struck: list[bool] = []
+
+    def strike(call: ApiCall, proceed: Proceed) -> Response:
+        if struck or call.operation != BATCH:
+            return proceed()
+        struck.append(True)
+        return interceptor(call, proceed)
+
+    return strike
+
+
+@pytest.mark.parametrize("applied", [False, True])
+@pytest.mark.parametrize("code", CODES)
+def test_a_statement_that_fails_leaves_its_own_run_to_a_call_and_no_other(
+    store: DynamoDBStore, code: str, applied: bool
+) -> None:
+    for claim in claims(store, three()):
+        store.commit(claim, commit())
+    with intercept(failing(1, code, applied=applied)):
+        found = store.batches.claim(three(hop=2))
+    assert [isinstance(one, Claim) for one in found] == [True, False, True]
+    assert found[1] is None
+    again = store.claim(of(1, hop=2))
+    assert isinstance(again, Claim), "the same owner is granted it whether or not it was written"
+    ready = [found[0], again, found[2]]
+    pairs = [(one, commit()) for one in ready if isinstance(one, Claim)]
+    with intercept(failing(1, code, applied=applied)):
+        answers = store.batches.commit(pairs)
+    assert answers == [Committed(), None, Committed()]
+    assert store.commit(*pairs[1]) == Committed()
+
+
+@pytest.mark.parametrize(
+    ("error", "asked_again"),
+    [
+        (EndpointConnectionError(endpoint_url="https://nowhere"), True),
+        (ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow"}}, BATCH), True),
+        (ClientError({"Error": {"Code": "ValidationException", "Message": "duplicates"}}, BATCH), True),
+        (ClientError({"Error": {"Code": "ResourceNotFoundException", "Message": "no table"}}, BATCH), True),
+        (ClientError({"Error": {"Code": "AccessDeniedException", "Message": "denied"}}, BATCH), False),
+        (ClientError({"Error": {"Code": "UnknownOperationException", "Message": "what"}}, BATCH), False),
+        (AssertionError("no such parser"), False),
+    ],
+)
+def test_a_request_that_fails_leaves_each_to_its_own_call(
+    store: DynamoDBStore, error: Exception, asked_again: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == BATCH:
+            raise error
+        return proceed()
+
+    with intercept(fail), caplog.at_level(logging.WARNING, "flowguard"):
+        assert store.batches.claim(three()) == [None, None, None]
+        assert store.batches.claim(three()) == [None, None, None]
+    assert len(caplog.records) == (0 if asked_again else 1)
+    with intercept(Recorder()) as calls:
+        found = store.batches.claim(three())
+    assert bool(calls.calls) is asked_again
+    assert all(isinstance(one, Claim) for one in found) is asked_again
+
+
+def test_a_role_that_may_not_is_denied_once_and_the_log_says_what_to_allow(
+    store: DynamoDBStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    def deny(call: ApiCall, proceed: Proceed) -> Response:
+        denied = {"Error": {"Code": "AccessDenied", "Message": "not\nauthorized"}}
+        return {"Responses": [denied for _ in call.params["Statements"]]}
+
+    with intercept(Recorder()) as calls, intercept(deny), caplog.at_level(logging.WARNING, "flowguard"):
+        assert store.batches.claim(three()) == [None, None, None]
+        assert store.batches.claim(three()) == [None, None, None]
+    assert len(calls.calls) == 1
+    [record] = caplog.records
+    assert "dynamodb:PartiQLUpdate and dynamodb:PartiQLInsert" in record.getMessage()
+    assert "\n" not in record.getMessage()
+
+
+def test_moto_knows_no_such_request_and_the_log_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    with on_moto() as clients, caplog.at_level(logging.WARNING, "flowguard"):
+        store = aws_store(Settings(), clients)
+        assert store.batches.claim(three()) == [None, None, None]
+        assert store.batches.claim(three()) == [None, None, None]
+        assert [isinstance(store.claim(one), Claim) for one in three()] == [True, True, True]
+    assert len(caplog.records) == 1
+
+
+# -- answers that got lost --------------------------------------------------------------------------------------------
+
+
+def repeated(call: ApiCall, proceed: Proceed) -> Response:
+    """The answer never arrives, so botocore repeats the request."""
+    proceed()
+    return proceed()
+
+
+def test_claims_whose_answer_was_lost_are_still_claims(store: DynamoDBStore) -> None:
+    for claim in claims(store, three()):
+        store.commit(claim, commit())
+    with intercept(repeated):
+        found = claims(store, three(hop=2))
+    assert [(claim.item, claim.item.epoch) for claim in found] == [(stored(store, place), 3) for place in range(3)]
+
+
+def test_a_first_claim_whose_answer_was_lost_is_granted_by_its_own_call(store: DynamoDBStore) -> None:
+    with intercept(repeated):
+        assert store.batches.claim(three()) == [None, None, None]
+    assert isinstance(store.claim(of(0)), Claim)
+    busy = store.claim(other(of(1)))
+    assert isinstance(busy, Refused)
+    assert busy.verdict is Verdict.BUSY
+
+
+def test_commits_whose_answer_was_lost_are_successes(store: DynamoDBStore) -> None:
+    found = claims(store, three())
+    with intercept(repeated):
+        assert store.batches.commit([(claim, commit()) for claim in found]) == [Committed()] * 3
+
+
+# -- how many to a request --------------------------------------------------------------------------------------------
+
+
+def test_a_request_has_at_most_25_statements(store: DynamoDBStore) -> None:
+    with intercept(Recorder()) as calls:
+        claims(store, [of(place) for place in range(26)])
+    assert [len(call.params["Statements"]) for call in calls.calls] == [25, 1, 25, 1]
+
+
+def test_a_request_has_a_bounded_size(store: DynamoDBStore) -> None:
+    found = claims(store, [of(place) for place in range(6)])
+    hard_to_pack = "".join(chr(33 + (place * place * 7919) % 90) for place in range(150_000))
+    with intercept(Recorder()) as calls:
+        answers = store.batches.commit([(claim, commit(result=f'"{hard_to_pack}"')) for claim in found])
+    assert len(answers) == 6
+    sizes = [sum(len(str(one["Parameters"])) for one in call.params["Statements"]) for call in calls.calls]
+    assert all(size < 1_200_000 for size in sizes)
+
+
+def test_nothing_is_asked_where_there_is_nothing_to_ask(store: DynamoDBStore) -> None:
+    with intercept(Recorder()) as calls:
+        assert store.batches.claim([]) == []
+        assert store.batches.commit([]) == []
+        store.batches.release([], NOW)
+    assert calls.calls == []
