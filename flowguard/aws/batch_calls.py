@@ -1,14 +1,15 @@
-"""Claims, commits and releases of several runs in one request, each judged and answered on its own.
+"""Claims, commits and releases of several runs in one request.
 
-What is answered here is what DynamoDB has said of one item: granted, or a failed condition with the item that stood in
-its way. Everything else (throttling, a conflict, a server's error, an answer that got lost, an item that is not shown)
-is left unanswered, and is asked again by a call of its own: claims and commits may be repeated.
+Each is judged and answered on its own. What is answered here is what DynamoDB has said of one item: granted, or a
+failed condition with the item that stood in its way. Everything else (throttling, a conflict, a server's error, an
+answer that got lost, an item that is not shown) is left unanswered, and is asked again by a call of its own: claims
+and commits may be repeated.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -54,29 +55,55 @@ class DynamoDBBatches:
         self._client = client
         self._calls = calls
         self._available = True
+        self._met: set[str] = set()
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
-        """Claim runs of different objects: in one request where all items are there, else in two."""
+        """Claim runs of different objects, in one request or two.
+
+        An update creates no item, and an insert changes none. A first attempt of a first hop is expected to meet none,
+        unless those of its flow did lately; where the guess is wrong, a second request has the other statement.
+        """
         calls = {
-            place: call
+            place: self._calls.claim(request)
             for place, request in enumerate(requests)
-            if message_problem(request.message) is None and (call := self._calls.claim(request)) is not None
+            if message_problem(request.message) is None
+        }
+        new = {place for place in calls if self._may_be_new(requests[place])}
+        first = {
+            **_said(insert_statement, {place: calls[place] for place in new}),
+            **_said(update_statement, {place: calls[place] for place in calls if place not in new}),
         }
         answers: list[Claim | Refused | None] = [None] * len(requests)
-        absent: list[int] = []
-        for place, found in self._execute(_said(update_statement, calls)):
-            if _is_absent(found) and requests[place].message.hop == 1:
-                absent.append(place)
+        wrong: list[int] = []
+        for place, found in self._execute(dict(sorted(first.items()))):
+            if _is_absent(found) if place not in new else _code(found) == "DuplicateItem":
+                wrong.append(place)
             else:
-                answers[place] = self._claimed(requests[place], found)
-        for place, found in self._execute(_said(insert_statement, {place: calls[place] for place in absent})):
-            if "Error" not in found:
-                request = requests[place]
-                answers[place] = Claim(request.message, taken(None, request), None)
+                answers[place] = self._claimed(requests[place], found, inserted=place in new)
+        self._learn(requests, new, wrong)
+        again = {
+            **_said(update_statement, {place: calls[place] for place in wrong if place in new}),
+            **_said(insert_statement, {p: calls[p] for p in wrong if p not in new and requests[p].message.hop == 1}),
+        }
+        for place, found in self._execute(again):
+            answers[place] = self._claimed(requests[place], found, inserted=place not in new)
         return answers
 
-    def _claimed(self, request: ClaimRequest, found: Item) -> Claim | Refused | None:
+    def _may_be_new(self, request: ClaimRequest) -> bool:
+        m = request.message
+        return m.hop == 1 and m.attempt == (0, 0) and m.flow not in self._met
+
+    def _learn(self, requests: Sequence[ClaimRequest], new: Collection[int], wrong: Collection[int]) -> None:
+        """Note which flows' first hops meet items. A wrong guess costs a request and a write unit each."""
+        for flow in {requests[place].message.flow for place in wrong}:
+            mine = [at for at, one in enumerate(requests) if one.message.flow == flow and one.message.hop == 1]
+            met = sum((at in wrong) == (at in new) for at in mine)
+            (self._met.add if 2 * met > len(mine) else self._met.discard)(flow)
+
+    def _claimed(self, request: ClaimRequest, found: Item, *, inserted: bool) -> Claim | Refused | None:
         """Return what the answer to one statement means. None where the claim has to be asked for once more."""
+        if inserted:
+            return None if "Error" in found else Claim(request.message, taken(None, request), None)
         code, item = _code(found), _item(found)
         if item is None:
             return None

@@ -42,7 +42,7 @@ class _Text(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """An update expression: what it assigns and what it removes, as they stand in it."""
+    """The assignments and the removals of an update expression, in its own words."""
 
     assigned: tuple[tuple[str, str], ...]
     removed: tuple[str, ...]

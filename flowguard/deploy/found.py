@@ -28,13 +28,14 @@ class FunctionKind(Enum):
 
 @dataclass(frozen=True)
 class FoundFunction:
-    """A handler of a module. ``attribute`` is its name there."""
+    """A handler of a module. ``attribute`` is its name there; ``together`` is that of ``lambda_handler``."""
 
     module: str
     attribute: str
     kind: FunctionKind
     flows: tuple[AnyFlow, ...]
     stages: tuple[tuple[AnyFlow, AnyStage], ...] = ()
+    together: bool = False
 
     @property
     def handler(self) -> str:
@@ -73,7 +74,8 @@ def _handlers(module: ModuleType) -> Iterator[tuple[int, FoundFunction]]:
         elif isinstance(value, LambdaHandler):
             flows = value.routes.flows
             served = tuple((flow, stage) for flow in flows for stage in value.routes.serves(flow))
-            yield id(value), FoundFunction(module.__name__, attribute, FunctionKind.STAGES, flows, served)
+            found = FoundFunction(module.__name__, attribute, FunctionKind.STAGES, flows, served, value.together)
+            yield id(value), found
 
 
 def _serves(function: FoundFunction, flow: str) -> bool:

@@ -18,6 +18,9 @@ from flowguard.sim.declared import declared_tables, modules_of_flows
 from flowguard.stage import AnyStage
 
 _RECEIVES: Final = ("sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
+_SHARED: Final = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate")
+"""What claims and commits of several records in one request are, to IAM."""
+
 _CALLERS: Final = ("dynamodb:BatchWriteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
 """On the run table, for the requests that wait for the end of a run."""
 
@@ -120,7 +123,7 @@ def _stages(
     scope: Scope,
     settings: SettingsOptions,
 ) -> None:
-    found.on(Target.TABLE, settings.table, "dynamodb:UpdateItem")
+    found.on(Target.TABLE, settings.table, "dynamodb:UpdateItem", *(_SHARED if function.together else ()))
     found.sends(queue for queue in reads.values() if not queue.fifo)  # a retry; a FIFO queue keeps its record
     for flow, stage in function.stages:
         uses = uses_of(stage)

@@ -14,7 +14,7 @@ from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
-from flowguard.worker.ports import Refusal, Sender, Services, Store
+from flowguard.worker.ports import Batches, Refusal, Sender, Services, Store
 from flowguard.worker.wrapped_store import WrappedStore
 
 
@@ -58,6 +58,11 @@ class _Store(WrappedStore):
         super().__init__(store)
         self._passing = passing
 
+    @property
+    def batches(self) -> Batches | None:
+        batches = self._store.batches
+        return None if batches is None else _Batches(batches, self._passing)
+
     def claim(self, request: ClaimRequest) -> Claim | Refused:
         self._passing(Point.BEFORE_CLAIM, request.message)
         answer = super().claim(request)
@@ -69,6 +74,35 @@ class _Store(WrappedStore):
         answer = super().commit(claim, commit)
         self._passing(Point.AFTER_COMMIT, claim.message)
         return answer
+
+
+class _Batches:
+    """Common calls that report the points of each of their records."""
+
+    def __init__(self, batches: Batches, passing: Passing) -> None:
+        self._batches = batches
+        self._passing = passing
+
+    def claim(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
+        messages = [request.message for request in requests]
+        self._pass(Point.BEFORE_CLAIM, messages)
+        answers = self._batches.claim(requests)
+        self._pass(Point.AFTER_CLAIM, messages)
+        return answers
+
+    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | None]:
+        messages = [claim.message for claim, _ in commits]
+        self._pass(Point.BEFORE_COMMIT, messages)
+        answers = self._batches.commit(commits)
+        self._pass(Point.AFTER_COMMIT, messages)
+        return answers
+
+    def release(self, claims: Sequence[Claim], now: int) -> None:
+        self._batches.release(claims, now)
+
+    def _pass(self, point: Point, messages: Sequence[Message]) -> None:
+        for message in messages:
+            self._passing(point, message)
 
 
 class _Sender:

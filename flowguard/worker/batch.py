@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Final
 
 from flowguard.errors import EnvelopeError, RunFailed, Untrusted
 from flowguard.events import EventType
+from flowguard.protocol.run import Claim
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.cancelling import Canceller, find_cancel
 from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
-from flowguard.worker.ports import Budget, Services
+from flowguard.worker.ports import Batches, Budget, Services
 from flowguard.worker.resets import Resetter, find_reset
 from flowguard.worker.routing import Arrival, Routes, Unroutable
 from flowguard.worker.runtime import Runtime
 from flowguard.worker.settler import Settler, find_arrived
+from flowguard.worker.together import Asked, PendingCommits, Turn, Uncommitted, waves
 from flowguard.worker.trust import Trust
 
 DISPATCH_RESERVE_MS = 1_000
@@ -26,13 +29,17 @@ DISPATCH_RESERVE_MS = 1_000
 WARNING_MS = 1_000
 """How long before its end an invocation warns that it will be cut off."""
 
+_HELD: Final = "a record before it in its group stays in the queue"
+_NO_TIME: Final = "not enough time was left to begin it"
+
 
 class Batch:
     """Takes the envelopes of one invocation through the flows of one function.
 
     ``from_dlq`` is for the function of a dead-letter queue: SQS moved these records there, so their runs are ended.
     ``function_arn`` is the function's own, where Lambda says it. ``weak_flows`` are the flows that the function has
-    warned of before, because their senders name no requests.
+    warned of before, because their senders name no requests. ``together`` says that the records are claimed and
+    committed in common calls, where there are several and the store has such calls.
     """
 
     def __init__(
@@ -44,7 +51,9 @@ class Batch:
         from_dlq: bool = False,
         function_arn: str | None = None,
         weak_flows: set[str] | None = None,
+        together: bool = False,
     ) -> None:
+        self._together = together
         self._weak_flows: set[str] = set() if weak_flows is None else weak_flows
         self._routes = routes
         self._services = services
@@ -64,21 +73,27 @@ class Batch:
         Of a FIFO queue each record's messages are sent before the next record is begun, and after one that stays in
         its queue the rest of its group stays too, untouched.
         """
+        batches = self._services.store.batches if self._together and len(envelopes) > 1 else None
+        with self._warning():
+            endings = self._in_turn(envelopes) if batches is None else self._in_waves(envelopes, batches)
+            return dispatch(self._services, self._emitter, endings)
+
+    def _in_turn(self, envelopes: Sequence[Envelope]) -> list[Ending]:
+        """Process one record after the other, each by its own calls."""
         endings: list[Ending] = []
         held: set[tuple[str | None, str | None]] = set()
-        with self._warning():
-            for envelope in envelopes:
-                group = (envelope.queue_arn, envelope.group_id) if envelope.is_fifo else None
-                if group in held:
-                    endings.append(self._returned(envelope, "a record before it in its group stays in the queue"))
-                    continue
-                ending = self._ending(envelope, first=not endings)
-                if group is not None:
-                    [ending] = dispatch(self._services, self._emitter, [ending])
-                    ending = ending._replace(sends=())
-                    held.update(() if ending.ack else {group})
-                endings.append(ending)
-            return dispatch(self._services, self._emitter, endings)
+        for envelope in envelopes:
+            group = (envelope.queue_arn, envelope.group_id) if envelope.is_fifo else None
+            if group in held:
+                endings.append(self._returned(envelope, _HELD))
+                continue
+            ending = self._ending(envelope, first=not endings)
+            if group is not None:
+                [ending] = dispatch(self._services, self._emitter, [ending])
+                ending = ending._replace(sends=())
+                held.update(() if ending.ack else {group})
+            endings.append(ending)
+        return endings
 
     def _ending(self, envelope: Envelope, *, first: bool) -> Ending:
         """Take one envelope through its stage. Whatever goes wrong outside a stage leaves the record in its queue."""
@@ -92,13 +107,117 @@ class Batch:
                 return self._settler.ending(envelope, self._routes.flow(arrived.address.flow), arrived)
             arrival = self._now_at = self._arrival(envelope)
             if not first and not self._has_time(arrival):
-                return self._returned(envelope, "not enough time was left to begin it")
-            with self._emitter.working_on(arrival):
-                return self._runtime.work(arrival, self._budget)
+                return self._returned(envelope, _NO_TIME)
+            left = self._work(arrival)
+            return left if isinstance(left, Ending) else self._runtime.finished(left, None)
         except Exception as error:  # a service, the network, a setting: kept, reported, delivered again by the queue
-            why = f"{type(error).__name__}: {error}"
-            self._emitter.emit(_event_of(error), arrival, record=envelope.message_id, **_field(error), why=why)
-            return Ending(envelope=envelope, ack=False, why=why)
+            return self._broken(envelope, arrival, error)
+
+    def _work(self, arrival: Arrival, asked: Asked | None = None) -> Ending | Uncommitted:
+        with self._emitter.working_on(arrival):
+            return self._runtime.work(arrival, self._budget, asked)
+
+    def _broken(self, envelope: Envelope, arrival: Arrival | None, error: Exception) -> Ending:
+        why = f"{type(error).__name__}: {error}"
+        self._emitter.emit(_event_of(error), arrival, record=envelope.message_id, **_field(error), why=why)
+        return Ending(envelope=envelope, ack=False, why=why)
+
+    # -- together
+
+    def _in_waves(self, envelopes: Sequence[Envelope], batches: Batches) -> list[Ending]:
+        """Process the records of different objects and groups together, and those of one in turn."""
+        endings: dict[int, Ending] = {}
+        held: set[tuple[str | None, str | None] | None] = set()
+        for wave in waves([self._turn(place, envelope) for place, envelope in enumerate(envelopes)]):
+            stays = [turn for turn in wave if turn.group in held]
+            endings |= {turn.place: self._returned(turn.envelope, _HELD) for turn in stays}
+            self._wave([turn for turn in wave if turn not in stays], batches, endings)
+            in_order = [turn for turn in wave if turn.group is not None and turn not in stays]
+            sent = dispatch(self._services, self._emitter, [endings[turn.place] for turn in in_order])
+            for turn, ending in zip(in_order, sent, strict=True):
+                endings[turn.place] = ending._replace(sends=())
+                held.update(() if ending.ack else {turn.group})
+        return [endings[place] for place in sorted(endings)]
+
+    def _turn(self, place: int, envelope: Envelope) -> Turn:
+        """Find out what the record is for. One that cannot be read says so when its turn has come."""
+        try:
+            if (order := find_reset(envelope)) is not None:
+                return Turn(place, envelope, about=(order.flow, order.object_id))
+            if (arrived := find_arrived(envelope)) is not None:
+                return Turn(place, envelope, about=(arrived.address.flow, arrived.address.object_id))
+            arrival = self._arrival(envelope)
+        except Exception:
+            return Turn(place, envelope)
+        return Turn(place, envelope, arrival, (arrival.flow.name, arrival.message.object_id))
+
+    def _wave(self, wave: Sequence[Turn], batches: Batches, endings: dict[int, Ending]) -> None:
+        """Process records of different objects: those that may share calls first, then each of the others alone."""
+        first = not endings
+        asked = self._ask([turn for turn in wave if turn.may_share], batches, first=first)
+        pending = PendingCommits(batches, self._services.clock, self._budget)
+        not_begun: list[Claim] = []
+        for turn in wave:
+            if (own := asked.get(turn.place)) is None or turn.arrival is None:
+                continue
+            if pending.is_due():
+                endings |= self._committed(pending)
+            if not (first and turn.place == min(asked)) and not self._has_time(turn.arrival):
+                endings[turn.place] = self._returned(turn.envelope, _NO_TIME)
+                not_begun += [own.answer] if isinstance(own.answer, Claim) else []
+                continue
+            began_at = self._services.clock.now()
+            left = self._begun(turn.envelope, turn.arrival, own)
+            if isinstance(left, Ending):
+                endings[turn.place] = left
+            else:
+                pending.add(turn.place, left, began_at)
+        endings |= self._committed(pending)
+        if not_begun:
+            batches.release(not_begun, self._services.clock.now())
+        for turn in wave:
+            if turn.place not in endings:
+                endings[turn.place] = self._ending(turn.envelope, first=not endings)
+
+    def _ask(self, turns: Sequence[Turn], batches: Batches, *, first: bool) -> dict[int, Asked]:
+        """Claim the records together that the time left is enough for, if each takes as long as its stage may."""
+        left = self._budget.remaining()
+        arrivals: dict[int, Arrival] = {}
+        for turn in turns:
+            if (arrival := turn.arrival) is None:
+                continue
+            if left is not None:
+                if left <= DISPATCH_RESERVE_MS + _timeout(arrival) and (arrivals or not first):
+                    break
+                left -= _timeout(arrival)
+            arrivals[turn.place] = arrival
+        if len(arrivals) < 2:
+            return {}
+        requests = [self._runtime.claim_request(arrival, self._budget) for arrival in arrivals.values()]
+        answers = batches.claim(requests)
+        return {
+            place: Asked(request.owner, answer)
+            for place, request, answer in zip(arrivals, requests, answers, strict=True)
+        }
+
+    def _begun(self, envelope: Envelope, arrival: Arrival, asked: Asked) -> Ending | Uncommitted:
+        try:
+            self._now_at = arrival
+            return self._work(arrival, asked)
+        except Exception as error:  # as of a record that goes alone
+            return self._broken(envelope, arrival, error)
+
+    def _committed(self, pending: PendingCommits) -> dict[int, Ending]:
+        """Make the commits that wait, and return the endings of their records."""
+        endings: dict[int, Ending] = {}
+        for place, left, answer in pending.flush():
+            try:
+                endings[place] = self._runtime.finished(left, answer)
+            except Exception as error:  # as of a record that goes alone
+                endings[place] = self._broken(left.arrival.envelope, left.arrival, error)
+        return endings
+
+    # -- what each needs
 
     def _arrival(self, envelope: Envelope) -> Arrival:
         arrival = self._routes.resolve(envelope, self._services.clock.now(), self._trust)
@@ -117,8 +236,7 @@ class Batch:
         left = self._budget.remaining()
         if left is None:
             return True
-        timeout = arrival.stage.timeout if arrival.stage is not None else None
-        return left > DISPATCH_RESERVE_MS + (timeout or timedelta(0)) // timedelta(milliseconds=1)
+        return left > DISPATCH_RESERVE_MS + _timeout(arrival)
 
     def _returned(self, envelope: Envelope, why: str) -> Ending:
         self._emitter.emit(EventType.RETURNED, None, record=envelope.message_id, why=why)
@@ -138,6 +256,12 @@ class Batch:
             yield
         finally:
             call_off()
+
+
+def _timeout(arrival: Arrival) -> int:
+    """Return how long the stage may take, ms."""
+    timeout = arrival.stage.timeout if arrival.stage is not None else None
+    return (timeout or timedelta(0)) // timedelta(milliseconds=1)
 
 
 def _field(error: Exception) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,7 @@ from flowguard.observers.combined import combined
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
 from flowguard.protocol.verdicts import Verdict
 from flowguard.spans import Phase, Span, open_span, opens_spans
-from flowguard.worker.ports import Services, Store
+from flowguard.worker.ports import Batches, Services, Store
 from flowguard.worker.wrapped_store import WrappedStore
 
 
@@ -24,6 +24,11 @@ class ObservedStore(WrappedStore):
     def __init__(self, store: Store, observer: Observer) -> None:
         super().__init__(store)
         self._observer = observer
+
+    @property
+    def batches(self) -> Batches | None:
+        batches = self._store.batches
+        return None if batches is None else ObservedBatches(batches, self._observer)
 
     def claim(self, request: ClaimRequest) -> Claim | Refused:
         span = Span(Phase.CLAIM, (request.message,))
@@ -39,6 +44,45 @@ class ObservedStore(WrappedStore):
             answer = super().commit(claim, commit)
             span.facts["verdict"] = answer.by.value if isinstance(answer, Fenced) else "COMMITTED"
         return answer
+
+
+class ObservedBatches:
+    """Common calls with one span around each: its messages are those of all runs, and each has a verdict."""
+
+    def __init__(self, batches: Batches, observer: Observer) -> None:
+        self._batches = batches
+        self._observer = observer
+
+    def claim(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
+        span = Span(Phase.CLAIM, tuple(request.message for request in requests))
+        with open_span(self._observer, span):
+            answers = self._batches.claim(requests)
+            span.facts["verdict"] = ", ".join(_verdict(answer) for answer in answers)
+        return answers
+
+    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | None]:
+        span = Span(Phase.COMMIT, tuple(claim.message for claim, _ in commits), {"writes": 0})
+        with open_span(self._observer, span):
+            answers = self._batches.commit(commits)
+            span.facts["verdict"] = ", ".join(_verdict(answer) for answer in answers)
+        return answers
+
+    def release(self, claims: Sequence[Claim], now: int) -> None:
+        self._batches.release(claims, now)
+
+
+def _verdict(answer: Claim | Refused | Committed | Fenced | None) -> str:
+    match answer:
+        case Claim():
+            return Verdict.CLAIMED.value
+        case Refused(verdict):
+            return verdict.value
+        case Committed():
+            return "COMMITTED"
+        case Fenced(by):
+            return by.value
+        case None:
+            return "NOT_ANSWERED"
 
 
 def observed(services: Services, observers: tuple[Observer, ...] = ()) -> Services:

@@ -50,6 +50,7 @@ from flowguard.worker.restart import restart_of
 from flowguard.worker.resumed import resumed_payload
 from flowguard.worker.routing import Arrival
 from flowguard.worker.settler import Settler
+from flowguard.worker.together import Asked, Uncommitted, can_wait
 
 LEASE_WITHOUT_LAMBDA = timedelta(seconds=30)
 """How long a claim holds where no Lambda says how long it has, and the stage names no timeout."""
@@ -75,15 +76,16 @@ class Runtime:
         self._canceller = Canceller(services)
         self._caller_answers = CallerAnswers(services, emitter)
 
-    def work(self, arrival: Arrival, budget: Budget) -> Ending:
+    def work(self, arrival: Arrival, budget: Budget, asked: Asked | None = None) -> Ending | Uncommitted:
         """Take one message through its stage.
 
-        The ending says what is still to be sent, and whether to ack after that.
+        The ending says what is still to be sent, and whether to ack after that. Where the claim was ``asked`` for
+        together with others, a commit that may wait for theirs is left to :meth:`finished`.
         """
         if not arrival.message.object_id:
             return self._dead(arrival, arrival.problem or RunFailed("the message names no object"), None)
         try:
-            arrival, claim = self._claim(arrival, budget)
+            arrival, claim = self._claim(arrival, budget, asked)
         except Reject as error:  # no run item can hold what the message says of itself
             return self._dead(arrival, error, None)
         if isinstance(claim, Refused):
@@ -99,6 +101,8 @@ class Runtime:
                 commit = self._handle(arrival, memory, refused, calls)
                 if isinstance(commit, Ending):
                     return commit
+                if asked is not None and can_wait(commit):
+                    return Uncommitted(arrival, memory.claim, commit)
                 try:
                     return self._commit(arrival, memory.claim, commit)
                 except NotHeld as error:  # of writes that the handler does without, or makes anew: it is called again
@@ -107,41 +111,52 @@ class Runtime:
                     refused = {**refused, **error.refused}
             return self._failed(arrival, memory.claim, Retry(_OTHER_WRITES))
 
+    def finished(self, left: Uncommitted, answer: Committed | Fenced | None) -> Ending:
+        """Return the ending of a hop whose commit got this answer together with others. None: commit it alone."""
+        if answer is None:
+            return self._commit(*left)
+        return self._answered(*left, answer)
+
     # -- the steps
 
-    def _claim(self, arrival: Arrival, budget: Budget) -> tuple[Arrival, Claim | Refused]:
+    def _claim(self, arrival: Arrival, budget: Budget, asked: Asked | None) -> tuple[Arrival, Claim | Refused]:
         """Claim the hop, or let the run at work answer the request: again where that has ended meanwhile.
 
         A list of callers that closes again and again keeps the record in its queue, as a worker at work does.
         """
         met: RunItem | None = None
         for _ in range(MOST_MEETINGS):
-            arrival, claim = self._claim_attempt(arrival, budget)
+            arrival, claim = self._claim_attempt(arrival, budget, asked)
             if isinstance(claim, Claim) or claim.verdict is not Verdict.ATTACHED or claim.item is None:
                 return arrival, claim
             if self._caller_answers.attach(arrival, claim.item):
                 return arrival, claim
-            met = claim.item
+            met, asked = claim.item, None
         return arrival, Refused(Verdict.BUSY, met)
 
-    def _claim_attempt(self, arrival: Arrival, budget: Budget) -> tuple[Arrival, Claim | Refused]:
+    def _claim_attempt(self, arrival: Arrival, budget: Budget, asked: Asked | None) -> tuple[Arrival, Claim | Refused]:
         """Claim the hop in one call, or in two where the record is retried in place.
 
         Such a record carries no retry count: claim again with the item's. There are more calls only where an attempt
         fails between two of them: each answer shows a later attempt.
         """
-        claim = self.services.store.claim(self._claim_request(arrival, budget))
+        request = self.claim_request(arrival, budget, asked.owner if asked is not None else None)
+        if asked is None or asked.answer is None or _is_late(asked.answer, request):
+            claim = self.services.store.claim(request)
+        else:
+            claim = asked.answer
         while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
             arrival = arrival._replace(message=arrival.message.at_retry(retry))
-            claim = self.services.store.claim(self._claim_request(arrival, budget))
+            claim = self.services.store.claim(self.claim_request(arrival, budget))
         return arrival, claim
 
-    def _claim_request(self, arrival: Arrival, budget: Budget) -> ClaimRequest:
+    def claim_request(self, arrival: Arrival, budget: Budget, owner: Owner | None = None) -> ClaimRequest:
+        """Make the request for the message's hop, under a new owner, or under one that has asked for it before."""
         now, left, flow = self.services.clock.now(), budget.remaining(), arrival.flow
         without_lambda = (arrival.stage.timeout if arrival.stage is not None else None) or LEASE_WITHOUT_LAMBDA
         return ClaimRequest(
             message=arrival.message,
-            owner=Owner(self.services.ids.new()),
+            owner=owner if owner is not None else Owner(self.services.ids.new()),
             now=now,
             lease_until=now + (left if left is not None else _ms(without_lambda)),
             on_conflict=flow.on_conflict,
@@ -524,6 +539,13 @@ def _failed_for_good(flow: AnyFlow, item: RunItem) -> RunFailed:
     at = f"it is at hop {item.hop} ({item.stage}), {item.status.value}"
     fix = "to begin anew, send the request under another id"
     return RunFailed(f"the run failed here for good, and went on at {flow.on_failed}; {at}; {fix}")
+
+
+def _is_late(answer: Claim | Refused, request: ClaimRequest) -> bool:
+    """Answer whether less than half is left of the lease that the request would get: it is asked for once more."""
+    if not isinstance(answer, Claim):
+        return False
+    return 2 * (answer.item.lease_until - request.now) < request.lease_until - request.now
 
 
 def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
+from flowguard.aws.items import run_key
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.ids import ObjectId, Owner, RequestId
@@ -65,10 +66,10 @@ def other(asked: ClaimRequest) -> ClaimRequest:
 # -- what each is answered --------------------------------------------------------------------------------------------
 
 
-def test_new_objects_are_claimed_in_two_requests(store: DynamoDBStore) -> None:
+def test_new_objects_are_claimed_in_one_request(store: DynamoDBStore) -> None:
     with intercept(Recorder()) as calls:
         found = claims(store, three())
-    assert [call.operation for call in calls.calls] == [BATCH, BATCH]
+    assert [call.operation for call in calls.calls] == [BATCH]
     assert [claim.item for claim in found] == [stored(store, place) for place in range(3)]
     assert [(claim.before, claim.item.epoch) for claim in found] == [(None, 1)] * 3
 
@@ -81,7 +82,7 @@ def test_objects_that_are_there_are_claimed_in_one_request_each_by_its_own_polic
     asked[2] = newer._replace(message=newer.message._replace(object_id=ObjectId("object-2")))
     with intercept(Recorder()) as calls:
         next_hop, done, ignored = store.batches.claim(asked)
-    assert [call.operation for call in calls.calls] == [BATCH]
+    assert [call.operation for call in calls.calls] == [BATCH, BATCH], "first hops were expected to meet nothing"
     assert isinstance(next_hop, Claim)
     assert next_hop.item == stored(store, 0)
     assert next_hop.item.state == '{"total":3}'
@@ -90,6 +91,40 @@ def test_objects_that_are_there_are_claimed_in_one_request_each_by_its_own_polic
     assert (done.verdict, done.item.outbox) == (Verdict.DONE, stored(store, 1).outbox)
     assert isinstance(ignored, Refused)
     assert ignored.verdict is Verdict.IGNORED
+
+
+def test_what_first_hops_meet_is_learnt_from_those_before(store: DynamoDBStore) -> None:
+    def requests(places: Sequence[int]) -> int:
+        with intercept(Recorder()) as calls:
+            store.batches.claim([of(place, owner=f"worker-{len(made)}") for place in places])
+        made.append(len(calls.calls))
+        return made[-1]
+
+    made: list[int] = []
+    assert [requests(range(3)), requests(range(3)), requests(range(3))] == [1, 2, 1]
+    assert [requests([0, 1, 3]), requests([0, 1, 4])] == [2, 2], "most of them meet an item"
+    assert [requests([0, 5, 6]), requests([7, 8])] == [2, 1]
+    assert requests([0, 1, 9]) == 2
+
+
+def test_a_retry_is_expected_to_meet_its_item(store: DynamoDBStore) -> None:
+    claims(store, three())
+    with intercept(Recorder()) as calls:
+        claims(store, three(attempt=(0, 1)))
+    assert len(calls.calls) == 1
+
+
+def test_where_an_item_comes_and_goes_meanwhile_the_claim_is_left_to_its_own_call(store: DynamoDBStore) -> None:
+    claims(store, three())
+
+    def expire(call: ApiCall, proceed: Proceed) -> Response:
+        answer = proceed()
+        for place in range(3):
+            store._client.delete_item(TableName="flowguard", Key=run_key("flow", ObjectId(f"object-{place}")))
+        return answer
+
+    with intercept(once(expire)):
+        assert store.batches.claim(three(owner="late")) == [None, None, None]
 
 
 def test_a_later_hop_without_an_item_is_left_to_its_own_call(store: DynamoDBStore) -> None:
@@ -131,8 +166,15 @@ def test_what_cannot_be_said_is_left_to_its_own_call(store: DynamoDBStore) -> No
     lone = of(3)._replace(message=of(3).message._replace(request_id=RequestId("\ud800")))
     hostile = of(4, hop=2)._replace(message=of(4).message._replace(hop=2, stage='x" = ? REMOVE "y'))
     with intercept(Recorder()) as calls:
-        assert store.batches.claim([of(0, policy=OnConflict.ATTACH), lone, hostile]) == [None, None, None]
+        assert store.batches.claim([lone, hostile]) == [None, None]
     assert calls.calls == []
+
+
+def test_a_first_hop_of_a_flow_that_takes_callers_is_inserted_or_left_to_its_own_call(store: DynamoDBStore) -> None:
+    asked = three(policy=OnConflict.ATTACH)
+    asked = [one._replace(message=one.message._replace(reply_to="sqs:replies")) for one in asked]
+    assert [claim.item for claim in claims(store, asked)] == [stored(store, place) for place in range(3)]
+    assert store.batches.claim(asked) == [None, None, None], "PartiQL has no if_not_exists"
 
 
 def test_a_commit_that_is_too_large_is_left_to_its_own_call_and_harms_no_other(store: DynamoDBStore) -> None:
@@ -285,10 +327,10 @@ def test_claims_whose_answer_was_lost_are_still_claims(store: DynamoDBStore) -> 
     assert [(claim.item, claim.item.epoch) for claim in found] == [(stored(store, place), 3) for place in range(3)]
 
 
-def test_a_first_claim_whose_answer_was_lost_is_granted_by_its_own_call(store: DynamoDBStore) -> None:
+def test_a_first_claim_whose_answer_was_lost_is_still_a_claim(store: DynamoDBStore) -> None:
     with intercept(repeated):
-        assert store.batches.claim(three()) == [None, None, None]
-    assert isinstance(store.claim(of(0)), Claim)
+        found = claims(store, three())
+    assert [(claim.item, claim.item.epoch) for claim in found] == [(stored(store, place), 3) for place in range(3)]
     busy = store.claim(other(of(1)))
     assert isinstance(busy, Refused)
     assert busy.verdict is Verdict.BUSY
@@ -306,7 +348,7 @@ def test_commits_whose_answer_was_lost_are_successes(store: DynamoDBStore) -> No
 def test_a_request_has_at_most_25_statements(store: DynamoDBStore) -> None:
     with intercept(Recorder()) as calls:
         claims(store, [of(place) for place in range(26)])
-    assert [len(call.params["Statements"]) for call in calls.calls] == [25, 1, 25, 1]
+    assert [len(call.params["Statements"]) for call in calls.calls] == [25, 1]
 
 
 def test_a_request_has_a_bounded_size(store: DynamoDBStore) -> None:

@@ -117,7 +117,7 @@ class Patient(
     stages = (Wait, Later)
 
 
-stages = lambda_handler(Patient)
+stages = lambda_handler(Patient, together=True)
 answers = callback_handler(Patient)
 
 
@@ -154,3 +154,12 @@ def scheduler_is_denied(call: ApiCall, proceed: Proceed, /) -> Response:
     if call.service == "scheduler":
         raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, call.operation)
     return proceed()
+
+
+def test_records_that_share_calls_need_two_permissions_more_and_answers_do_not() -> None:
+    needed = needs(__name__, options=DeployOptions(reply_to=("replies",), settings=OF_THE_WORLD))
+    shared = {(action, name) for function, action, name in granted(needed) if function != "patient-answers"}
+    assert {("dynamodb:PartiQLInsert", "flowguard"), ("dynamodb:PartiQLUpdate", "flowguard")} <= shared
+    assert not {function for function, action, _ in granted(needed) if "PartiQL" in action} & {"patient-answers"}
+    alone = needs("flows.orders.handlers", options=DeployOptions(reply_to=("shop-replies",), settings=OF_THE_WORLD))
+    assert not any("PartiQL" in action for _, action, _ in granted(alone))

@@ -1,7 +1,7 @@
-"""``BatchExecuteStatement`` in memory: updates and inserts of single items, each judged and answered on its own.
+"""``BatchExecuteStatement`` in memory. It updates and inserts single items.
 
-A statement is read back into the expressions that it was made from, and the same code judges both. Of PartiQL there is
-what flowguard says; for anything else a call raises :class:`NotInMemory`, which names it.
+Each statement is judged and answered on its own. It is read back into the expressions that it was made from, and the
+same code judges both. Of PartiQL there is what flowguard says; for anything else a call raises :class:`NotInMemory`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ENTRY: Final = frozenset({"Statement", "Parameters", "ReturnValuesOnConditionCh
 
 @dataclass(frozen=True, slots=True)
 class _Inserted:
-    """An insert: its table and the names of its attributes, in the order of the parameters."""
+    """An insert. ``names`` are its attributes in the order of the parameters."""
 
     table: str
     names: tuple[str, ...]

@@ -73,7 +73,9 @@ def ending_of(at: Scene, message: Message, flow: AnyFlow) -> Ending:
     envelope = normalize_record(record(message))
     assert isinstance(envelope, Envelope)
     arrival = Routes([flow]).resolve(envelope, START)
-    return Runtime(at.handler._services, Emitter(lambda event: None)).work(arrival, Unlimited())
+    ending = Runtime(at.handler._services, Emitter(lambda event: None)).work(arrival, Unlimited())
+    assert isinstance(ending, Ending)
+    return ending
 
 
 def test_a_copy_whose_hops_outbox_is_gone_is_a_dead_letter_with_the_reason(at: Scene) -> None:

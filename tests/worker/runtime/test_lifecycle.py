@@ -56,8 +56,10 @@ def test_what_the_page_names_is_there(name: str, file: str) -> None:
     ("name", "file", "steps"),
     [
         ("LambdaHandler.__call__", "handler.py", ["normalize", "Batch", "run"]),
-        ("Batch.run", "worker/batch.py", ["_ending", "dispatch"]),
-        ("Batch._ending", "worker/batch.py", ["_arrival", "work"]),
+        ("Batch.run", "worker/batch.py", ["_in_turn", "_in_waves", "dispatch"]),
+        ("Batch._in_turn", "worker/batch.py", ["_ending", "dispatch"]),
+        ("Batch._ending", "worker/batch.py", ["_arrival", "_work"]),
+        ("Batch._work", "worker/batch.py", ["work"]),
         ("Batch._arrival", "worker/batch.py", ["resolve"]),
         ("Runtime.work", "worker/runtime.py", ["_claim", "_flush", "_handle", "_commit"]),
     ],

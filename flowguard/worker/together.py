@@ -1,0 +1,137 @@
+"""The records of one invocation that go at once, and the commits that wait for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from flowguard.clock import Clock
+from flowguard.ids import ObjectId, Owner
+from flowguard.protocol.run import Claim, Commit, Committed, Fenced, Refused
+from flowguard.wire.envelope import Envelope
+from flowguard.worker.ports import Batches, Budget
+from flowguard.worker.routing import Arrival
+
+LONGEST_WAIT_MS: Final = 250
+"""How long a commit waits for others after its handler has ended, if the next handler takes no longer than before."""
+
+LITTLE_TIME_MS: Final = 2_000
+"""When less of the invocation is left, no commit waits."""
+
+Key: TypeAlias = tuple[str, str | None, str | None]
+
+
+class Turn(NamedTuple):
+    """One record of an invocation. ``arrival`` is None for what is no stage's message, or cannot be read.
+
+    ``about`` is the flow and the object that it is for, where it names them.
+    """
+
+    place: int
+    envelope: Envelope
+    arrival: Arrival | None = None
+    about: tuple[str, ObjectId] | None = None
+
+    @property
+    def group(self) -> tuple[str | None, str | None] | None:
+        """Return the FIFO queue and group that hold the record in its order. None for a standard queue."""
+        return (self.envelope.queue_arn, self.envelope.group_id) if self.envelope.is_fifo else None
+
+    @property
+    def keys(self) -> frozenset[Key]:
+        """Return what no two records that go at once may share."""
+        about = {("object", *self.about)} if self.about is not None else set[Key]()
+        return frozenset(about | ({("group", *self.group)} if self.group is not None else set()))
+
+    @property
+    def may_share(self) -> bool:
+        """Answer whether the record is claimed and committed with others.
+
+        One that was delivered before goes alone: its worker may have been killed by it, and whatever waits for a
+        common commit would be killed too.
+        """
+        envelope, arrival = self.envelope, self.arrival
+        queued = envelope.source.is_queue and envelope.queue_arn is not None
+        return queued and envelope.receive_count == 1 and arrival is not None and bool(arrival.message.object_id)
+
+
+class Asked(NamedTuple):
+    """A claim that was asked for together with others. ``answer`` is None where it has to be asked for alone."""
+
+    owner: Owner
+    answer: Claim | Refused | None
+
+
+class Uncommitted(NamedTuple):
+    """A hop whose handler has ended, and whose commit may wait for others."""
+
+    arrival: Arrival
+    claim: Claim
+    commit: Commit
+
+
+def can_wait(commit: Commit) -> bool:
+    """Answer whether the commit may be made with others, as one write whose answer is all that it needs."""
+    return not (commit.writes or commit.closes_list or (commit.wait is not None and commit.wait.rows))
+
+
+def waves(turns: Sequence[Turn]) -> Iterator[list[Turn]]:
+    """Yield the records that go at once. Those of one object or one FIFO group are in different waves, in order.
+
+    ::
+
+        records     a1 b1 a2 c1 a3
+        wave 1      a1 b1    c1
+        wave 2            a2
+        wave 3                  a3
+    """
+    left = list(turns)
+    while left:
+        met: set[Key] = set()
+        wave: list[Turn] = []
+        later: list[Turn] = []
+        for turn in left:
+            (wave if met.isdisjoint(turn.keys) else later).append(turn)
+            met |= turn.keys  # one that has to wait lets none of its own go before it
+        yield wave
+        left = later
+
+
+class PendingCommits:
+    """The commits of one wave that wait to be made together."""
+
+    def __init__(self, batches: Batches, clock: Clock, budget: Budget) -> None:
+        self._batches = batches
+        self._clock = clock
+        self._budget = budget
+        self._waiting: dict[int, Uncommitted] = {}
+        self._since = 0
+        self._longest = 0
+
+    def add(self, place: int, left: Uncommitted, began_at: int) -> None:
+        """Let the commit wait whose handler has just ended. ``began_at`` is when its record was begun, ms."""
+        now = self._clock.now()
+        if not self._waiting:
+            self._since = now
+        self._longest = max(self._longest, now - began_at)
+        self._waiting[place] = left
+
+    def is_due(self) -> bool:
+        """Answer whether they must be made before another record is begun."""
+        if not self._waiting:
+            return False
+        left = self._budget.remaining()
+        waited = self._clock.now() - self._since
+        return waited + self._longest > LONGEST_WAIT_MS or (left is not None and left < LITTLE_TIME_MS)
+
+    def flush(self) -> Iterator[tuple[int, Uncommitted, Committed | Fenced | None]]:
+        """Make the commits. Yield each by the place of its record with its answer; None has to be asked for alone.
+
+        A single one is left to its own call.
+        """
+        waiting, self._waiting = self._waiting, {}
+        answers: Sequence[Committed | Fenced | None] = [None]
+        if len(waiting) > 1:
+            answers = self._batches.commit([(one.claim, one.commit) for one in waiting.values()])
+        for (place, left), answer in zip(waiting.items(), answers, strict=False):
+            yield place, left, answer
