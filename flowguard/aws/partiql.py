@@ -53,17 +53,23 @@ def update_statement(call: Mapping[str, Any]) -> dict[str, Any]:
 
     Where there is none, it fails as a condition does, without an item. A failed condition brings the item.
     """
-    names, values = call["ExpressionAttributeNames"], call["ExpressionAttributeValues"]
-    update = _update_text(call["UpdateExpression"])
-    condition = _condition_text(call["ConditionExpression"])
-    key = call["Key"]
-    where = " AND ".join([*(f'"{name}" = ?' for name in key), f"({condition.text})"])
-    text = f'UPDATE "{_table(call)}" {_named(update.text, names)} WHERE {_named(where, names)}'
-    if call.get("ReturnValues") == "ALL_OLD":
-        text += " RETURNING ALL OLD *"
-    parameters = [values[name] for name in update.values]
-    parameters += [*key.values(), *(values[name] for name in condition.values)]
-    return _statement(text, parameters, ReturnValuesOnConditionCheckFailure="ALL_OLD")
+    values, key = call["ExpressionAttributeValues"], call["Key"]
+    names = tuple(call["ExpressionAttributeNames"].items())
+    returns = call.get("ReturnValues") == "ALL_OLD"
+    expressions = (call["UpdateExpression"], call["ConditionExpression"])
+    said = _updating(call["TableName"], *expressions, names, tuple(key), returns)
+    parameters = [values[name] if name in values else key[name] for name in said.values]
+    return {"Statement": said.text, "Parameters": parameters, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+
+
+@lru_cache(maxsize=512)
+def _updating(
+    table: str, update: str, condition: str, names: tuple[tuple[str, str], ...], key: tuple[str, ...], returns: bool
+) -> _Text:
+    change, holds, meant = _update_text(update), _condition_text(condition), dict(names)
+    where = " AND ".join([*(f'"{name}" = ?' for name in key), f"({holds.text})"])
+    text = f'UPDATE "{_table(table)}" {_named(change.text, meant)} WHERE {_named(where, meant)}'
+    return _short(_Text(f"{text} RETURNING ALL OLD *" if returns else text, (*change.values, *key, *holds.values)))
 
 
 def insert_statement(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,21 +80,24 @@ def insert_statement(call: Mapping[str, Any]) -> dict[str, Any]:
     names, values = call["ExpressionAttributeNames"], call["ExpressionAttributeValues"]
     item = {names.get(name, name): _begun(said, values) for name, said in parsed(call["UpdateExpression"]).assigned}
     whole = {**call["Key"], **item}
-    for name in whole:
+    return {"Statement": _inserting(call["TableName"], tuple(whole)).text, "Parameters": list(whole.values())}
+
+
+@lru_cache(maxsize=512)
+def _inserting(table: str, names: tuple[str, ...]) -> _Text:
+    for name in names:
         _check_name(name)
-    entries = ", ".join(f"'{name}': ?" for name in whole)
-    text = f'INSERT INTO "{_table(call)}" VALUE {{{entries}}}'
-    return _statement(text, list(whole.values()))
+    entries = ", ".join(f"'{name}': ?" for name in names)
+    return _short(_Text(f'INSERT INTO "{_table(table)}" VALUE {{{entries}}}', names))
 
 
-def _statement(text: str, parameters: list[Any], **more: Any) -> dict[str, Any]:
-    if len(text) > LONGEST_STATEMENT:
-        raise Unsayable(f"the statement has {len(text):,} characters")
-    return {"Statement": text, "Parameters": parameters, **more}
+def _short(said: _Text) -> _Text:
+    if len(said.text) > LONGEST_STATEMENT:
+        raise Unsayable(f"the statement has {len(said.text):,} characters")
+    return said
 
 
-def _table(call: Mapping[str, Any]) -> str:
-    name: str = call["TableName"]
+def _table(name: str) -> str:
     if not _SAFE_TABLE.fullmatch(name):
         raise Unsayable("the table is not given by a plain name")
     return name

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 
-from tests.proofs.bench import calls, cpu, imports, waits, wrus
+from tests.proofs.bench import batches, calls, cpu, imports, waits, wrus
 from tests.proofs.bench.figure import Figure, State, table
 
 MEASURES: tuple[Callable[[], list[Figure]], ...] = (
@@ -15,6 +15,7 @@ MEASURES: tuple[Callable[[], list[Figure]], ...] = (
     wrus.figures,
     waits.figures,
     cpu.figures,
+    batches.figures,
     imports.figures,
 )
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.aws.engines import on_dynamodb_local
 from tests.proofs.bench import __main__ as bench
-from tests.proofs.bench import calls, cpu, imports, waits, wrus
+from tests.proofs.bench import batches, calls, cpu, imports, waits, wrus
 from tests.proofs.bench.figure import Figure, State, table
 from tests.proofs.bench.flow import PAYLOAD_BYTES, a_cart
 
@@ -27,6 +27,10 @@ def test_a_stage_costs_two_calls(made: dict[str, int], said: str) -> None:
 @pytest.mark.parametrize("said", ["done", "duplicate", "stale", "superseded"])
 def test_a_message_that_is_not_let_in_costs_one_call(made: dict[str, int], said: str) -> None:
     assert made[said] == 1
+
+
+def test_ten_records_that_share_their_calls_cost_at_most_three() -> None:
+    assert [(made, most) for _, made, most in batches.calls_by_batch()] == [(2, 3), (2, 3)]
 
 
 def test_a_stage_costs_two_write_units(dynamodb_local_url: str) -> None:
