@@ -429,7 +429,22 @@ TESTED: Final = (
         "the item has expired, and maybe begun anew, while a worker held it",
     ),
     Elsewhere(
-        r"^worker\.batch\.Batch\.(run|_ending|_has_time|_returned)",
+        r"^(worker\.together\.|worker\.batch\.Batch\.(_in_waves|_turn|_wave|_ask|_begun|_committed|_work|run: batches))",
+        ("tests/worker/test_together.py", "tests/worker/test_together_crashes.py"),
+        "no explored function shares its calls",
+    ),
+    Elsewhere(
+        r"^worker\.runtime\.(_is_late|Runtime\.(finished|claim_request: owner|.*(asked|can_wait)))",
+        ("tests/worker/test_together.py", "tests/worker/test_together_crashes.py"),
+        "no explored function shares its calls",
+    ),
+    Elsewhere(
+        r"^aws\.(partiql|batch_calls)\.",
+        ("tests/aws/test_batch_calls.py", "tests/aws/test_partiql.py", "tests/worker/test_together.py"),
+        "no explored function shares its calls",
+    ),
+    Elsewhere(
+        r"^worker\.batch\.(_timeout|Batch\.(run|_in_turn|_ending|_has_time|_returned|_broken))",
         ("tests/worker/test_batch.py", "tests/worker/test_waiting.py"),
         "the explorer's batches have one record, and all the time there is",
     ),

@@ -199,7 +199,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.caller_lists.DynamoDBCallers.rows: True → forced true",
     ),
     "it is as good as false itself: forced to be so it stays what it is": (
-        "worker.batch.Batch._has_time: timedelta(0) → forced false",
+        "worker.batch._timeout: timedelta(0) → forced false",
         "worker.plan.retried: '' → forced false",
         "worker.plan.Planner._kept_until: 0 → forced false",
         "worker.caller_answers.CallerAnswers._end: '' → forced false",
