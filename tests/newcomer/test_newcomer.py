@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -63,6 +64,7 @@ def test_without_extras_then_with_the_command_line_then_with_all_of_it(fresh: Fr
     assert not fresh.has("pytest")
     replay_tells_what_the_flow_does(fresh, shop)
     explore_writes_a_page(fresh, shop)
+    a_handler_is_proved_from_an_empty_folder(fresh, shop.parent / "empty")
     the_demo_runs_in_a_clone(fresh, shop)
 
 
@@ -176,6 +178,28 @@ def explore_finds_nothing(fresh: FreshEnvironment, shop: Path) -> None:
     told = succeeded(fresh.run(shop, "flowguard", "explore", "samples/01-order.json", *FLOW, *FEW)).out
     assert "undisturbed: place-order of o-100 COMPLETED" in told
     assert "0 violations" in told
+
+
+def a_handler_is_proved_from_an_empty_folder(fresh: FreshEnvironment, folder: Path) -> None:
+    """As the page says: one install, a handler of ten lines, and the finding."""
+    folder.mkdir()
+    page = (ROOT / "docs" / "prove-any-handler.md").read_text(encoding="utf-8")
+    handler, search = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[:2]
+    (folder / "orders.py").write_text(handler + search)
+    says_what_is_wrong(fresh.run(folder, "python", "orders.py"))
+
+    (folder / "orders.py").write_text(handler)
+    (folder / "order.json").write_text('{"order_id": "o1", "day": "monday", "amount": 5}')
+    arguments = ("order.json", "--flow", "orders:handler", "--queue", "orders", "--table", "totals=day")
+    ran = fresh.run(folder, "flowguard", "explore", *arguments, "--seconds", "10", *FEW)
+    assert ran.code == 1, ran.told
+    says_what_is_wrong(ran)
+
+
+def says_what_is_wrong(ran: Ran) -> None:
+    assert "Traceback" not in ran.told
+    assert "violation 1 of 1: equivalence, schedule a1" in ran.out, ran.told
+    assert "the line          orders.py:" in ran.out
 
 
 def explore_writes_a_page(fresh: FreshEnvironment, shop: Path) -> None:
