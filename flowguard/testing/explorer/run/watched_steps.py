@@ -13,7 +13,7 @@ from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.site import calling_site, raising_site
 from flowguard.testing.explorer.run.worker import Worker
 
-_RECORDING: Final = ("put", "update", "delete", "send")
+_RECORDING: Final = ("put", "update", "delete", "newest_wins", "modify", "send")
 
 
 class Watching(Protocol):
@@ -64,7 +64,7 @@ def _telling(real: Callable[..., Any], watching: Watching) -> Callable[..., Any]
     def handle(self: Any, *given: Any, **named: Any) -> Any:
         try:
             return real(self, *given, **named)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if (worker := watching.worker) is not None:
                 worker.entry.raised_at = raising_site(error)
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import boto3
@@ -229,8 +230,33 @@ class RefuseOrders(Flow, name="refuse-orders", object_id="order_id"):
     stages = (Refused,)
 
 
+class Changed(Stage[Gathered], name="changed", inbox="gathered"):
+    def handle(self, order: Gathered, step: Step) -> Outcome:
+        step.modify("orders", {"order_id": order.order_id}, lambda item: {**(item or {}), "at": step.now().isoformat()})
+        return Done()
+
+
+class ChangeOrders(Flow, name="change-orders", object_id="order_id"):
+    stages = (Changed,)
+
+
+class Exits(Stage[Gathered], name="exits", inbox="gathered"):
+    def handle(self, order: Gathered, step: Step) -> Outcome:
+        sys.exit("there is no such shop")
+
+
+class ExitOrders(Flow, name="exit-orders", object_id="order_id"):
+    stages = (Exits,)
+
+
 @pytest.mark.parametrize(
-    ("flow", "line"), [(TimeOrders, "step.put("), (RefuseOrders, 'raise Reject("there is no such shop")')]
+    ("flow", "line"),
+    [
+        (TimeOrders, "step.put("),
+        (ChangeOrders, "step.modify("),
+        (RefuseOrders, 'raise Reject("there is no such shop")'),
+        (ExitOrders, 'sys.exit("there is no such shop")'),
+    ],
 )
 def test_what_a_stage_records_or_raises_is_named_with_its_line(flow: Any, line: str) -> None:
     handle = flow.stages[0].handle
