@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 
+from flowguard import modify as change_item
+from flowguard import once
 from flowguard.aws.clients import Clients
+from flowguard.aws.ledger import ledger_of
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.aws.tables import read_consistently
+from flowguard.aws.writes import to_item
 from flowguard.ids import RequestId
 from flowguard.modified import modified
-from flowguard.newest import newest_put
+from flowguard.newest import item_fence, newest_put
+from flowguard.once_function import OnceServices
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.worker.hop_memory import HopMemory
@@ -133,3 +138,39 @@ def test_what_is_done_before_the_commit_costs_a_write_of_its_own(
         store.commit(memory.claim, commit())
     assert (before.written, at_commit.written) == (units, 1)
     assert row_of(name).endswith(shown)
+
+
+def test_a_put_under_an_items_own_fence_costs_one_unit(clients: Clients) -> None:
+    fence = item_fence(RequestId("r-1"), 1, 1)
+    with intercept(Units()) as units:
+        clients.dynamodb.put_item(
+            TableName="carts",
+            Item=to_item({**THERE, **fence.attributes}),
+            ConditionExpression=fence.condition,
+            ExpressionAttributeNames=dict(fence.names),
+            ExpressionAttributeValues=to_item(fence.values),
+        )
+    assert units.written == 1
+    assert row_of("`step.fence()`").endswith("| yours | 1 per item, and the commit |")
+
+
+def test_a_change_without_a_flow_costs_a_read_and_two_units(clients: Clients) -> None:
+    with intercept(Units()) as units:
+        change_item(clients.dynamodb, "carts", THERE, lambda item: {"n": 7})
+    assert (units.written, units.reads) == (2, 1)
+    assert row_of("`flowguard.modify`").endswith("| 1 read | 2 per item |")
+
+
+def test_a_guarded_function_costs_two_units_and_its_repeat_one(clients: Clients) -> None:
+    @once("count", key="id")
+    def count(order: dict[str, str]) -> None:
+        """Do nothing."""
+
+    guarded = count.using(OnceServices(ledger_of(Settings(), clients)))
+    found = []
+    for _ in range(2):
+        with intercept(Units()) as units:
+            guarded({"id": "o-1"})
+        found.append(units.written)
+    assert found == [2, 1]
+    assert row_of("`@once`").endswith("| 2 writes; 1 for a repeat | 2; 1 for a repeat |")

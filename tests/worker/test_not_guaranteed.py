@@ -10,7 +10,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -268,6 +268,49 @@ def test_what_another_program_puts_without_a_condition_stands(at: Scene) -> None
     assert at.priced() == 0
 
 
+@of(GUARANTEES, "that an item stays as a `condition` or `step.check` found it")
+def test_what_was_checked_may_change_a_moment_after_the_commit(at: Scene) -> None:
+    add(at, "open")
+    at.script.pricing = lambda step: step.check("orders", {"id": "open"}, "n = :one", values={":one": 1})
+    at.deliver(at.message())
+    add(at, "open")
+    assert (count(at, "open"), at.priced()) == (2, 1)
+
+
+@of(GUARANTEES, "that the function of `step.modify` is called once")
+def test_a_change_is_made_again_where_another_writer_was_quicker(at: Scene) -> None:
+    made: list[int] = []
+
+    def change(item: dict[str, Any] | None) -> dict[str, Any]:
+        made.append(1)
+        return {"n": int((item or {}).get("n", 0)) + 1}
+
+    def pricing(step: Step[OrderState]) -> None:
+        step.modify("orders", {"id": "counted"}, change)
+        if len(made) == 1:
+            add(at, "counted")
+
+    at.script.pricing = pricing
+    at.deliver(at.message())
+    assert (len(made), count(at, "counted")) == (2, 2)
+
+
+@of(GUARANTEES, "that `step.newest_wins` knows an item that is gone")
+def test_an_older_event_brings_back_an_item_whose_tombstone_is_gone(at: Scene) -> None:
+    def writes(seconds: int, *, deleted: bool = False) -> None:
+        moment = datetime.fromtimestamp(seconds, UTC)
+        at.script.pricing = lambda step: step.newest_wins(
+            "orders", {"id": "tea", "n": seconds}, "id", at=moment, deleted=deleted
+        )
+        at.deliver(at.order(f"o{seconds}"))
+
+    writes(30, deleted=True)
+    at.aws.client("dynamodb").delete_item(TableName="orders", Key={"id": {"S": "tea"}})
+    writes(20)
+    assert count(at, "tea") == 20
+
+
+@of(GUARANTEES, "that a write under `step.fence()` belongs to the commit")
 @of(TABLES, "Other accounts and regions.")
 def test_a_write_under_an_item_fence_stays_though_the_attempt_fails(at: Scene) -> None:
     def to_another_account(step: Step[OrderState]) -> None:

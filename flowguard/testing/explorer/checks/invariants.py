@@ -26,6 +26,7 @@ from flowguard.testing.explorer.checks.outsiders import (
     runs_are_those_that_messages_name,
 )
 from flowguard.testing.explorer.checks.problem import EXPLODED, HANGS, Problem
+from flowguard.testing.explorer.checks.remembering import hops_remember_once
 from flowguard.testing.explorer.checks.retrying import redrives_are_judged_right, retries_keep_to_their_policy
 from flowguard.testing.explorer.checks.settling import outboxes_are_sent, requests_are_settled, success_stays
 from flowguard.testing.explorer.checks.standing import refusals_are_settled
@@ -58,8 +59,9 @@ PROMISES: Final[tuple[Promise, ...]] = (
     runs_are_those_that_messages_name,
     answers_reach_only_what_they_name,
     callers_are_answered,
+    hops_remember_once,
 )
-"""I1 to I16, and I19."""
+"""I1 to I17, and I19."""
 
 
 def invariant(function: Invariant) -> Invariant:

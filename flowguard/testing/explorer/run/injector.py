@@ -231,17 +231,36 @@ class FaultInjector:
 
     def _note_effects(self, made: CallRecord, call: ApiCall, answer: Mapping[str, Any]) -> None:
         history, now = self.history, self._sandbox.now()
-        if call.service == "dynamodb" and call.operation in _WRITES and not made.site.is_users:
+        if call.service == "dynamodb" and call.operation in _WRITES:
             for table, key in tables_of(call.params):
                 if table == self._sandbox.settings.table and key is not None:
-                    item = self._sandbox.item(key)
-                    history.versions.append(Version(key["pk"]["S"], made.number, made.worker, item))
+                    self._note_version(made, key)
         for message in posted(call, answer, call=made.number, at=now, from_user=made.site.is_users):
             history.posted.append(message)
             if message.due is not None:
                 self.scheduled.append(message)
                 continue
             history.senders.update((one.number, made.number) for one in self.inbox.receive(message, now))
+
+    def _note_version(self, made: CallRecord, key: Mapping[str, Any]) -> None:
+        """Note the run item as a call of flowguard's own left it, or a stage that remembers something.
+
+        A handler may have items of its own in the table, and may change a run through a client.
+        """
+        if made.site.is_users and not _is_of_a_run(key):
+            return
+        version = Version(key["pk"]["S"], made.number, made.worker, self._sandbox.item(key))
+        if not made.site.is_users or self._remembers(version):
+            self.history.versions.append(version)
+
+    def _remembers(self, version: Version) -> bool:
+        """Answer whether the item has a memory, and nobody has fenced its owner since the last version."""
+        item, before = version.item, self.history.latest().get(version.key)
+        return item is not None and item.memo is not None and before is not None and item.epoch == before.epoch
+
+
+def _is_of_a_run(key: Mapping[str, Any]) -> bool:
+    return key.get("sk") == {"S": "run"} and str(key.get("pk", {}).get("S")).startswith("run#")
 
 
 def _rewind(call: ApiCall) -> None:
