@@ -21,6 +21,10 @@ from flows.orders.flow import AddToOrder, PlaceOrder, ReceiveGoods
 from flows.orders.invariants import what_was_received_is_there_or_sold, what_was_sold_is_what_the_orders_have
 from flows.orders.models import GoodsReceived, ItemAdded, OrderPlaced
 from flows.take_payment.flow import TakePayment
+from flows.take_payment.invariants import (
+    a_completed_run_has_booked_its_payment,
+    what_a_merchant_is_due_is_what_was_booked,
+)
 from flows.take_payment.models import PaymentRequested
 from flows.triggered_cache.flow import TriggeredCache
 from flows.validate_cart.flow import ValidateCart
@@ -31,6 +35,7 @@ FLAKY = PaymentRequested(payment_id="p2", merchant_id="m1", card="c1", amount=De
 ORDER = OrderPlaced(order_id="o-1", customer="c", lines={"tea": 3, "cup": 1})
 IN_STOCK = {"stock": [{"sku": "tea", "pieces": 4, "received": 4}, {"sku": "cup", "pieces": 1, "received": 1}]}
 SOLD = [what_was_received_is_there_or_sold, what_was_sold_is_what_the_orders_have]
+BOOKED = [what_a_merchant_is_due_is_what_was_booked, a_completed_run_has_booked_its_payment]
 APPOINTED = [no_booking_has_two_slots, each_slot_is_of_the_appointment_that_names_it]
 
 
@@ -40,17 +45,19 @@ def sample(name: str) -> Any:
 
 @pytest.mark.proof("explores every single fault, as `make prove` does once more")
 @pytest.mark.parametrize(
-    ("flow", "messages", "free"),
+    ("flow", "messages", "free", "invariants"),
     [
-        (ValidateCart, [sample("validate_cart/01-request.json")], {}),
-        (TriggeredCache, [sample("triggered_cache/01-reset.json")], {}),
-        (TakePayment, [PAYMENT], {}),
-        (TakePayment, [FLAKY], {"payments": ["attempt"]}),
+        (ValidateCart, [sample("validate_cart/01-request.json")], {}, []),
+        (TriggeredCache, [sample("triggered_cache/01-reset.json")], {}, []),
+        (TakePayment, [PAYMENT], {}, BOOKED),
+        (TakePayment, [FLAKY], {"payments": ["attempt"]}, BOOKED),
     ],
     ids=["ValidateCart", "TriggeredCache", "TakePayment", "TakePayment-retried"],
 )
-def test_every_single_fault_leaves_the_undisturbed_end(flow: Any, messages: list[Any], free: Any) -> None:
-    report = explore(flow, messages, free=free, bound=0, walks=5)
+def test_every_single_fault_leaves_the_undisturbed_end(
+    flow: Any, messages: list[Any], free: Any, invariants: Any
+) -> None:
+    report = explore(flow, messages, free=free, invariants=invariants, bound=0, walks=5)
     assert report.ok, str(report)
     assert report.ends == 1
     assert report.coverage[f"{flow.stages[-1].name}: UpdateItem of claim"].replace("f", "") == "adeltuvz"
@@ -61,7 +68,7 @@ def test_what_was_turned_away_is_not_carried_out_by_a_copy_that_comes_when_its_r
     """``x2-2``: the second request is IGNORED, and delivered once more as late as its queues keep it."""
     requests = [PAYMENT.model_copy(update={"amount": Decimal(amount)}) for amount in (9, 5)]
     messages = [asked_for(one, number * 10) for number, one in enumerate(requests)]
-    report = explore(TakePayment, messages, bound=0, walks=0)
+    report = explore(TakePayment, messages, invariants=BOOKED, bound=0, walks=0)
     assert report.ok, str(report)
     assert report.ends == 2, "whichever came first"
 
