@@ -11,6 +11,7 @@ from flowguard.protocol.callers import Caller, Callers, StoredEnd, asker_key
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import ENDED, Claim, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
+from flowguard.wire.message import ErrorNote
 from flowguard.worker.dispatch import Due, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.plan import expires_at
@@ -73,6 +74,18 @@ class CallerAnswers:
         is_answered = verdict is Verdict.IGNORED or (verdict is Verdict.STALE and caller.answer_to is not None)
         is_left = asker_key(own) in item.askers or (item.outbox is not None and item.outbox.request_id == own)
         return self._sends(arrival, not_carried_out(caller, verdict), [caller]) if is_answered and not is_left else ()
+
+    def lost(self, arrival: Arrival, error: ErrorNote) -> tuple[Send, ...]:
+        """Return the answer to a request whose run item has expired under it, and with that all who had attached.
+
+        It may be a late copy of a run that has ended. So it is answered only where that does no harm: where a run waits
+        for it, which takes one answer for each name, or where each answer to it has one id.
+        """
+        caller = Caller.of(arrival.message)
+        if caller is None or (caller.answer_to is None and not takes_callers(arrival.flow)):
+            return ()
+        end = StoredEnd(caller.request_id, error.at, Status.FAILED.value, error=str(error))
+        return self._sends(arrival, end, [caller])
 
     def replies(self, arrival: Arrival, end: StoredEnd, callers: Callers) -> tuple[Send, ...]:
         """Return the answers to those whom the item held. Those in rows are sent theirs at once, page by page."""

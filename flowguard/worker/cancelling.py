@@ -76,7 +76,7 @@ class Canceller:
         the other may never have been sent.
         """
         m = arrival.message
-        done = self.cancel(arrival.flow, m.object_id, m.request_id, m.requested_at, m.cancelled or "", only=True)
+        done = self.cancel(arrival.flow, m.object_id, m.request_id, m.requested_at, str(m.cancelled), only=True)
         if verdict is Verdict.BUSY:
             left = 0 if done.item is None else done.item.lease_until - self._services.clock.now()
             seconds = max(1, -(-left // 1000))

@@ -513,7 +513,8 @@ class Runtime:
         note = ErrorNote.of(error, self.services.clock.now())
         self._emitter.emit(EventType.FAILED, arrival, error=note.type, why=note.text)
         letter = dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self.services.signer)
-        return acked(arrival, verdict, (letter,))
+        answers = self._caller_answers.lost(arrival, note) if verdict is Verdict.GONE else ()
+        return acked(arrival, verdict, (*answers, letter))
 
     def _planner(self, arrival: Arrival, claim: Claim) -> Planner:
         """Make the planner of the hop's commit, with the hop's time.

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from flowguard.clock import ManualClock
 from flowguard.errors import EnvelopeError, Untrusted
 from flowguard.events import EventType
-from flowguard.ids import ObjectId
-from flowguard.protocol.run import RunItem
+from flowguard.ids import ObjectId, RequestId
+from flowguard.protocol.failed_hop import FailedHop
+from flowguard.protocol.run import Refused, RunItem, Status
+from flowguard.protocol.verdicts import Verdict
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.testing import sqs_event
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.cancel_order import cancel_attributes
 from flowguard.wire.envelope import Envelope, normalize
-from flowguard.wire.message import PLACE
+from flowguard.wire.message import PLACE, ErrorNote
 from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, Signer
-from flowguard.worker.cancelling import Canceller, find_cancel
+from flowguard.worker.cancelling import Canceller, find_cancel, is_for_its_run
 from flowguard.worker.ending import Ending
+from flowguard.worker.routing import Arrival
+from tests.protocol.run_items import run_item
 from tests.scene import START, Scene, scene
 from tests.waits import DEADLINE, WaitScene, wait_scene
+from tests.worker.runtime.mishaps import Died, die
 
 SIGNER = KeySigner(Keyring(lambda: Keys.parse("k1:" + "x" * 32), ManualClock()))
 OTHERS = KeySigner(Keyring(lambda: Keys.parse("k1:" + "y" * 32), ManualClock()))
@@ -100,6 +107,101 @@ def test_of_a_run_that_waits_each_copy_of_the_order_sends_the_message_that_ends_
         assert first.arrival is not None
         assert (first.ack, first.envelope, send.id) == (True, brought, first.arrival.message.hop_id)
         assert ending(at, brought) == first
+
+
+# -- a request that comes once more, as cancelled
+
+
+def refused(at: Scene, verdict: Verdict) -> Ending:
+    """Carry out the cancelled request that met its run so."""
+    arrival = Arrival(order(), at.flow, None, at.message(cancelled="a mistake", body="cancelled"))
+    return Canceller(at.handler._services).of_request(arrival, verdict)
+
+
+def postponed(calls: Recorder) -> list[int]:
+    return [call.params["VisibilityTimeout"] for call in calls.calls if call.operation == "ChangeMessageVisibility"]
+
+
+def test_a_request_that_meets_its_own_worker_fences_it_and_comes_again_at_once() -> None:
+    with scene() as at:
+        endings: list[Ending] = []
+        at.script.pricing = lambda step: endings.append(refused(at, Verdict.BUSY))
+        with intercept(Recorder()) as calls:
+            assert at.deliver(at.message()) == [False]
+        [ending] = endings
+        assert (ending.ack, ending.verdict, ending.why) == (
+            False,
+            Verdict.BUSY,
+            "its run is cancelled, and ends in 1 s",
+        )
+        assert postponed(calls) == [1]
+
+
+def dies_at_its_commit(call: ApiCall, proceed: Proceed) -> Response:
+    if "done = :yes" in call.params.get("UpdateExpression", ""):
+        raise Died
+    return proceed()
+
+
+def test_one_that_meets_the_worker_which_ends_the_run_comes_again_when_that_must_have_ended() -> None:
+    with scene() as at:
+        at.script.pricing = die
+        with pytest.raises(Died):
+            at.deliver(at.message())
+        refused(at, Verdict.BUSY)
+        with intercept(dies_at_its_commit), pytest.raises(Died):
+            at.deliver(at.message())
+        before = at.item()
+        with intercept(Recorder()) as calls:
+            assert refused(at, Verdict.BUSY).why == "its run is cancelled, and ends in 30 s"
+        assert (postponed(calls), at.item()) == ([30], before)
+
+
+def test_one_whose_run_is_gone_meanwhile_comes_again_to_see_that() -> None:
+    with scene() as at, intercept(Recorder()) as calls:
+        assert not refused(at, Verdict.BUSY).ack
+        assert postponed(calls) == [1]
+
+
+def test_one_whose_run_is_past_its_first_hop_cancels_it_and_is_done() -> None:
+    with scene() as at:
+        at.deliver(at.message())
+        ending = refused(at, Verdict.DUPLICATE)
+        assert (ending.ack, ending.verdict, ending.sends) == (True, Verdict.DUPLICATE, ())
+        assert item(at).cancelled_because == "a mistake"
+
+
+def test_one_meets_the_run_of_its_own_request_and_no_other() -> None:
+    with scene() as at:
+        at.deliver(at.newer(requested_at=at.message().requested_at - 1))
+        before = at.item()
+        refused(at, Verdict.DUPLICATE)
+        assert at.item() == before
+
+
+GOES_ON = {"request_id": RequestId("run-1"), "requested_at": START - 1_000, "status": Status.RUNNING}
+OVER = FailedHop(RequestId("run-1"), START - 1_000, 1, 0, ErrorNote("Reject", "no", 1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_its_own"),
+    [
+        ({}, True),
+        ({"status": Status.WAITING}, True),
+        ({"status": Status.FAILED}, False),
+        ({"status": Status.COMPLETED}, False),
+        ({"failed": OVER}, False),
+        ({"request_id": RequestId("run-2")}, False),
+        ({"requested_at": START}, False),
+    ],
+)
+def test_a_request_is_for_its_run_while_that_goes_on(changes: dict[str, Any], is_its_own: bool) -> None:
+    with scene() as at:
+        message = at.message(cancelled="a mistake")
+        found = Refused(Verdict.DUPLICATE, run_item(**{**GOES_ON, **changes}))
+        assert is_for_its_run(message, found) is is_its_own
+        assert not is_for_its_run(message._replace(cancelled=None), found)
+        assert not is_for_its_run(message, Refused(Verdict.STALE, None))
 
 
 @pytest.mark.parametrize("signer", [UNSIGNED, OTHERS], ids=["nobody", "a stranger"])

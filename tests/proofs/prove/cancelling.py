@@ -77,10 +77,12 @@ class Stops(Flow, name="stops", object_id="order_id"):
 
 def what_is_cancelled_has_ended_so_and_left_nothing(view: View) -> str | None:
     """Also the hole, whenever it was cancelled; and nothing was done after."""
-    ended = {run.flow: run.status for run in view.runs()}
-    if any(ended.get(flow) != Status.FAILED for flow in ("builds", "digs")):
+    ended = {run.flow: run.status for run in view.runs() if run.flow in ("builds", "digs")}
+    if set(ended.values()) != {Status.FAILED}:
         return f"the runs are {ended}"
     row = view.item("totals", day="dug")
     left = row["amount"] if row else 0
+    if left and view.sent("digs-dead-letters"):  # what was to give it back has failed
+        return None
     notes = [name for name in ("dug", "built") if view.item("notes", note=name)]
     return f"{left} are dug, and {notes} noted" if left or notes else None

@@ -274,9 +274,9 @@ OWN: Final = (
         invariants=_HELD,
         share=60,
     ),
-    Case("cancelled", [Builds, Digs, Stops], [order()], TABLES, invariants=_CANCELLED, share=60),
+    Case("cancelled", [Builds, Digs, Stops], [order()], TABLES, invariants=_CANCELLED, share=30),
     Case(
-        "cancelled-retried", [Builds, Digs, Stops], [order(CANCELLED_RETRIED)], TABLES, invariants=_CANCELLED, share=30
+        "cancelled-retried", [Builds, Digs, Stops], [order(CANCELLED_RETRIED)], TABLES, invariants=_CANCELLED, share=12
     ),
     Case("patient", [Patient], [order("patiently:1:error")], TABLES),
     Case("no-such-version-alone", [Lone], [request(Lone, "to-alone", order(), version=9)], TABLES, invariants=_NAMED),

@@ -28,7 +28,7 @@ TESTED: Final = (
             "tests/worker/runtime/test_cancelled.py::test_a_copy_of_the_request_with_a_later_time",
             "tests/worker/runtime/test_cancelled.py::test_a_newer_request",
             "tests/worker/runtime/test_cancelled.py::test_it_costs",
-            "tests/worker/runtime/test_cancelled_children.py::test_an_object_that_has_gone_over",
+            "tests/worker/runtime/test_cancelled.py::test_a_hop_that_has_gone_on",
         ),
         "no explored flow is cancelled",
     ),
@@ -48,7 +48,7 @@ TESTED: Final = (
         "no explored flow is cancelled",
     ),
     Elsewhere(
-        r"^(worker\.runtime\.Runtime\.work: is_for_its_run)",
+        r"^worker\.runtime\.Runtime\.work: is_for_its_run",
         ("tests/worker/runtime/test_cancelled_children.py",),
         "no explored flow is cancelled",
     ),

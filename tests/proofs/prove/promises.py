@@ -13,7 +13,7 @@ from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem, Status
 from flowguard.sim.posted import Posted
 from flowguard.testing.explorer import View
-from flowguard.testing.explorer.record.history import History, Version
+from flowguard.testing.explorer.record.history import DeliveryRecord, History, Version
 from flowguard.testing.explorer.record.parked import parked
 from flowguard.wire.message import PLACE, ErrorNote, Place
 
@@ -27,7 +27,7 @@ TENANT: Final = "tenant"
 
 def an_item_lives_for_two_retentions(view: View) -> str | None:
     """From each claim and each commit on (docs/decisions/0003), and from the deadline of its wait."""
-    begun = {one.worker: one.at for one in _history(view).deliveries if not one.settles}
+    begun = {one.worker: one.at for one in _history(view).deliveries if not (one.settles or _cancels(one))}
     return next(
         (
             f"{version.key} may go at {version.item.ttl}"
@@ -37,6 +37,11 @@ def an_item_lives_for_two_retentions(view: View) -> str | None:
         ),
         None,
     )
+
+
+def _cancels(one: DeliveryRecord) -> bool:
+    """A cancellation changes an item whose run goes on by another message."""
+    return any(event.type is EventType.WAS_CANCELLED for event in one.events)
 
 
 def _latest(begun: int, item: RunItem) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ from flowguard.events import EventType
 from flowguard.flow import IGNORE, AnyFlow, Flow
 from flowguard.ids import RequestId
 from flowguard.sim.calls import intercept
-from tests.scene import START, Scene, Script, scene, two_stages
+from tests.scene import START, Scene, Script, orders, scene, two_stages
 from tests.worker.runtime.mishaps import Died, boom, dies_at
+from tests.worker.runtime.test_callers import shared
 
 ADDRESS = json.dumps({"flow": "carts", "object": "c", "request": "r", "at": 1, "hop": 1, "name": "priced"})
 TOLD = {"reply_to": "sqs:completed"}
@@ -134,6 +136,42 @@ def test_an_answer_by_the_newer_run_and_one_to_a_late_copy_have_one_id() -> None
         at.deliver(at.newer())
         at.deliver(at.message(**WAITED_FOR))
         assert {own for own, *_ in replies(at)} == {f"{at.message().hop_id}.end"}
+
+
+def expire(at: Scene) -> None:
+    key = {"pk": {"S": "run#orders#o1"}, "sk": {"S": "run"}}
+    at.aws.client("dynamodb").delete_item(TableName="flowguard", Key=key)
+
+
+def test_a_request_whose_item_expires_under_its_first_worker_is_carried_out_and_answered() -> None:
+    with scene() as at:
+        at.script.pricing = lambda step: expire(at)
+        assert at.deliver(at.message(**TOLD)) == [False]
+        at.script.pricing = lambda step: None
+        assert at.deliver(at.message(**TOLD)) == [True]
+        assert at.deliver(at.second(**TOLD)) == [True]
+        assert set(ends(at)) == {("run-1", "COMPLETED")}
+
+
+@pytest.mark.parametrize("told", [TOLD, WAITED_FOR])
+@pytest.mark.parametrize("flow", [orders, shared])
+def test_a_request_whose_item_expires_between_two_hops_is_told_so_where_that_does_no_harm(
+    flow: Callable[[Script], AnyFlow], told: Any
+) -> None:
+    with scene(flow) as at:
+        at.deliver(at.message(**told))
+        expire(at)
+        for _ in range(2):
+            assert at.deliver(at.second(**told)) == [True]
+        found = replies(at)
+        if flow is orders and told is TOLD:
+            assert found == set(), "it may have ended long ago, and have been answered so"
+        else:
+            [(own, request, status, error)] = found
+            assert (request, status) == ("run-1", "FAILED")
+            assert error == "RunFailed: the run's item has expired, and with it its state"
+            assert own.endswith(".end")
+        assert len(at.sent("dead")) == 2, "a copy each, under one id"
 
 
 def test_a_later_request_than_the_ignored_one_is_carried_out() -> None:
