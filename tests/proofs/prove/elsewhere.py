@@ -53,7 +53,7 @@ TESTED: Final = (
         "no explored flow is cancelled",
     ),
     Elsewhere(
-        r"^(worker\.caller_answers\.CallerAnswers\.turned_away|"
+        r"^(worker\.caller_answers\.CallerAnswers\.(turned_away|lost)|worker\.runtime\.Runtime\._dead: .*GONE|"
         r"aws\.store\.DynamoDBStore\._refused: .*STALE)",
         ("tests/worker/runtime/test_turned_away.py", "tests/worker/test_caller_answers.py::test_where_nobody_knows"),
         "no explored request that is turned away has a reply_to",
