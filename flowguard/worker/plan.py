@@ -39,7 +39,8 @@ _LONGEST_WHY = 100
 class Planner(NamedTuple):
     """Plans the commit of one hop. ``moment`` is the hop's own time, ms, later than the commit before it.
 
-    ``failed_hop`` is where the run failed for good, of a hop after that.
+    ``failed_hop`` is where the run failed for good, of a hop after that. ``asked`` is the request as the run item has
+    noted it: in a later hop it still says that the run was redriven.
     """
 
     flow: AnyFlow
@@ -49,6 +50,7 @@ class Planner(NamedTuple):
     failed_hop: FailedHop | None = None
     cancelled: tuple[Send, ...] = ()
     """The requests that are cancelled with the run, where it was."""
+    asked: Caller | None = None
 
     def ended(self, outcome: Outcome, step: AnyStep) -> Commit:
         """Plan what a handler's outcome writes.
@@ -231,10 +233,17 @@ class Planner(NamedTuple):
         """
         found: list[tuple[Destination, dict[str, Attribute], str | None]] = []
         if (m := self.message).reply_to is not None:
-            caller = Caller.of(m) if takes_callers(self.flow) else None
+            caller = self._own_caller() if takes_callers(self.flow) else None
             own = None if caller is None else caller.reply_id(self.flow.name, m.object_id)
             found.append((parse_destination(m.reply_to), answer_place(m.answer_to), own))
         return found if self.flow.complete_to is None else [*found, (self.flow.complete_to, {}, None)]
+
+    def _own_caller(self) -> Caller | None:
+        """Return the request as a caller of its own run. An end after a redrive must not pass for the one before."""
+        own = Caller.of(self.message)
+        if own is None or self.asked is None or own.redrive:
+            return own
+        return own._replace(redrive=self.asked.redrive)
 
     def _complete_body(self, status: Status, *, result: str | None = None, error: str | None = None) -> str:
         end = StoredEnd(self.message.request_id, self.moment, status.value, result, error)

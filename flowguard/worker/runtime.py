@@ -26,7 +26,7 @@ from flowguard.failure import Again, Attempt, Never, after_failure
 from flowguard.flow import AnyFlow
 from flowguard.ids import Owner
 from flowguard.payloads import decode
-from flowguard.protocol.callers import Callers, StoredEnd
+from flowguard.protocol.callers import Caller, Callers, StoredEnd, asker_key
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem
@@ -525,6 +525,7 @@ class Runtime:
         now, m, before = self.services.clock.now(), arrival.message, claim.before
         goes_on = before is not None and before.request_id == m.request_id and (m.hop > 1 or m.redrive > 0)
         moment = max(now, claim.item.committed_at + 1) if goes_on else now
+        noted = claim.item.askers.get(asker_key(m.request_id))
         return Planner(
             flow=arrival.flow,
             message=m,
@@ -532,6 +533,7 @@ class Runtime:
             signer=self.services.signer,
             failed_hop=claim.item.own_failure,
             cancelled=cancelled_requests(m, claim.item, self.services.signer),
+            asked=None if noted is None else Caller.from_text(noted),
         )
 
 

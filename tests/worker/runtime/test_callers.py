@@ -304,3 +304,31 @@ def test_an_attached_request_keeps_the_item_as_long_as_it_may_be_answered() -> N
         assert before is not None
         assert after is not None
         assert after.ttl == before.ttl + 3_600
+
+
+@pytest.mark.parametrize("failed_at", [1, 2])
+def test_the_end_of_a_run_that_was_redriven_is_no_copy_of_the_end_that_failed(failed_at: int) -> None:
+    """The request that is redriven gets both. A caller of the run that failed has its one answer."""
+    with scene(shared) as at:
+
+        def refuse(step: Step[OrderState]) -> None:
+            raise Reject("declined")
+
+        if failed_at == 1:
+            at.script.pricing = refuse
+            at.deliver(at.message(reply_to="sqs:completed"))
+            at.script.pricing = lambda step: None
+            at.deliver(at.message(reply_to="sqs:completed", redrive=1))
+            at.deliver(at.second(reply_to="sqs:completed"))
+        else:
+            at.script.closing = refuse
+            at.deliver(at.message(reply_to="sqs:completed"), caller(at))
+            at.deliver(at.second(reply_to="sqs:completed"))
+            at.script.closing = lambda step: None
+            at.deliver(at.second(reply_to="sqs:completed", redrive=1))
+        sent = at.sent("completed")
+        bodies = {one["MessageAttributes"]["uniquerequestid"]["StringValue"]: json.loads(one["Body"]) for one in sent}
+        own = sorted((name.rpartition("-")[2].partition(".")[2], body["status"]) for name, body in bodies.items())
+        others = [("1.end", "FAILED")] * (failed_at - 1)  # of the caller
+        assert own == sorted([("1.end", "FAILED"), ("1r1.end", "COMPLETED"), *others])
+        assert len(sent) == len(bodies)
