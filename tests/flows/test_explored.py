@@ -1,17 +1,27 @@
-"""The flows that wait, under faults at every call, with the samples of them."""
+"""The flows that wait, and the caches, under faults at every call."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, Final
 
 import pytest
 
-from flowguard.testing import explore, replay
+from flowguard import Queue
+from flowguard.flow import AnyFlow
+from flowguard.ids import RequestId
+from flowguard.sim.world import START
+from flowguard.testing import explore, replay, sqs_event
+from flowguard.testing.explorer.checks.problem import EQUIVALENCE
+from flowguard.testing.explorer.run.inbox import Later
 from flows.approval import flow as approval
 from flows.approval.invariants import (
     a_completed_run_leaves_no_expense_asked,
     an_approver_whose_decision_is_recorded_is_not_reminded,
 )
+from flows.page_cache.flow import READERS, ChangeSource, PageCache, SearchCache
+from flows.page_cache.invariants import each_caller_gets_one_answer, the_last_to_ask_sees_every_change
+from flows.page_cache.models import PageWanted, SearchWanted, SourceChanged
 from flows.validate_cart.flow import ValidateCart
 from flows.validate_cart.invariants import (
     a_cart_costs_what_its_lines_cost,
@@ -71,3 +81,45 @@ def test_every_fault_at_a_flow_that_waits_is_survived(name: str) -> None:
     report = explore(flows, messages, bound=0, walks=0, **given)
     assert report.ok, str(report)
     assert report.ends <= 2
+
+
+# -- caches -----------------------------------------------------------------------------------------------------------
+
+
+def asked(flow: AnyFlow, payload: PageWanted | SearchWanted, reader: str, later: timedelta = timedelta(0)) -> Any:
+    """A reader's request, which arrives at once or so much later."""
+    at = START + later // timedelta(milliseconds=1)
+    message, _ = flow.request(payload, request_id=RequestId(reader), requested_at=at, reply_to=Queue(READERS))
+    queue = "pages-wanted" if flow is PageCache else "searches-wanted"
+    event = sqs_event(queue, payload, attributes=message.attributes(), message_id=reader, sent_at=at)
+    return Later(event, later) if later else event
+
+
+HOME, TEA, MUCH_LATER = PageWanted(page="home"), SearchWanted(words="tea"), timedelta(days=3)
+
+
+@pytest.mark.proof("explores whole flows")
+@pytest.mark.parametrize("flow", [PageCache, SearchCache])
+def test_every_fault_at_a_cache_with_several_callers_is_survived(flow: AnyFlow) -> None:
+    payload = HOME if flow is PageCache else TEA
+    messages = [asked(flow, payload, f"reader-{number}") for number in range(1, 3 if flow is PageCache else 4)]
+    report = explore(flow, messages, invariants=[each_caller_gets_one_answer], bound=20, walks=10)
+    assert report.ok, str(report)
+
+
+@pytest.mark.proof("explores whole flows, for a minute")
+def test_every_fault_at_a_page_that_is_reset_while_it_is_made_is_survived() -> None:
+    """Its ends are not compared: a change whose dead letter is sent back may come after the last reader has asked."""
+    change = SourceChanged(source="title", text="Coffee", revision=2)
+    messages = [asked(PageCache, HOME, "reader-1"), change, asked(PageCache, HOME, "reader-2", MUCH_LATER)]
+    report = explore(
+        [PageCache, ChangeSource],
+        messages,
+        invariants=[each_caller_gets_one_answer, the_last_to_ask_sees_every_change],
+        bound=0,
+        walks=0,
+        for_good=False,
+    )
+    problems = [problem for violation in report.violations for problem in violation.problems]
+    assert [problem for problem in problems if problem.rule != EQUIVALENCE] == []
+    assert report.schedules > 400

@@ -17,12 +17,12 @@ from flowguard.testing.explorer.record.question import PARTIES
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import OWN_ATTRIBUTES
+from flowguard.worker.cancelling import find_cancel
+from flowguard.worker.resets import find_reset
 
 _MUST_STAY: Final = frozenset(
     {EventType.NOT_SENT, EventType.BROKEN, EventType.BUSY, EventType.EARLY, EventType.RETURNED}
 )
-_ORDERED: Final = frozenset({EventType.WAS_CANCELLED, EventType.WAS_RESET})
-"""A record without a stage's message has changed the run that these name."""
 
 _MAY_STAY: Final = _MUST_STAY | {
     EventType.FENCED,
@@ -45,15 +45,19 @@ def messages_stay_as_they_were(history: History, flows: Sequence[AnyFlow]) -> It
             continue
         if not _is_stable(json.dumps(one.envelope.record, sort_keys=True)):
             yield Problem("I11", one.queue or "a function", "normalising the normalised record changes it")
-        event = next((event for event in one.events if event.message is not None), None)
-        message = None if event is None or event.type in _ORDERED else event.message
-        if message is None or message.cancelled is not None or one.settles:
+        message = next((event.message for event in one.events if event.message is not None), None)
+        if message is None or message.cancelled is not None or one.settles or _is_order(one.envelope):
             continue
         key = message.flow, message.object_id, message.request_id, message.requested_at, message.hop
         said = _said(one.envelope)
         if said != first.setdefault(key, said):
             text = f"hop {message.hop} of {message.request_id} comes with another payload or other attributes"
             yield Problem("I11", f"{message.flow}/{message.stage}", text, first[key], said)
+
+
+def _is_order(envelope: Envelope) -> bool:
+    """Answer whether a message orders a run to be reset or cancelled, and is no stage's."""
+    return find_reset(envelope) is not None or find_cancel(envelope) is not None
 
 
 def _said(envelope: Envelope) -> tuple[str, Mapping[str, Attribute]]:

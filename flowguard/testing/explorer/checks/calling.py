@@ -9,15 +9,20 @@ from flowguard.flow import AnyFlow
 from flowguard.protocol.callers import Caller
 from flowguard.protocol.run import ENDED
 from flowguard.testing.explorer.checks.problem import Problem
+from flowguard.testing.explorer.checks.standing import Standing
 from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.parked import parked
 
 
 def callers_are_answered(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
     """Check I16: at rest each request that attached to a run, or met its end, was sent an answer under its own id.
 
-    An answer that was refused for good is parked. A run that has not ended is judged elsewhere.
+    An answer that was refused for good is parked, unless the dead letters' queue refuses too. A run that has not ended
+    is judged elsewhere.
     """
-    sent = {one.id for one in history.posted}
+    if Standing.of(history, flows).dead_letters:
+        return
+    sent = {one.id for one in history.posted} | {send.id for one in history.posted if (send := parked(one)) is not None}
     latest = history.latest()
     for _, event in history.events(EventType.ATTACHED, EventType.KEPT):
         message = event.message
@@ -27,5 +32,5 @@ def callers_are_answered(history: History, flows: Sequence[AnyFlow]) -> Iterator
         key = f"run#{message.flow}#{message.object_id}"
         own = caller.reply_id(message.flow, message.object_id)
         has_ended = key in latest and latest[key].status in ENDED
-        if has_ended and not {own, f"{own}.unsent"} & sent:
+        if has_ended and own not in sent:
             yield Problem("I16", key, f"the request {message.request_id} was taken, and never answered", own)

@@ -20,6 +20,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from flowguard.events import EventType
+from flowguard.ids import ObjectId
+from flowguard.protocol.callers import Caller
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem, Status
 from flowguard.sim.posted import Posted
@@ -47,7 +50,9 @@ class Failures:
 
     ``notices`` are the Complete messages of failed commits: which error they name depends on what went wrong.
     ``overcome`` are those of runs that went on and ``letters_overcome`` their dead letters. ``returned`` is the last
-    redrive of what was sent back by key, request id and hop.
+    redrive of what was sent back by key, request id and hop. ``answered`` are the answers to callers of failed runs
+    that went on: a caller gets one end, and it was that. ``repeated`` are those to requests that met a stored end:
+    a copy that comes after a further end gets that one.
     """
 
     notices: frozenset[_Sent]
@@ -56,6 +61,8 @@ class Failures:
     letters_overcome: frozenset[_Letter]
     names: Names
     returned: Mapping[tuple[str, str, int], int]
+    answered: frozenset[_Sent] = frozenset()
+    repeated: frozenset[_Sent] = frozenset()
 
     @classmethod
     def of(cls, history: History, last: Runs) -> Failures:
@@ -74,6 +81,8 @@ class Failures:
             letters_overcome=letters_overcome,
             names=Names.of(history),
             returned=returned,
+            answered=frozenset(answer for key, item in over for answer in _answers(key, item)),
+            repeated=frozenset(_kept(history)),
         )
 
     def is_notice(self, message: Posted) -> bool:
@@ -86,6 +95,14 @@ class Failures:
             return _own(message) in self.overcome
         letter = _letter_of(message)
         return letter in self.letters_overcome or (letter not in self.letters and letter[3] <= self._last(letter))
+
+    def is_final(self, message: Posted) -> bool:
+        """Answer whether a message gave a caller the end of a run that went on: the caller gets no other."""
+        return _own(message) in self.answered
+
+    def may_repeat(self, message: Posted) -> bool:
+        """Answer whether a copy of a message may say another end than the first one."""
+        return _own(message) in self.repeated
 
     def id_of(self, message: Posted) -> str | None:
         """Return the id by which a message is compared. None for a message without one.
@@ -158,6 +175,21 @@ def _notices(failed: Iterable[RunItem]) -> frozenset[_Sent]:
     outboxes = [item.outbox for item in failed if item.outbox is not None]
     sends = [send for outbox in outboxes for send in outbox.sends if send.kind is Kind.COMPLETE]
     return frozenset((_bare(str(send.to)), send.id) for send in sends)
+
+
+def _answers(key: str, item: RunItem) -> Iterator[_Sent]:
+    """Yield the answers to the callers that a run item held when its run failed."""
+    _, flow, object_id = key.split("#", 2)
+    for caller in item.answered.in_item if item.answered is not None else ():
+        yield _bare(caller.reply_to), caller.reply_id(flow, ObjectId(object_id))
+
+
+def _kept(history: History) -> Iterator[_Sent]:
+    """Yield the answers to requests that met a stored end."""
+    for _, event in history.events(EventType.KEPT):
+        m = event.message
+        if m is not None and (caller := Caller.of(m)) is not None:
+            yield _bare(caller.reply_to), caller.reply_id(m.flow, m.object_id)
 
 
 def _own(message: Posted) -> _Sent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from flowguard.callback import Callback
@@ -55,6 +55,16 @@ def _committed(history: History, flows: Sequence[AnyFlow]) -> Iterator[str]:
                 yield _bare(str(send.to))
         if flow is not None:
             yield from (_bare(str(to)) for to in _asked_from(version.item) if _may_be_notified(flow, to))
+    yield from (_bare(str(to)) for flow, to in _kept(history, known) if _may_be_notified(flow, to))
+
+
+def _kept(history: History, known: Mapping[str, AnyFlow]) -> Iterator[tuple[AnyFlow, Destination]]:
+    """Yield where those are who were answered with a stored end, from the claim alone: no item names them."""
+    for _, event in history.events(EventType.KEPT):
+        flow = None if event.message is None else known.get(event.message.flow)
+        caller = None if event.message is None else Caller.of(event.message)
+        if flow is not None and caller is not None:
+            yield flow, parse_destination(caller.reply_to)
 
 
 def _asked_from(item: RunItem | None) -> Iterator[Destination]:

@@ -99,7 +99,10 @@ def redrives_are_judged_right(history: History, flows: Sequence[AnyFlow]) -> Ite
     for redriven in history.redriven:
         if not redriven.message.object_id:
             continue
-        if (why := _too_late(redriven)) is not None:
+        if _is_answered(history, redriven):
+            if redriven.fate is not Fate.REDRIVEN:
+                yield Problem("I13", redriven.key, f"a redrive was said to be {redriven.fate}, and was answered")
+        elif (why := _too_late(redriven)) is not None:
             yield from _changed_nothing(history, redriven, why)
             if redriven.fate is Fate.REDRIVEN:
                 yield Problem("I13", redriven.key, f"a redrive was said to be REDRIVEN, though {why}")
@@ -107,6 +110,12 @@ def redrives_are_judged_right(history: History, flows: Sequence[AnyFlow]) -> Ite
             yield Problem("I13", redriven.key, "a redrive was said to be REDRIVEN, and no worker was given its hop")
         elif redriven.fate is not Fate.REDRIVEN and _was_given(history, redriven):
             yield Problem("I13", redriven.key, f"a redrive was said to be {redriven.fate}, and was given its hop")
+
+
+def _is_answered(history: History, redriven: Redriven) -> bool:
+    """Answer whether the redrive met the run of another request, and gets its end as any caller does."""
+    workers = {one.worker for one in history.deliveries if one.record in redriven.records}
+    return any(worked.worker in workers for worked, _ in history.events(EventType.ATTACHED, EventType.KEPT))
 
 
 def _too_late(redriven: Redriven) -> str | None:

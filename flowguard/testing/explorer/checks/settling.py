@@ -122,6 +122,8 @@ def outboxes_are_sent(history: History, flows: Sequence[AnyFlow]) -> Iterator[Pr
         item = version.item
         if item is None or not item.done or item.outbox is None or item.outbox.request_id != item.request_id:
             continue
+        if item.reset_at is not None:  # what a reset left: the commit was before it, and in another history perhaps
+            continue
         now = latest.get(version.key)
         superseded = now is not None and now.request_id != item.request_id
         sends = standing.to_be_sent(item.outbox.sends)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
-from flowguard.events import Event
+from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import RunItem, Status
@@ -218,6 +218,11 @@ def _next_requests_go_through(history: History) -> Iterator[Problem]:
     if (after := history.after) is None:
         return
     done = {(one.key, one.item.request_id) for one in after.versions if one.item is not None and one.item.done}
+    done |= {
+        (f"run#{event.message.flow}#{event.message.object_id}", event.message.request_id)
+        for _, event in after.events(EventType.ATTACHED, EventType.KEPT)
+        if event.message
+    }
     for key, request in history.asked.items():
         if (key, request) not in done:
             text = f"a next request for the object is not carried out, though only {_named(history)}"

@@ -12,11 +12,14 @@ A token says when it expires, so no token is compared by its text.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from flowguard.events import EventType
+from flowguard.ids import ObjectId
+from flowguard.protocol.callers import Caller
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem
 from flowguard.testing.explorer.record.history import History
@@ -25,6 +28,9 @@ _SENT: Final = re.compile(r"(?P<base>.+)\.(?P<hop>\d+)(?:r(?P<redrive>\d+))?\.(?
 
 _AWAITED: Final = re.compile(r"(?P<name>[^#]+)#(?P<base>.+)\.(?P<hop>\d+)(?:r(?P<redrive>\d+))?")
 _TOKEN: Final = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{1,32}[.][A-Za-z0-9_-]{84}(?![A-Za-z0-9_-])")
+
+RESTARTED: Final = re.compile(r"reset-[0-9a-f]{32}")
+"""The request id of a restart (``flowguard.worker.restart``)."""
 
 _Run: TypeAlias = tuple[str, str]
 """A run item's key, and the request id."""
@@ -36,7 +42,8 @@ class Names:
 
     ``bases`` are what the ids of a run's messages begin with. ``commits`` are each run's hops with the redrive of their
     last commit. ``several`` are request ids that more than one object has. ``awaited`` are the ids that runs wait for;
-    ``waits`` says that there are such runs.
+    ``waits`` says that there are such runs. ``restarts`` names requests with which work began anew after a reset: their
+    own ids tell how often their objects had been claimed.
     """
 
     bases: Mapping[str, _Run]
@@ -44,6 +51,7 @@ class Names:
     several: frozenset[str]
     awaited: frozenset[str] = frozenset()
     waits: bool = False
+    restarts: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, history: History) -> Names:
@@ -53,15 +61,19 @@ class Names:
         for key, request in history.requests:
             keys[request].add(key)
         return cls(
-            {base: (key, str(item.request_id)) for key, item in done for base in _bases(item)},
+            {base: (key, str(item.request_id)) for key, item in done for base in _bases(item)}
+            | dict(_callers(history)),
             frozenset(((key, request), hop, redrive) for (key, request, hop), redrive in last.items()),
             frozenset(request for request, of in keys.items() if len(of) > 1),
             frozenset(own for _, item in done for own in _awaited(item)),
             any(item.wait is not None for _, item in done),
+            _restarts(history),
         )
 
     def plain(self, own: str) -> str:
         """Return an id without its digest and without the marks of redrives whose commits counted."""
+        if own in self.restarts:
+            return self.restarts[own]
         if own in self.awaited:
             return self._plain_awaited(own)
         found = _SENT.fullmatch(own)
@@ -70,6 +82,8 @@ class Names:
 
     def plain_text(self, text: str) -> str:
         """Return a text in which awaited ids are plain, and tokens are no more than that."""
+        for own, name in self.restarts.items():
+            text = text.replace(own, name)
         if not self.waits:
             return text
         for own in sorted(self.awaited, key=len, reverse=True):
@@ -87,7 +101,9 @@ class Names:
             return None
         key, request = run
         hop, redrive = int(found["hop"]), int(found["redrive"] or 0)
-        mark = "" if (run, hop, redrive) in self.commits else f"r{redrive}" if redrive else ""
+        is_answer = found.re is _SENT and found["number"] == "end"  # of the whole run, whichever hop was redriven
+        counted = is_answer and any((one, of) == (run, redrive) for one, _, of in self.commits)
+        mark = "" if counted or (run, hop, redrive) in self.commits else f"r{redrive}" if redrive else ""
         whose = f"{key.removeprefix('run#')}: " if request in self.several else ""
         return f"{whose}{self.plain(request)}.{hop}{mark}"
 
@@ -98,6 +114,40 @@ def _bases(item: RunItem) -> Iterator[str]:
         found = _SENT.fullmatch(send.id) if send.kind is not Kind.NEXT else None
         if found is not None and (int(found["hop"]), int(found["redrive"] or 0)) == (item.hop, item.redrive):
             yield found["base"]
+
+
+def _callers(history: History) -> Iterator[tuple[str, _Run]]:
+    """Yield what the ids of answers to requests begin with that another's run may answer."""
+    for key, caller in (*_met(history), *_noted(history)):
+        _, flow, object_id = key.split("#", 2)
+        found = _SENT.fullmatch(caller.reply_id(flow, ObjectId(object_id)))
+        if found is not None:
+            yield found["base"], (key, str(caller.request_id))
+
+
+def _met(history: History) -> Iterator[tuple[str, Caller]]:
+    for _, event in history.events(EventType.ATTACHED, EventType.KEPT):
+        m = event.message
+        if m is not None and (caller := Caller.of(m)) is not None:
+            yield f"run#{m.flow}#{m.object_id}", caller
+
+
+def _noted(history: History) -> Iterator[tuple[str, Caller]]:
+    """Yield the requests that runs have noted as their own: a restart may answer them."""
+    texts = {(one.key, text) for one in history.versions if one.item is not None for text in one.item.askers.values()}
+    yield from ((key, Caller.from_text(text)) for key, text in texts)
+
+
+def _restarts(history: History) -> dict[str, str]:
+    """Name the restarts of each object in their order."""
+    found: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for one in history.versions:
+        own = "" if one.item is None else str(one.item.request_id)
+        if RESTARTED.fullmatch(own) and own not in found:
+            counts[one.key] += 1
+            found[own] = f"restart {counts[one.key]} of {one.key.removeprefix('run#')}"
+    return found
 
 
 def _awaited(item: RunItem) -> Iterator[str]:

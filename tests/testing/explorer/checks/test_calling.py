@@ -11,7 +11,8 @@ from flowguard import ATTACH, Done, Flow, Outcome, Stage, Step
 from flowguard.destinations import Queue
 from flowguard.ids import RequestId
 from flowguard.sim.world import START
-from flowguard.testing import explore, sqs_event
+from flowguard.testing import explore, replay, sqs_event
+from flowguard.testing.explorer.checks.equivalence import End
 from flowguard.worker.caller_answers import CallerAnswers
 
 
@@ -52,3 +53,36 @@ def test_a_request_that_attaches_is_settled() -> None:
 def test_a_caller_that_nobody_answers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CallerAnswers, "replies", lambda *arguments: ())
     assert "I16" in found()
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    ["a1-1.r1", "d6-1.r1", "x2-2"],
+    ids=["the caller has the failed end", "the last hop is redriven", "a copy comes when all is over"],
+)
+def test_a_caller_keeps_the_end_that_it_was_given_whatever_becomes_of_its_run(schedule: str) -> None:
+    trace = replay(SharedPages, [asked(1), asked(2)], schedule)
+    assert trace.ok, str(trace)
+
+
+OWN = ("sqs:replies", "r-1.1.end")
+
+
+@pytest.mark.parametrize(
+    ("found", "should", "final", "repeated", "allowed"),
+    [
+        ("failed", "completed", True, False, True),
+        ("failed", "completed", False, False, False),
+        ("completed | newer", "completed", False, True, True),
+        ("completed | newer", "completed", False, False, False),
+        ("newer", "completed", False, True, False),
+        ("completed", None, False, True, False),
+    ],
+)
+def test_another_end_is_allowed_where_a_caller_has_one_and_beside_the_right_one(
+    found: str, should: str | None, final: bool, repeated: bool, allowed: bool
+) -> None:
+    end = End(
+        {}, {OWN: found}, {}, frozenset(), "", frozenset({OWN} if final else ()), frozenset({OWN} if repeated else ())
+    )
+    assert end.allows(OWN, should) is allowed
