@@ -6,17 +6,22 @@ Ends with 1 where a bug was not found that is not among ``MISSED``, or where som
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from tests.proofs.recall.case import Result
+from tests.arguments import count
+from tests.proofs.prove.fork import pool
+from tests.proofs.recall.case import Case, Outcome, Result
 from tests.proofs.recall.cases import BUGS, MISSED, SOUND
 from tests.proofs.recall.speed import USUAL, search
 
 SHORT: Final[Mapping[str, Any]] = {"bound": 20, "walks": 10, "most": 4, "patience": 3.0}
 LONG: Final[Mapping[str, Any]] = {}
+ALL: Final = (*BUGS, *SOUND)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,18 +30,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for case in USUAL:
             sys.stdout.write(f"{search(case, seconds=given.seconds)}\n")
         return 0
-    chosen = [case for case in (*BUGS, *SOUND) if given.only in case.kind]
+    chosen = {place: case for place, case in enumerate(ALL) if given.only in case.kind}
     results = []
-    for case in chosen:
-        results.append(case.run(LONG if given.long else SHORT))
+    for result in _results(chosen, LONG if given.long else SHORT, given.jobs):
+        results.append(result)
         if not given.json:
-            sys.stdout.write(f"{_line(results[-1])}\n")
+            sys.stdout.write(f"{_line(result)}\n")
             sys.stdout.flush()
     if given.json:
         sys.stdout.write(json.dumps(_as_json(results)) + "\n")
     else:
         sys.stdout.write("\n" + "\n".join(f"{name:<9} {text}" for name, text in _figures(results).items()) + "\n")
     return 0 if all(map(is_expected, results)) else 1
+
+
+def _results(chosen: Mapping[int, Case], budget: Mapping[str, Any], jobs: int) -> Iterator[Result]:
+    """Yield the results in the order of the cases, which are explored in as many processes as there are jobs."""
+    explored = functools.partial(_explored, budget)
+    if min(jobs, len(chosen)) < 2:
+        outcomes: Iterator[Outcome] = map(explored, chosen)
+        yield from map(Result, chosen.values(), outcomes)
+        return
+    with pool(jobs) as processes:
+        yield from map(Result, chosen.values(), processes.map(explored, chosen))
+
+
+def _explored(budget: Mapping[str, Any], place: int) -> Outcome:
+    """Explore the case of this place, which a forked process has from the start: cases cannot be sent to it."""
+    return ALL[place].run(budget).outcome
 
 
 def is_expected(result: Result) -> bool:
@@ -87,6 +108,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--long", action="store_true", help="explore with the defaults, as a user does")
     parser.add_argument("--speed", action="store_true", help="instead, how long usual searches take with the defaults")
     parser.add_argument("--seconds", type=float, metavar="N", help="of --speed: end each search after so long")
+    parser.add_argument("--jobs", type=count, default=len(os.sched_getaffinity(0)), help="processes; one a core")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose kind has it")
     return parser
 

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from flowguard.testing.explorer import Explored, PlainFunction, Report, Violation, explore
 
@@ -49,18 +49,32 @@ class Case:
         try:
             report = explore(self.of, self.messages, **{"tables": TABLES, **budget, **self.about})
         except Exception as error:  # the recall goes on with the next case
-            return Result(self, None, time.perf_counter() - began, f"{type(error).__name__}: {error}")
-        return Result(self, report, time.perf_counter() - began)
+            return Result(self, Outcome(None, time.perf_counter() - began, f"{type(error).__name__}: {error}"))
+        return Result(self, Outcome(report, time.perf_counter() - began))
+
+
+class Outcome(NamedTuple):
+    """What an exploration ended with. ``error`` is what the explorer itself ended with."""
+
+    report: Report | None
+    seconds: float
+    error: str = ""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a case. ``error`` is what the explorer itself ended with."""
+    """A case, and what its exploration ended with."""
 
     case: Case
-    report: Report | None
-    seconds: float
-    error: str = ""
+    outcome: Outcome
+
+    @property
+    def seconds(self) -> float:
+        return self.outcome.seconds
+
+    @property
+    def error(self) -> str:
+        return self.outcome.error
 
     @property
     def found(self) -> Violation | None:
@@ -102,7 +116,7 @@ class Result:
         }
 
     def _all(self) -> Sequence[Violation]:
-        return self.report.violations if self.report is not None else ()
+        return self.outcome.report.violations if self.outcome.report is not None else ()
 
     def _is_there(self, violation: Violation) -> bool:
         site = violation.site
