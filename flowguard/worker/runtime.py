@@ -89,10 +89,7 @@ class Runtime:
         except Reject as error:  # no run item can hold what the message says of itself
             return self._dead(arrival, error, None)
         if isinstance(claim, Refused):
-            self._emitter.emit(EventType(claim.verdict.value.lower()), arrival)
-            if is_for_its_run(arrival.message, claim):
-                return self._canceller.of_request(arrival, claim.verdict)
-            return self._refused(arrival, claim)
+            return self._turned_away(arrival, claim)
         self._emitter.claimed(arrival, claim)
         with self._given_back(arrival, claim):
             self._flush(arrival, claim)
@@ -283,6 +280,13 @@ class Runtime:
         return self._answered(arrival, claim, commit, answer)
 
     # -- what each answer leads to
+
+    def _turned_away(self, arrival: Arrival, refused: Refused) -> Ending:
+        """Report the verdict of a refused claim, and return what follows from it."""
+        self._emitter.emit(EventType(refused.verdict.value.lower()), arrival)
+        if is_for_its_run(arrival.message, refused):
+            return self._canceller.of_request(arrival, refused.verdict)
+        return self._refused(arrival, refused)
 
     def _refused(self, arrival: Arrival, refused: Refused) -> Ending:
         """Handle a claim that was refused. No second read is needed: the answer brought the item along."""

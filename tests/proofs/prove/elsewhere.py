@@ -48,7 +48,7 @@ TESTED: Final = (
         "no explored flow is cancelled",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\.work: is_for_its_run",
+        r"^worker\.runtime\.Runtime\._turned_away: is_for_its_run",
         ("tests/worker/runtime/test_cancelled_children.py",),
         "no explored flow is cancelled",
     ),
@@ -429,7 +429,8 @@ TESTED: Final = (
         "the item has expired, and maybe begun anew, while a worker held it",
     ),
     Elsewhere(
-        r"^(worker\.together\.|worker\.batch\.Batch\.(_in_waves|_turn|_wave|_ask|_begun|_committed|_work|run: batches))",
+        r"^(worker\.together\.|"
+        r"worker\.batch\.Batch\.(_in_waves|_turn|_wave|_ask|_begun|_committed|_work|run: batches))",
         ("tests/worker/test_together.py", "tests/worker/test_together_crashes.py"),
         "no explored function shares its calls",
     ),

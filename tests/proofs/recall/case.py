@@ -69,6 +69,10 @@ class Result:
     outcome: Outcome
 
     @property
+    def report(self) -> Report | None:
+        return self.outcome.report
+
+    @property
     def seconds(self) -> float:
         return self.outcome.seconds
 
