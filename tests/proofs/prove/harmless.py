@@ -22,8 +22,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.ledger.DynamoDBLedger.free: except ClientError → catches every Exception",
     ),
     "leases and visibility save work that is done twice; what is applied, the fence decides": (
-        "worker.runtime.Runtime._claim_request: arrival.stage is not None → forced false",
-        "worker.runtime.Runtime._claim_request: arrival.stage.timeout if arrival.stage is not None else None → forced false",
+        "worker.runtime.Runtime.claim_request: arrival.stage is not None → forced false",
+        "worker.runtime.Runtime.claim_request: arrival.stage.timeout if arrival.stage is not None else None → forced false",
         "worker.runtime.Runtime._refused: case Verdict.BUSY → never taken",
         "worker.runtime.Runtime._refused: self.services.sender.postpone(arrival.envelope, seconds) → left out",
     ),
