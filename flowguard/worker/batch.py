@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 from flowguard.errors import EnvelopeError, RunFailed, Untrusted
 from flowguard.events import EventType
 from flowguard.protocol.run import Claim
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.cancelling import Canceller, find_cancel
 from flowguard.worker.dispatch import dispatch
@@ -31,6 +33,13 @@ WARNING_MS = 1_000
 
 _HELD: Final = "a record before it in its group stays in the queue"
 _NO_TIME: Final = "not enough time was left to begin it"
+
+
+class _Order(NamedTuple):
+    """What is for a run and no stage's message. ``ending`` carries it out."""
+
+    address: AnswerAddress
+    ending: Callable[[], Ending]
 
 
 class Batch:
@@ -99,12 +108,8 @@ class Batch:
         """Take one envelope through its stage. Whatever goes wrong outside a stage leaves the record in its queue."""
         arrival: Arrival | None = None
         try:
-            if (order := find_reset(envelope)) is not None:
-                return self._resetter.ending(envelope, self._routes.flow(order.flow), order)
-            if (wanted := find_cancel(envelope)) is not None:
-                return self._canceller.ending(envelope, self._routes.flow(wanted.address.flow), wanted)
-            if (arrived := find_arrived(envelope)) is not None:
-                return self._settler.ending(envelope, self._routes.flow(arrived.address.flow), arrived)
+            if (order := self._order(envelope)) is not None:
+                return order.ending()
             arrival = self._now_at = self._arrival(envelope)
             if not first and not self._has_time(arrival):
                 return self._returned(envelope, _NO_TIME)
@@ -112,6 +117,19 @@ class Batch:
             return left if isinstance(left, Ending) else self._runtime.finished(left, None)
         except Exception as error:  # a service, the network, a setting: kept, reported, delivered again by the queue
             return self._broken(envelope, arrival, error)
+
+    def _order(self, envelope: Envelope) -> _Order | None:
+        """Find the order, answer or deadline that the record is. None for a stage's message."""
+        if (reset := find_reset(envelope)) is not None:
+            flow = self._routes.flow(reset.flow)
+            return _Order(reset, partial(self._resetter.ending, envelope, flow, reset))
+        if (wanted := find_cancel(envelope)) is not None:
+            flow = self._routes.flow(wanted.address.flow)
+            return _Order(wanted.address, partial(self._canceller.ending, envelope, flow, wanted))
+        if (arrived := find_arrived(envelope)) is not None:
+            flow = self._routes.flow(arrived.address.flow)
+            return _Order(arrived.address, partial(self._settler.ending, envelope, flow, arrived))
+        return None
 
     def _work(self, arrival: Arrival, asked: Asked | None = None) -> Ending | Uncommitted:
         with self._emitter.working_on(arrival):
@@ -142,17 +160,15 @@ class Batch:
     def _turn(self, place: int, envelope: Envelope) -> Turn:
         """Find out what the record is for. One that cannot be read says so when its turn has come."""
         try:
-            if (order := find_reset(envelope)) is not None:
-                return Turn(place, envelope, about=(order.flow, order.object_id))
-            if (arrived := find_arrived(envelope)) is not None:
-                return Turn(place, envelope, about=(arrived.address.flow, arrived.address.object_id))
+            if (order := self._order(envelope)) is not None:
+                return Turn(place, envelope, about=(order.address.flow, order.address.object_id))
             arrival = self._arrival(envelope)
         except Exception:
             return Turn(place, envelope)
         return Turn(place, envelope, arrival, (arrival.flow.name, arrival.message.object_id))
 
     def _wave(self, wave: Sequence[Turn], batches: Batches, endings: dict[int, Ending]) -> None:
-        """Process records of different objects: those that may share calls first, then each of the others alone."""
+        """Process records of different objects. Those that may share calls go first."""
         first = not endings
         asked = self._ask([turn for turn in wave if turn.may_share], batches, first=first)
         pending = PendingCommits(batches, self._services.clock, self._budget)

@@ -1,4 +1,4 @@
-"""What a function's observers see: its invocations, and services with a span around each claim and commit."""
+"""Invocations and services as observers see them, with a span around each claim and commit."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ObservedStore(WrappedStore):
 
 
 class ObservedBatches:
-    """Common calls with one span around each: its messages are those of all runs, and each has a verdict."""
+    """Common calls with one span around each. The span has the messages and the verdicts of all runs."""
 
     def __init__(self, batches: Batches, observer: Observer) -> None:
         self._batches = batches

@@ -158,7 +158,7 @@ class Batches(Protocol):
         ...
 
     def release(self, claims: Sequence[Claim], now: int) -> None:
-        """End the leases (``now``, ms) of hops that were not begun, where that is possible."""
+        """End the leases (``now``, ms) of hops that were not begun. It may fail unheard."""
         ...
 
 

@@ -96,10 +96,8 @@ class Runtime:
             memory, refused = HopMemory(self.services.store, claim), NOTHING_REFUSED
             for calls in range(MOST_CALLS):
                 commit = self._handle(arrival, memory, refused, calls)
-                if isinstance(commit, Ending):
-                    return commit
-                if asked is not None and can_wait(commit):
-                    return Uncommitted(arrival, memory.claim, commit)
+                if isinstance(commit, Ending) or (asked is not None and can_wait(commit)):
+                    return commit if isinstance(commit, Ending) else Uncommitted(arrival, memory.claim, commit)
                 try:
                     return self._commit(arrival, memory.claim, commit)
                 except NotHeld as error:  # of writes that the handler does without, or makes anew: it is called again
@@ -148,7 +146,7 @@ class Runtime:
         return arrival, claim
 
     def claim_request(self, arrival: Arrival, budget: Budget, owner: Owner | None = None) -> ClaimRequest:
-        """Make the request for the message's hop, under a new owner, or under one that has asked for it before."""
+        """Make the request for the message's hop. ``owner`` is one that has asked for it before."""
         now, left, flow = self.services.clock.now(), budget.remaining(), arrival.flow
         without_lambda = (arrival.stage.timeout if arrival.stage is not None else None) or LEASE_WITHOUT_LAMBDA
         return ClaimRequest(

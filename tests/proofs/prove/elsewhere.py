@@ -132,7 +132,7 @@ TESTED: Final = (
         "verdicts that no explored flow meets",
     ),
     Elsewhere(
-        r"^worker\.batch\.Batch\._ending: \(order",
+        r"^worker\.batch\.Batch\._order: \(reset",
         (
             "tests/worker/test_batch.py::test_the_first_record_is_begun",
             "tests/worker/runtime/test_resets.py::test_a_stage_resets_another_flows_run",
@@ -393,7 +393,7 @@ TESTED: Final = (
         "no explored flow is cancelled",
     ),
     Elsewhere(
-        r"^worker\.batch\.Batch\._ending: \(wanted",
+        r"^worker\.batch\.Batch\._order: \(wanted",
         ("tests/worker/runtime/test_cancelled.py::test_a_stage_cancels",),
         "no explored flow is cancelled",
     ),
@@ -429,8 +429,7 @@ TESTED: Final = (
         "the item has expired, and maybe begun anew, while a worker held it",
     ),
     Elsewhere(
-        r"^(worker\.together\.|"
-        r"worker\.batch\.Batch\.(_in_waves|_turn|_wave|_ask|_begun|_committed|_work|run: batches))",
+        r"^(worker\.together\.|worker\.batch\.Batch\.(_in_waves|_turn|_wave|_ask|_begun|_committed|_work|run: b))",
         ("tests/worker/test_together.py", "tests/worker/test_together_crashes.py"),
         "no explored function shares its calls",
     ),
@@ -445,7 +444,7 @@ TESTED: Final = (
         "no explored function shares its calls",
     ),
     Elsewhere(
-        r"^worker\.batch\.(_timeout|Batch\.(run|_in_turn|_ending|_has_time|_returned|_broken))",
+        r"^worker\.batch\.(_timeout|Batch\.(run|_in_turn|_ending|_has_time|_returned|_broken|_order))",
         ("tests/worker/test_batch.py", "tests/worker/test_waiting.py"),
         "the explorer's batches have one record, and all the time there is",
     ),
