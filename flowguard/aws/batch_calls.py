@@ -31,6 +31,9 @@ STATEMENTS_A_CALL: Final = 25
 LARGEST_CALL: Final = 1_000_000
 """Bytes of values in one request, unless a single statement has more."""
 
+MOST_INVALID: Final = 3
+"""How many requests in turn may have no statement that is valid: where DynamoDB does not read what is said here."""
+
 _NOT_HERE: Final = frozenset({"AccessDenied", "AccessDeniedException", "UnknownOperationException"})
 """Answers to the first request that will not change: no permission, or an engine without PartiQL."""
 
@@ -55,6 +58,7 @@ class DynamoDBBatches:
         self._client = client
         self._calls = calls
         self._available = True
+        self._invalid = 0
         self._met: set[str] = set()
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
@@ -164,15 +168,21 @@ class DynamoDBBatches:
             return ()
         except Exception:  # the network: what was written shows when each asks on its own
             return ()
-        if found and all(_code(one) in _NOT_HERE for one in found):
-            self._give_up(str(found[0]["Error"].get("Message", "")))
+        self._judge(found)
         return found
+
+    def _judge(self, found: Sequence[Any]) -> None:
+        """Give up where every statement is refused: for want of a permission, or several times as not valid."""
+        codes = {_code(one) for one in found}
+        self._invalid = self._invalid + 1 if codes == {"ValidationError"} else 0
+        if found and (codes <= _NOT_HERE or self._invalid >= MOST_INVALID):
+            self._give_up(str(found[0]["Error"].get("Message", "")))
 
     def _give_up(self, why: str) -> None:
         self._available = False
-        text = "claims and commits are made one by one: BatchExecuteStatement is refused (%s); %s"
-        cure = "allow dynamodb:PartiQLUpdate and dynamodb:PartiQLInsert on the table"
-        logger.warning(text, shown(why), cure)
+        text = "claims and commits are made one by one, since BatchExecuteStatement is refused: %s; %s"
+        fix = "on AWS, allow dynamodb:PartiQLUpdate and dynamodb:PartiQLInsert on the table"
+        logger.warning(text, shown(why), fix)
 
 
 def _said(say: Callable[[Any], Any], calls: Mapping[int, Any]) -> dict[int, Any]:

@@ -301,6 +301,30 @@ def test_a_role_that_may_not_is_denied_once_and_the_log_says_what_to_allow(
     assert "\n" not in record.getMessage()
 
 
+def test_statements_that_are_never_valid_are_not_said_for_ever(
+    store: DynamoDBStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    invalid: list[bool] = []
+
+    def refuse(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != BATCH or not invalid[-1]:
+            return proceed()
+        return {
+            "Responses": [{"Error": {"Code": "ValidationError", "Message": "no"}} for _ in call.params["Statements"]]
+        }
+
+    with intercept(Recorder()) as calls, intercept(refuse), caplog.at_level(logging.WARNING, "flowguard"):
+        for refused in (True, True, False, True, True, True, True):
+            invalid.append(refused)
+            assert (store.batches.claim(three(attempt=(0, len(invalid)))) == [None] * 3) is refused
+            if len(invalid) == 1:
+                for one in three():
+                    store.claim(one)
+                calls.calls.clear()
+    assert len([call for call in calls.calls if call.operation == BATCH]) == 5
+    assert len(caplog.records) == 1
+
+
 def test_moto_knows_no_such_request_and_the_log_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
     with on_moto() as clients, caplog.at_level(logging.WARNING, "flowguard"):
         store = aws_store(Settings(), clients)

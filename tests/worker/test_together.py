@@ -21,8 +21,11 @@ from flowguard.sim.moto import EmbeddedAWS
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing.context import FakeContext
+from flowguard.wire.attributes import Attribute, attributes_to
+from flowguard.wire.cancel_order import cancel_attributes
 from flowguard.wire.message import Message
-from tests.scene import Order, OrderState, Priced, Scene, Script, message_id, record, scene
+from flowguard.wire.signing import UNSIGNED
+from tests.scene import START, Order, OrderState, Priced, Scene, Script, message_id, record, scene
 
 BATCH, UPDATE = "BatchExecuteStatement", "UpdateItem"
 
@@ -194,6 +197,23 @@ def test_the_groups_of_a_fifo_queue_go_together_and_each_in_its_order(at: Scene)
     claims = [place for place, call in enumerate(calls.calls) if call.operation == BATCH]
     assert min(sends) < max(claims), "what the first wave commits is sent before the second wave is claimed"
     assert at.item("o4") is None
+
+
+def ordered(at: Scene, attributes: dict[str, Attribute], place: int) -> dict[str, Any]:
+    found = record(order(at, 0), place)
+    return {**found, "body": "{}", "messageAttributes": attributes_to(Attribute.to_sqs_record, attributes)}
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_an_order_to_cancel_goes_in_turn_with_the_records_of_its_object(at: Scene, first: bool) -> None:
+    cancel = cancel_attributes("orders", "price-order", ObjectId("o0"), "cancel-1", START, "a mistake", UNSIGNED)
+    records = [record(order(at, 0), 0), record(order(at, 1), 1), record(order(at, 2), 2)]
+    records.insert(0 if first else 1, ordered(at, cancel, 3))
+    assert at.handler({"Records": records}) == {"batchItemFailures": []}
+    assert sorted(name for name, _, _ in at.script.handled) == ["o0", "o1", "o2"]
+    item = at.item("o0")
+    assert item is not None
+    assert (item.cancelled_because == "a mistake") is not first, "there was no run to cancel"
 
 
 # -- each its own -----------------------------------------------------------------------------------------------------
