@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import random
+import string
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -35,6 +37,21 @@ def store(request: pytest.FixtureRequest) -> Any:
         from tests.aws.engines import on_dynamodb_local
 
         yield aws_store(Settings(), on_dynamodb_local(request.getfixturevalue("dynamodb_local_url")))
+
+
+@pytest.fixture
+def warnings() -> Iterator[list[str]]:
+    """What flowguard's logger is told to warn of."""
+    said: list[str] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    kept, logger = Kept(logging.WARNING), logging.getLogger("flowguard")
+    logger.addHandler(kept)
+    yield said
+    logger.removeHandler(kept)
 
 
 def of(place: int, **more: Any) -> ClaimRequest:
@@ -96,7 +113,8 @@ def test_objects_that_are_there_are_claimed_in_one_request_each_by_its_own_polic
 def test_what_first_hops_meet_is_learnt_from_those_before(store: DynamoDBStore) -> None:
     def requests(places: Sequence[int]) -> int:
         with intercept(Recorder()) as calls:
-            store.batches.claim([of(place, owner=f"worker-{len(made)}") for place in places])
+            answers = store.batches.claim([of(place, owner=f"worker-{len(made)}") for place in places])
+        assert None not in answers
         made.append(len(calls.calls))
         return made[-1]
 
@@ -105,6 +123,16 @@ def test_what_first_hops_meet_is_learnt_from_those_before(store: DynamoDBStore) 
     assert [requests([0, 1, 3]), requests([0, 1, 4])] == [2, 2], "most of them meet an item"
     assert [requests([0, 5, 6]), requests([7, 8])] == [2, 1]
     assert requests([0, 1, 9]) == 2
+
+
+def test_later_hops_say_nothing_of_what_first_hops_meet(store: DynamoDBStore) -> None:
+    for claim in claims(store, [of(place) for place in range(4)]):
+        store.commit(claim, commit())
+    later = [of(place, hop=2) for place in range(1, 4)]
+    with intercept(Recorder()) as calls:
+        store.batches.claim([of(0), of(5), of(6), *later])
+        store.batches.claim([of(7), of(8)])
+    assert [call.operation for call in calls.calls] == [BATCH] * 3
 
 
 def test_a_retry_is_expected_to_meet_its_item(store: DynamoDBStore) -> None:
@@ -129,7 +157,9 @@ def test_where_an_item_comes_and_goes_meanwhile_the_claim_is_left_to_its_own_cal
 
 def test_a_later_hop_without_an_item_is_left_to_its_own_call(store: DynamoDBStore) -> None:
     """An engine that does not show the item of a failed condition must not make a message a dead letter."""
-    assert store.batches.claim([of(0, hop=2), of(1)])[0] is None
+    with intercept(Recorder()) as calls:
+        assert store.batches.claim([of(0, hop=2), of(1)])[0] is None
+    assert len(calls.calls) == 1
     assert stored(store, 0) is None
 
 
@@ -255,6 +285,19 @@ def test_a_statement_that_fails_leaves_its_own_run_to_a_call_and_no_other(
     assert store.commit(*pairs[1]) == Committed()
 
 
+def test_a_commit_that_fails_for_another_reason_is_not_taken_for_fenced(store: DynamoDBStore) -> None:
+    found = claims(store, three())
+
+    def conflict(call: ApiCall, proceed: Proceed) -> Response:
+        item = {"S": "shown"}
+        return {
+            "Responses": [{"Error": {"Code": "TransactionConflict", "Item": item}} for _ in call.params["Statements"]]
+        }
+
+    with intercept(conflict):
+        assert store.batches.commit([(claim, commit()) for claim in found]) == [None] * 3
+
+
 @pytest.mark.parametrize(
     ("error", "asked_again"),
     [
@@ -268,17 +311,17 @@ def test_a_statement_that_fails_leaves_its_own_run_to_a_call_and_no_other(
     ],
 )
 def test_a_request_that_fails_leaves_each_to_its_own_call(
-    store: DynamoDBStore, error: Exception, asked_again: bool, caplog: pytest.LogCaptureFixture
+    store: DynamoDBStore, error: Exception, asked_again: bool, warnings: list[str]
 ) -> None:
     def fail(call: ApiCall, proceed: Proceed) -> Response:
         if call.operation == BATCH:
             raise error
         return proceed()
 
-    with intercept(fail), caplog.at_level(logging.WARNING, "flowguard"):
+    with intercept(fail):
         assert store.batches.claim(three()) == [None, None, None]
         assert store.batches.claim(three()) == [None, None, None]
-    assert len(caplog.records) == (0 if asked_again else 1)
+    assert len(warnings) == (0 if asked_again else 1)
     with intercept(Recorder()) as calls:
         found = store.batches.claim(three())
     assert bool(calls.calls) is asked_again
@@ -286,24 +329,22 @@ def test_a_request_that_fails_leaves_each_to_its_own_call(
 
 
 def test_a_role_that_may_not_is_denied_once_and_the_log_says_what_to_allow(
-    store: DynamoDBStore, caplog: pytest.LogCaptureFixture
+    store: DynamoDBStore, warnings: list[str]
 ) -> None:
     def deny(call: ApiCall, proceed: Proceed) -> Response:
         denied = {"Error": {"Code": "AccessDenied", "Message": "not\nauthorized"}}
         return {"Responses": [denied for _ in call.params["Statements"]]}
 
-    with intercept(Recorder()) as calls, intercept(deny), caplog.at_level(logging.WARNING, "flowguard"):
+    with intercept(Recorder()) as calls, intercept(deny):
         assert store.batches.claim(three()) == [None, None, None]
         assert store.batches.claim(three()) == [None, None, None]
     assert len(calls.calls) == 1
-    [record] = caplog.records
-    assert "dynamodb:PartiQLUpdate and dynamodb:PartiQLInsert" in record.getMessage()
-    assert "\n" not in record.getMessage()
+    [said] = warnings
+    assert "dynamodb:PartiQLUpdate and dynamodb:PartiQLInsert" in said
+    assert "\n" not in said
 
 
-def test_statements_that_are_never_valid_are_not_said_for_ever(
-    store: DynamoDBStore, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_statements_that_are_never_valid_are_not_said_for_ever(store: DynamoDBStore, warnings: list[str]) -> None:
     invalid: list[bool] = []
 
     def refuse(call: ApiCall, proceed: Proceed) -> Response:
@@ -313,7 +354,7 @@ def test_statements_that_are_never_valid_are_not_said_for_ever(
             "Responses": [{"Error": {"Code": "ValidationError", "Message": "no"}} for _ in call.params["Statements"]]
         }
 
-    with intercept(Recorder()) as calls, intercept(refuse), caplog.at_level(logging.WARNING, "flowguard"):
+    with intercept(Recorder()) as calls, intercept(refuse):
         for refused in (True, True, False, True, True, True, True):
             invalid.append(refused)
             assert (store.batches.claim(three(attempt=(0, len(invalid)))) == [None] * 3) is refused
@@ -322,16 +363,16 @@ def test_statements_that_are_never_valid_are_not_said_for_ever(
                     store.claim(one)
                 calls.calls.clear()
     assert len([call for call in calls.calls if call.operation == BATCH]) == 5
-    assert len(caplog.records) == 1
+    assert len(warnings) == 1
 
 
-def test_moto_knows_no_such_request_and_the_log_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
-    with on_moto() as clients, caplog.at_level(logging.WARNING, "flowguard"):
+def test_moto_knows_no_such_request_and_the_log_says_so_once(warnings: list[str]) -> None:
+    with on_moto() as clients:
         store = aws_store(Settings(), clients)
         assert store.batches.claim(three()) == [None, None, None]
         assert store.batches.claim(three()) == [None, None, None]
         assert [isinstance(store.claim(one), Claim) for one in three()] == [True, True, True]
-    assert len(caplog.records) == 1
+    assert len(warnings) == 1
 
 
 # -- answers that got lost --------------------------------------------------------------------------------------------
@@ -376,13 +417,13 @@ def test_a_request_has_at_most_25_statements(store: DynamoDBStore) -> None:
 
 
 def test_a_request_has_a_bounded_size(store: DynamoDBStore) -> None:
-    found = claims(store, [of(place) for place in range(6)])
-    hard_to_pack = "".join(chr(33 + (place * place * 7919) % 90) for place in range(150_000))
+    found = claims(store, [of(place) for place in range(12)])
+    drawn = random.Random(0)
+    results = ["".join(drawn.choices(string.ascii_letters, k=150_000)) for _ in found]
     with intercept(Recorder()) as calls:
-        answers = store.batches.commit([(claim, commit(result=f'"{hard_to_pack}"')) for claim in found])
-    assert len(answers) == 6
-    sizes = [sum(len(str(one["Parameters"])) for one in call.params["Statements"]) for call in calls.calls]
-    assert all(size < 1_200_000 for size in sizes)
+        pairs = [(claim, commit(result=f'"{result}"')) for claim, result in zip(found, results, strict=True)]
+        assert store.batches.commit(pairs) == [Committed()] * 12
+    assert [len(call.params["Statements"]) for call in calls.calls] == [9, 3]
 
 
 def test_nothing_is_asked_where_there_is_nothing_to_ask(store: DynamoDBStore) -> None:

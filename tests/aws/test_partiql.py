@@ -168,6 +168,7 @@ def test_a_name_that_would_have_to_be_escaped_is_not_said(name: str) -> None:
         {"TableName": "arn:aws:dynamodb:eu-west-1:111122223333:table/flowguard"},
         {"UpdateExpression": "DELETE waiting :status"},
         {"UpdateExpression": "SET callers = if_not_exists(callers, :status)"},
+        {"UpdateExpression": "SET met = if_not_exists(met, :status) + :owner"},
         {"UpdateExpression": "SET callers = list_append(callers, :status)"},
         {"ConditionExpression": "contains(waiting, :owner)"},
         {"ConditionExpression": " OR ".join(["#owner = :owner"] * 700)},

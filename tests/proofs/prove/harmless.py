@@ -198,6 +198,16 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.waits.DynamoDBWaits.waiting_for: True → forced true",
         "aws.caller_lists.DynamoDBCallers.rows: True → forced true",
     ),
+    "a later hop has no insert: a path stands among what it assigns": (
+        "aws.batch_calls.DynamoDBBatches.claim: requests[p].message.hop == 1 → forced true",
+    ),
+    "an insert that follows is refused where there is an item": (
+        "aws.batch_calls._is_absent: _code(found) == 'ConditionalCheckFailed' → forced true",
+    ),
+    "no item is as large as a request may be": ("aws.batch_calls._requests: places → forced true",),
+    "a name that does not stand in the text replaces nothing, and each that is given can be quoted": (
+        "aws.partiql._named: (quoted := f'\"{placeholder}\"') in text → forced true",
+    ),
     "it is as good as false itself: forced to be so it stays what it is": (
         "worker.batch._timeout: timedelta(0) → forced false",
         "worker.plan.retried: '' → forced false",
