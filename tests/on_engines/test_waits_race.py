@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from tests.proofs.races.__main__ import found_in_waits
+from tests.proofs.races.history import History
 from tests.proofs.races.mishaps import Odds
+from tests.proofs.races.waits.history import WaitHistory
 from tests.proofs.races.waits.run import Outcome, run
 from tests.proofs.races.worker import Race
 from tests.proofs.soak.journal import Line
@@ -62,6 +64,11 @@ def test_of_eight_processes_none_loses_a_wait_or_ends_it_twice(outcome: Outcome)
 def test_what_is_to_be_contested_is_contested(outcome: Outcome, what: str) -> None:
     counted = {name.strip(): number for name, number in found_in_waits(outcome)[0].items()}
     assert counted[what] > 0, "it shows nothing"
+
+
+def test_each_verdict_is_counted_once_though_it_is_logged_and_returned(outcome: Outcome) -> None:
+    calls = [id(one.call) for one in WaitHistory.read(History.read(outcome.journal)).told]
+    assert len(calls) == len(set(calls))
 
 
 # -- what each check would notice

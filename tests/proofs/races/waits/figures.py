@@ -13,6 +13,7 @@ from tests.proofs.races.waits.run import Outcome
 def figures(outcome: Outcome, history: History, waits: WaitHistory) -> dict[str, int | float]:
     """By name, each once; an indented one is a part of the one above it."""
     begun, told = waits.waits.values(), Counter(one.verdict for one in waits.told)
+    known = {id(one.call) for one in waits.told}
     unknown = sum(line.get("verdict") == UNKNOWN for line in history.journal)
     ends = Counter(wait.ends[0] for wait in begun if wait.ends)
     return {
@@ -23,7 +24,7 @@ def figures(outcome: Outcome, history: History, waits: WaitHistory) -> dict[str,
         "  two answers at once": sum(map(bool, _met(waits, "answer", "answer"))),
         "answers": len(waits.calls("answer")),
         **{f"  answers told {verdict}": number for verdict, number in sorted({**told, "UNKNOWN": unknown}.items())},
-        "  kept, and nobody told": sum(len(wait.answers) for wait in begun) - told["RESUMED"] - told["RECORDED"],
+        "  kept, and nobody told": sum(id(call) not in known for wait in begun for call in wait.answers),
         "deadlines": len(waits.calls("deadline")) + len(history.lines("look")),
         "  that came too early": len(history.lines("look")),
         "runs that went on": len(outcome.effects),

@@ -98,15 +98,23 @@ def _waits(history: History, tried: Mapping[WaitKey, Sequence[Line]]) -> Iterato
 
 
 def _told(journal: Iterable[Line]) -> Iterator[Told]:
-    """A worker has its verdict from its last call for this name. It logs it, or has it from ``FlowClient.answer``."""
+    """A worker has its verdict from its last call for this name. It logs it, or has it from ``FlowClient.answer``.
+
+    Of an answer that is logged and returned, the log counts.
+    """
     last: dict[tuple[str, str, str], Line] = {}
+    logged: set[int] = set()
     for line in journal:
         if line["what"] == "answer":
             last[line["worker"], line["request_id"], line["name"]] = line
         elif line["what"] == "answered" and line["verdict"] != UNKNOWN:
-            yield Told(line["verdict"], last[line["worker"], line["request_id"], line["name"]])
+            call = last[line["worker"], line["request_id"], line["name"]]
+            logged.add(id(call))
+            yield Told(line["verdict"], call)
         elif line["what"] == "sender" and line["verdict"] in VERDICTS and line["verdict"] != UNKNOWN:
-            yield Told(line["verdict"], last[line["worker"], line["id"].removeprefix(direct_id("")), "direct"])
+            call = last[line["worker"], line["id"].removeprefix(direct_id("")), "direct"]
+            if id(call) not in logged:
+                yield Told(line["verdict"], call)
 
 
 def key_of(line: Line) -> WaitKey:
