@@ -38,6 +38,10 @@ SHOWN: Final[dict[str, set[str]]] = {}
 """The lines that a test below is about, by their page."""
 
 ELSEWHERE: Final = {
+    "that the children of a cancelled run are cancelled when a newer request takes over first": (
+        "tests/worker/runtime/test_cancelled_children.py",
+        "test_a_cancelled_run_that_is_superseded_before_it_has_ended_cancels_nobody",
+    ),
     "that a failed run is undone when a newer request takes over first": (
         "tests/worker/runtime/test_on_failed.py",
         "test_a_newer_request_that_takes_over_first_is_told_what_was_not_undone",

@@ -301,6 +301,18 @@ def test_a_run_that_ends_otherwise_cancels_nobody() -> None:
         assert ended(at) == (Status.COMPLETED, "None")
 
 
+def test_a_cancelled_run_that_is_superseded_before_it_has_ended_cancels_nobody() -> None:
+    with family() as at:
+        asked = begun(at)
+        assert FlowClient.of(at.services).cancel(at.flow, "c1", why=WHY)
+        SCRIPT.asks = lambda step: {"a": ask(step, "s2")}
+        at.begin(request_id=RequestId("run-2"), requested_at=START + 1)
+        at.resume()
+        assert [one["body"] for one in at.waiting("searches")] == ['{"cart_id":"s2"}']
+        assert all(at.deliver(one) for one in asked)
+        assert ended(at) == (Status.COMPLETED, "None")
+
+
 # -- the run that is cancelled ----------------------------------------------------------------------------------------
 
 
