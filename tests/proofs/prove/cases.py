@@ -35,10 +35,13 @@ from tests.proofs.prove.awkward import (
     what_is_said_of_an_error_is_short,
 )
 from tests.proofs.prove.cancelling import (
-    CANCELLED_RETRIED,
+    SHARED,
     Builds,
     Digs,
+    Shares,
     Stops,
+    StopsSharing,
+    each_caller_is_told_one_end_under_one_id,
     what_is_cancelled_has_ended_so_and_left_nothing,
 )
 from tests.proofs.prove.fanned import FROM_A_BUS, ORDERED, Bills, Packs
@@ -274,9 +277,15 @@ OWN: Final = (
         invariants=_HELD,
         share=60,
     ),
-    Case("cancelled", [Builds, Digs, Stops], [order()], TABLES, invariants=_CANCELLED, share=30),
+    Case("cancelled", [Builds, Digs, Stops], [order()], TABLES, invariants=_CANCELLED, share=20),
     Case(
-        "cancelled-retried", [Builds, Digs, Stops], [order(CANCELLED_RETRIED)], TABLES, invariants=_CANCELLED, share=12
+        "cancelled-shared",
+        [Shares, StopsSharing],
+        SHARED,
+        TABLES,
+        free={"replies": ["run", "error"]},
+        invariants=[each_caller_is_told_one_end_under_one_id],
+        share=20,
     ),
     Case("patient", [Patient], [order("patiently:1:error")], TABLES),
     Case("no-such-version-alone", [Lone], [request(Lone, "to-alone", order(), version=9)], TABLES, invariants=_NAMED),
