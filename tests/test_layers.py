@@ -157,6 +157,7 @@ SAME_FILE_NAMES = {
     "callback.py": "a command of flowguard is the module of its name in cli",
     "functions.py": "sim/limits has one module for each thing that AWS limits",
     "items.py": "sim/limits has one module for each thing that AWS limits",
+    "retry.py": "a command of flowguard is the module of its name in cli",
     "schedules.py": "sim/limits has one module for each thing that AWS limits",
     "waits.py": "a command of flowguard is the module of its name in cli",
     "writes.py": "aws/writes.py is what DynamoDB gets of the writes that writes.py declares",

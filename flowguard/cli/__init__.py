@@ -33,6 +33,8 @@ COMMANDS: Final = {
     "list": "List runs by status, stage and age.",
     "stats": "Count runs by flow, status and stage.",
     "waits": "Show what runs wait for.",
+    "cancel": "Cancel the run of an object.",
+    "retry": "Send a run's dead letter back to its stage.",
     "callback": "Answer by hand what a run waits for.",
     "once": "Show the entry of a key of @once.",
     "init": "Write a small project, to start from.",

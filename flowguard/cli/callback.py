@@ -8,14 +8,10 @@ from typing import Any, Final
 
 import click
 
-from flowguard.aws.sender import AWSSender
-from flowguard.aws.services import aws_store
-from flowguard.aws.signing_keys import aws_signer, aws_tokens
-from flowguard.cli.connection import CannotRun, check_id, clients_of, connected, connection_errors, settings_of
+from flowguard.cli.connection import CannotRun, check_id, connected, connection_errors, flow_client
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.recordings import read_text
 from flowguard.client import FlowClient
-from flowguard.clock import SystemClock
 from flowguard.errors import Reject, SendFailed, TokenProblem, TokenRefused
 from flowguard.flow import AnyFlow
 from flowguard.payloads import encode_json
@@ -49,7 +45,7 @@ def callback(awaited: str, file: str, *, flow_name: str, fail: bool, kind: str, 
     with connection_errors():
         flow = load_flows([flow_name])[0]
         try:
-            verdict = _given(flow, awaited, said, kind if fail else None, _client(options))
+            verdict = _given(flow, awaited, said, kind if fail else None, flow_client(options))
         except TokenRefused as error:
             if error.reason is not TokenProblem.EXPIRED:
                 raise CannotRun(str(error)) from None
@@ -67,17 +63,6 @@ def _given(flow: AnyFlow, awaited: str, said: Any, kind: str | None, client: Flo
     if kind is None:
         return client.answer(flow, awaited, said)
     return client.fail(flow, awaited, str(said), kind=kind)
-
-
-def _client(options: dict[str, Any]) -> FlowClient:
-    clients, clock, settings = clients_of(options), SystemClock(), settings_of(options)
-    return FlowClient(
-        AWSSender(clients),
-        clock=clock,
-        signer=aws_signer(settings, clients, clock),
-        store=lambda: aws_store(settings, clients),
-        tokens=aws_tokens(settings, clients, clock),
-    )
 
 
 def _read(file: str, *, fail: bool) -> Any:

@@ -13,6 +13,10 @@ import click
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.dead_letter_queue import Unusable, explained
+from flowguard.aws.sender import AWSSender
+from flowguard.aws.services import aws_store
+from flowguard.aws.signing_keys import aws_signer, aws_tokens
+from flowguard.client import FlowClient
 from flowguard.clock import Clock, SystemClock
 from flowguard.errors import SettingsError
 from flowguard.flow import AnyFlow
@@ -83,6 +87,24 @@ def flow_named(text: str) -> tuple[str, AnyFlow | None]:
     with connection_errors():
         flow = load_flows([text])[0]
     return flow.name, flow
+
+
+def flow_class(text: str) -> AnyFlow:
+    """Return the flow's class that MODULE:FLOW names."""
+    with connection_errors():
+        return load_flows([text])[0]
+
+
+def flow_client(options: Mapping[str, Any]) -> FlowClient:
+    """Build the client that the options ask for, at the time of the command."""
+    clients, clock, settings = clients_of(options), command_time().clock, settings_of(options)
+    return FlowClient(
+        AWSSender(clients),
+        clock=clock,
+        signer=aws_signer(settings, clients, clock),
+        store=lambda: aws_store(settings, clients),
+        tokens=aws_tokens(settings, clients, clock),
+    )
 
 
 def check_id(what: str, text: str) -> None:

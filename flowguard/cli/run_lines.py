@@ -33,6 +33,11 @@ def show_run(facts: Mapping[str, Any], seen: SeenRun, now: int) -> None:
         show_names(facts["wait"], payload="state_size" in facts and "state" in facts)
 
 
+def say_line(text: str) -> None:
+    """Print one line, each control in it escaped."""
+    console().print(line(text), soft_wrap=True)
+
+
 def show_names(wait: Mapping[str, Any], *, payload: bool) -> None:
     """Print the names of a wait as a table."""
     columns = [*_WAIT_COLUMNS, *([Column("payload", folds=True)] if payload else [])]

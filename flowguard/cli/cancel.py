@@ -1,0 +1,95 @@
+"""The command ``flowguard cancel``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+import click
+
+from flowguard.aws.run_reader import RunReader, SeenRun
+from flowguard.cli.connection import (
+    CannotRun,
+    check_id,
+    clients_of,
+    command_time,
+    connected,
+    connection_errors,
+    flow_class,
+    flow_client,
+    settings_of,
+)
+from flowguard.cli.printing import complain, say_json
+from flowguard.cli.run_facts import standing
+from flowguard.cli.run_lines import say_line
+from flowguard.errors import RunFailed, RunTooBusy, SendFailed
+from flowguard.protocol.run import ENDED, RunItem, Status
+from flowguard.wire.notification import to_json
+
+NOT_DONE: Final = 1  # the exit code where the run was not cancelled, or its message was not sent
+
+
+@click.command()
+@click.argument("flow", metavar="MODULE:FLOW")
+@click.argument("object_id", metavar="OBJECT")
+@click.option("--why", metavar="TEXT", required=True, help="The text of the error with which the run ends.")
+@connected
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON.")
+def cancel(flow: str, object_id: str, *, why: str, as_json: bool, **options: Any) -> None:
+    """Cancel the run of OBJECT, as FlowClient.cancel does.
+
+    Its worker is fenced, so that nothing of it is applied any more. Its next message ends it FAILED with --why as the
+    error, or goes on at the flow's on_failed stage. A run that waits is ended at once.
+
+    The exit code is 0 where the run was cancelled, 1 where it was not, or where the message that ends it could not be
+    sent, 2 where the command cannot be run.
+    """
+    check_id("OBJECT", object_id)
+    loaded, settings = flow_class(flow), settings_of(options)
+    with connection_errors(f"table {settings.table}"):
+        runs = RunReader.of(settings, clients_of(options))
+        unsent: str | None = None
+        try:
+            done = flow_client(options).cancel(loaded, object_id, why=why)
+        except RunFailed as error:
+            raise CannotRun(f"{error}. Nothing was cancelled") from None
+        except RunTooBusy as error:
+            complain(str(error))
+            sys.exit(NOT_DONE)
+        except SendFailed as error:
+            done, unsent = True, f"the message that ends it was not sent, so its deadline ends it: {error}"
+        seen = runs.read(loaded.name, object_id)
+    said = _cancelled(seen, sent=unsent is None) if done else _left(seen)
+    if as_json:
+        request = None if seen is None else seen.item.request_id
+        facts = {"flow": loaded.name, "object_id": object_id, "request_id": request, "cancelled": done}
+        say_json(to_json({**facts, "now": said, "problem": unsent}))
+    elif done:
+        say_line(f"CANCELLED  {loaded.name} of {object_id}: {said}")
+    else:
+        complain(f"{loaded.name} of {object_id}: nothing was cancelled: {said}")
+    if unsent is not None:
+        complain(f"{loaded.name} of {object_id}: {unsent}")
+    sys.exit(0 if done and unsent is None else NOT_DONE)
+
+
+def _cancelled(seen: SeenRun | None, *, sent: bool) -> str:
+    if seen is None or seen.item.cancelled_because is None:
+        return "its worker was fenced, and another run has the object since"
+    if seen.item.status is Status.WAITING:
+        return "it waits no more" + (", and the message that ends it was sent" if sent else "")
+    return "a worker that had it is fenced; its next message ends it"
+
+
+def _left(seen: SeenRun | None) -> str:
+    if seen is None:
+        return "there is no run; is it the right table and region?"
+    return _why_left(seen.item)
+
+
+def _why_left(item: RunItem) -> str:
+    if item.status in ENDED:
+        return f"the run is {item.status.value}"
+    if item.own_failure is not None:
+        return "the run has failed, and is being taken back"
+    return f"request {item.request_id} was made after this command began: {standing(item, command_time().clock.now())}"

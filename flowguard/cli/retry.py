@@ -1,0 +1,145 @@
+"""The command ``flowguard retry``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from flowguard.aws.dead_letter_queue import DeadLetterQueue, Reading
+from flowguard.aws.redriver import Outcome, Redriver
+from flowguard.aws.run_reader import RunReader
+from flowguard.aws.signing_keys import aws_signer
+from flowguard.cli.connection import (
+    CannotRun,
+    check_id,
+    clients_of,
+    command_time,
+    connected,
+    connection_errors,
+    flow_class,
+    settings_of,
+)
+from flowguard.cli.letter_rows import Telling
+from flowguard.cli.printing import complain
+from flowguard.destinations import Queue
+from flowguard.flow import AnyFlow
+from flowguard.protocol.run import RunItem, Status
+from flowguard.worker.dead_letters import Letter
+from flowguard.worker.redrive import Fate
+
+NOT_DONE: Final = 1  # the exit code where no letter was sent back
+
+
+@click.command()
+@click.argument("flow", metavar="MODULE:FLOW")
+@click.argument("object_id", metavar="OBJECT")
+@connected
+@click.option("--queue", metavar="NAME", help="The queue of dead letters, if not the one that the flow's class names.")
+@click.option("--visibility", metavar="SECONDS", type=click.IntRange(5, 43_200), default=300, show_default=True,
+              help="How long letters stay hidden if this command dies.")  # fmt: skip
+@click.option("--wait", metavar="SECONDS", type=click.IntRange(0, 3), default=1, show_default=True,
+              help="How long the queue must give nothing to count as empty.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each letter.")
+def retry(flow: str, object_id: str, *, queue: str | None, as_json: bool, **options: Any) -> None:
+    """Send the dead letter of OBJECT's run back to its stage, as 'flowguard dlq redrive' does for one letter.
+
+    The run item is read first: a run that is COMPLETED, cancelled, or taken back by the flow's on_failed stage is left
+    alone. Then the queue of dead letters is read until the letter of this very request is found. All other letters
+    stay.
+
+    The exit code is 0 where a letter was sent back, 1 where none was, 2 where the command cannot be run.
+    """
+    check_id("OBJECT", object_id)
+    loaded = flow_class(flow)
+    name = queue if queue is not None else _queue_of(loaded)
+    item = _failed_run(loaded, object_id, options)
+    found = Found(loaded.name, object_id, item.request_id)
+    with connection_errors(f"queue {name}"):
+        reading, redriver = _opened(loaded, name, options)
+        with reading, Telling(0, as_json=as_json) as telling:
+            for page in reading.pages():
+                telling.redriven(found.counted(redriver.redrive(found.among(page))))
+                if found.sent:
+                    break
+    for problem in (*reading.warnings, *found.problems(name)):
+        complain(f"{loaded.name} of {object_id}: {problem}")
+    sys.exit(0 if found.sent else NOT_DONE)
+
+
+@dataclass
+class Found:
+    """The letters of one request, and how many of them were sent back. ``unsent`` counts its unsent messages."""
+
+    flow: str
+    object_id: str
+    request_id: str
+    sent: int = 0
+    letters: int = 0
+    unsent: int = 0
+
+    def among(self, page: Sequence[Letter]) -> list[Letter]:
+        """Return the request's letters of a page, without messages that it could not send."""
+        wanted = (self.flow, self.object_id, self.request_id)
+        own = [one for one in page if (m := one.message) and (m.flow, m.object_id, m.request_id) == wanted]
+        letters = [one for one in own if one.unsent is None]
+        self.unsent += len(own) - len(letters)
+        self.letters += len(letters)
+        return letters
+
+    def counted(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Count the letters that were sent back."""
+        self.sent += sum(
+            one.failed is None and one.judgement is not None and one.judgement.fate is Fate.REDRIVEN for one in outcomes
+        )
+        return outcomes
+
+    def problems(self, queue: str) -> Iterator[str]:
+        """Yield what was not done."""
+        if self.unsent:
+            yield f"{self.unsent} of its messages lie there unsent; see 'flowguard dlq list {queue}'"
+        if not self.letters:
+            yield f"nothing was sent back: queue {queue} shows no letter of request {self.request_id}"
+        elif not self.sent:
+            yield "nothing was sent back; its letters are still in the queue"
+
+
+def _failed_run(flow: AnyFlow, object_id: str, options: Mapping[str, Any]) -> RunItem:
+    """Return the run, which a letter can move on. Ends the command for any other."""
+    settings = settings_of(options)
+    with connection_errors(f"table {settings.table}"):
+        seen = RunReader.of(settings, clients_of(options)).read(flow.name, object_id)
+    why = "there is no run; is it the right table and region?" if seen is None else _refusal(seen.item)
+    if seen is None or why is not None:
+        complain(f"{flow.name} of {object_id}: nothing was sent back: {why}")
+        sys.exit(NOT_DONE)
+    return seen.item
+
+
+def _refusal(item: RunItem) -> str | None:
+    """Return why no letter can move the run on. None where one may."""
+    if item.status is Status.COMPLETED:
+        return "the run is COMPLETED"
+    if item.own_failure is not None:
+        return "its failure is taken back by the on_failed stage; to begin anew, send the request under another id"
+    if item.cancelled_because is not None:
+        return "it was cancelled, which leaves no dead letter; to begin anew, send the request under another id"
+    return None
+
+
+def _queue_of(flow: AnyFlow) -> str:
+    if isinstance(flow.dead_letters, Queue):
+        return flow.dead_letters.name
+    raise CannotRun(f"the dead letters of {flow.name} go to {flow.dead_letters}, which is no queue; give --queue")
+
+
+def _opened(flow: AnyFlow, name: str, options: Mapping[str, Any]) -> tuple[Reading, Redriver]:
+    settings, clients, clock = settings_of(options), clients_of(options), command_time().clock
+    dead = DeadLetterQueue.find(clients, name)
+    visibility, wait = options["visibility"], options["wait"]
+    reading = Reading(clients, dead, flow=flow, visibility=visibility, wait=wait, clock=clock)
+    signer = aws_signer(settings, clients, clock)
+    return reading, Redriver(clients, settings.table, reading, clock=clock, signer=signer)
