@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "explore": "Find the crash, duplicate or delay that breaks a flow.",
     "dlq": "List, show, redrive or drop dead letters.",
     "show": "Show where the run of an object stands.",
+    "tail": "Follow the run of an object until it ends.",
     "list": "List runs by status, stage and age.",
     "stats": "Count runs by flow, status and stage.",
     "waits": "Show what runs wait for.",

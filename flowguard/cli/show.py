@@ -39,7 +39,7 @@ MISSING: Final = 1  # the exit code where there is no such run
 @click.option("--payloads", is_flag=True, help="Show state, result, answers and messages too; tokens never.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON.")
 def show(flow: str, object_id: str, *, payloads: bool, as_json: bool, **options: Any) -> None:
-    """Show where the run of OBJECT stands: stage, attempt, waits, error, what is sent and kept.
+    """Show where the run of OBJECT stands.
 
     FLOW is the name of a flow, or its class as MODULE:NAME, which says how long a result is kept. Nothing is changed.
     One consistent read of the run item; one query more where many wait for its end.

@@ -50,7 +50,7 @@ class Count:
 @click.option("--flow", metavar="NAME", help="Only runs of this flow.")
 @bounded_reading
 def stats(*, flow: str | None, as_json: bool, **options: Any) -> None:
-    """Count the runs by flow, status and stage, and name the oldest wait.
+    """Count the runs of a table by flow, status and stage.
 
     "late" are waits whose deadline is over, "left" runs in the middle of a hop that no worker has. The table is read by
     Scan, which pays for each item; --read bounds that. What was read is said on standard error.
