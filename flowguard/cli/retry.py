@@ -57,7 +57,7 @@ def retry(flow: str, object_id: str, *, queue: str | None, as_json: bool, **opti
     loaded = flow_class(flow)
     name = queue if queue is not None else _queue_of(loaded)
     item = _failed_run(loaded, object_id, options)
-    found = Found(loaded.name, object_id, item.request_id)
+    found = OwnLetters(loaded.name, object_id, item.request_id)
     with connection_errors(f"queue {name}"):
         reading, redriver = _opened(loaded, name, options)
         with reading, Telling(0, as_json=as_json) as telling:
@@ -71,7 +71,7 @@ def retry(flow: str, object_id: str, *, queue: str | None, as_json: bool, **opti
 
 
 @dataclass
-class Found:
+class OwnLetters:
     """The letters of one request, and how many of them were sent back. ``unsent`` counts its unsent messages."""
 
     flow: str
