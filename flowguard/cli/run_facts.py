@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.cli.moments import distance, iso, moment
 from flowguard.cli.wait_facts import wait_facts
 from flowguard.errors import TextGone
-from flowguard.flow import AnyFlow
+from flowguard.flow import UNTIL_RESET, AnyFlow
 from flowguard.protocol.callers import Caller
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import ENDED, RunItem, Status
 from flowguard.wire.tokens import without_tokens
-
-_LAST_YEAR: Final = 253_402_300_800_000  # what is good for longer is good for ever
 
 
 def run_facts(
@@ -129,7 +127,7 @@ def _cancelled(item: RunItem) -> dict[str, Any] | None:
 
 def _callers(item: RunItem, rows: Iterable[Sequence[Caller]]) -> list[dict[str, Any]]:
     """Return those who wait for the end of this run beside its own request."""
-    if item.callers is None or item.status in ENDED:
+    if item.callers is None:
         return []
     found = [*item.callers.in_item, *(caller for page in rows for caller in page)]
     return [
@@ -158,8 +156,10 @@ def _good_until(item: RunItem, flow: AnyFlow | None) -> str | None:
     """Return how long the result is good for newer requests. None where nobody keeps it."""
     if flow is None or item.status is not Status.COMPLETED or item.reset_at is not None:
         return None
+    if flow.keep_result is UNTIL_RESET:
+        return "it is reset"
     until = flow.good_until(item.committed_at)
-    return None if until is None else "it is reset" if until >= _LAST_YEAR else iso(until)
+    return None if until is None else iso(until)
 
 
 # -- texts of payloads

@@ -25,7 +25,6 @@ from flowguard.cli.run_facts import run_facts
 from flowguard.cli.run_lines import show_run
 from flowguard.ids import ObjectId
 from flowguard.protocol.callers import Caller
-from flowguard.protocol.run import ENDED
 from flowguard.wire.notification import to_json
 from flowguard.worker.ports import Store
 
@@ -66,7 +65,7 @@ def show(flow: str, object_id: str, *, payloads: bool, as_json: bool, **options:
 def _rows(seen: SeenRun, store: Store) -> Iterator[Sequence[Caller]]:
     """Yield the first page of those who wait for the run's end and are not in its item."""
     callers = seen.item.callers
-    if callers is None or not callers.rows or seen.item.status in ENDED:
+    if callers is None or not callers.rows:
         return
     for page in store.callers.rows(seen.flow, ObjectId(seen.object_id), callers.term):
         yield page

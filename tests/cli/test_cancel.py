@@ -18,7 +18,7 @@ from flowguard.errors import Reject
 from flowguard.flow import Flow
 from flowguard.outcome import Outcome
 from flowguard.protocol.run import Status
-from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
 from tests.cli.test_hostile_text import CONTROL, HOSTILE, OBJECT
 from tests.cli.test_show import undoing
@@ -160,6 +160,13 @@ def test_the_letter_of_one_run_goes_back_and_all_others_stay(at: Scene) -> None:
     [message] = at.sent("price-order")
     assert json.loads(message["Body"])["Message"] == '{"order_id":"o1"}'
     assert len(at.sent("dead")) == 2
+
+
+def test_the_queue_is_read_no_further_than_needed(at: Scene) -> None:
+    failed(at, "o1")
+    with intercept(Recorder()) as calls:
+        retry(at)
+    assert [call.operation for call in calls.calls].count("ReceiveMessage") == 1
 
 
 def test_a_retry_as_json(at: Scene) -> None:

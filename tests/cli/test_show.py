@@ -17,7 +17,7 @@ from flowguard.cli.connection import CommandTime
 from flowguard.clock import Clock, ManualClock
 from flowguard.errors import Reject
 from flowguard.failed import Failure
-from flowguard.flow import AnyFlow, Flow
+from flowguard.flow import UNTIL_RESET, AnyFlow, Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import AwaitedToken, Done, Outcome
 from flowguard.settings import Settings
@@ -186,6 +186,61 @@ def test_callers_are_shown_and_how_long_a_result_is_good() -> None:
         assert facts(found)["result_good_until"] is None
 
 
+class KeptUntilReset(Flow, name="orders", object_id="order_id", keep_result=UNTIL_RESET):
+    stages = two_stages(Script())
+
+
+def test_a_result_may_be_good_until_it_is_reset_and_is_not_after_that() -> None:
+    here = f"{__name__}:KeptUntilReset"
+    with scene(kept) as found:
+        found.deliver(found.message())
+        found.deliver(found.second())
+        assert facts(found, here)["result_good_until"] == "it is reset"
+        assert "kept       the result is good for newer requests until it is reset" in (
+            run(here, "o1", clock=found.clock).stdout.splitlines()
+        )
+        reset(found, found.clock.now() + 1)
+        assert (facts(found, here)["result_good_until"], facts(found)["reset_at"]) == (None, "2027-01-15T08:00:00.001Z")
+
+
+def test_a_run_at_work_that_was_reset_says_so() -> None:
+    with scene(kept) as found:
+        found.deliver(found.message())
+        reset(found, found.clock.now())
+        assert facts(found)["now"] == "it was reset: its next message begins the work anew"
+        assert "reset      2027-01-15T08:00:00.000Z" in lines(found)
+
+
+def reset(at: Scene, when: int) -> None:
+    assert aws_store(Settings(), same_clients()).callers.reset("orders", ObjectId("o1"), "reset-1", when, when)
+
+
+def test_a_new_run_of_a_kept_result_does_not_show_the_old_one() -> None:
+    with scene(kept) as found:
+        found.deliver(found.message())
+        found.deliver(found.second())
+        assert facts(found)["result_size"] == 11
+        found.clock.advance(seconds=3_600)
+        found.script.pricing = break_down
+        found.deliver(found.newer(requested_at=found.clock.now()))
+        assert (facts(found)["request_id"], facts(found)["status"]) == ("run-2", "RUNNING")
+        assert "result_size" not in facts(found)
+
+
+def test_callers_in_rows_are_shown_too_and_more_than_a_page_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    with scene(kept) as found:
+        found.deliver(found.message())
+        for number in range(20):
+            found.deliver(found.newer(request_id=RequestId(f"run-{number + 2}"), reply_to="sqs:completed"))
+        result = run("orders", "o1", "--json", clock=found.clock)
+        assert (len(json.loads(result.stdout)["callers"]), result.stderr) == (20, "")
+        for module in ("cli.show", "aws.caller_lists"):
+            monkeypatch.setattr(f"flowguard.{module}.ROWS_A_PAGE", 2)
+        result = run("orders", "o1", "--json", clock=found.clock)
+        assert len(json.loads(result.stdout)["callers"]) == 18
+        assert result.stderr == "of the callers in rows, the first 2 are shown\n"
+
+
 def undoing(script: Script) -> AnyFlow:
     class Undo(Stage[Failure, OrderState], name="undo", inbox="close-order"):
         def handle(self, failure: Failure, step: Step[OrderState]) -> Outcome:
@@ -283,6 +338,22 @@ def test_a_token_in_a_payload_is_masked(at: Scene) -> None:
     assert "A" * 84 not in shown
     assert "https://shop.example/a/<token>?x=1" in shown
     assert without_tokens(f"{TOKEN} and {TOKEN}") == "<token> and <token>"
+
+
+def test_a_token_in_an_error_is_masked(at: Scene) -> None:
+    def fail(step: Step[OrderState]) -> None:
+        raise Reject(f"{TOKEN} was used")
+
+    at.script.pricing = fail
+    at.deliver(at.message())
+    assert facts(at)["error"] == "Reject: <token> was used"
+
+
+def test_a_token_in_an_answer_is_masked(waiting: WaitScene) -> None:
+    waiting.begin(for_some)
+    waiting.answer("c", TOKEN)
+    names = facts(waiting, "carts", "c1", "--payloads")["wait"]["names"]
+    assert [one["payload"] for one in names if "payload" in one] == ["<token>"]
 
 
 def test_hostile_ids_and_errors_are_escaped_and_cut(at: Scene) -> None:
