@@ -49,11 +49,15 @@ def _worker(history: History, call: int) -> int:
 
 
 def _call_behind(history: History, delivery: DeliveryRecord, record: int) -> int | None:
-    """Return the call that led to a record. None for a message of the beginning."""
+    """Return the call that led to a record. None for a message of the beginning.
+
+    An answer counts for the first run that awaits it.
+    """
     if record in history.senders or delivery.queue != PARTIES or delivery.envelope is None:
         return history.senders.get(record)
     answer = json.loads(delivery.envelope.message)
-    (question,) = (one for one in history.questions.values() if (one.flow, one.id) == (answer["flow"], answer["id"]))
+    own = answer["flow"], answer["id"]
+    question = next(one for one in history.questions.values() if (one.flow, one.id) == own)
     waits = (one for one in history.versions if one.key == f"run#{question.flow}#{question.object_id}")
     return next(one.call for one in waits if one.item is not None and one.item.request_id == question.request_id)
 
