@@ -8,6 +8,7 @@ import pytest
 
 from flowguard.errors import SettingsError
 from flowguard.testing.explorer import Report, View, Violation, explore, replay
+from flowguard.testing.explorer.search import right_ends
 from tests.testing.explorer import interleaved
 from tests.testing.explorer.interleaved import CountStock, IgnoreWhileReserved, Order, ReserveStock, TakeStock
 
@@ -76,3 +77,13 @@ def test_its_schedule_shows_it_again_and_an_order_of_whole_runs_shows_nothing() 
 def test_a_search_whose_time_is_over_tries_no_more_orders_and_judges_none() -> None:
     report = explore(TakeStock, TWO, **ABOUT, seconds=0.000_001)
     assert (report.orders, report.ok, report.stopped_after) == (1, True, 0.000_001)
+    assert (report.has_all_orders, report.as_json()["has_all_orders"]) == (False, False)
+
+
+def test_a_report_says_where_there_are_more_orders_than_were_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(right_ends, "MOST_ORDERS", 5)
+    report = undisturbed(TakeStock, TWO)
+    assert findings(report) == []
+    assert "not judged, runs that meet: there are more undisturbed orders than were run" in report.summary()
+    monkeypatch.undo()
+    assert not any("not judged" in line for line in undisturbed(TakeStock, TWO).summary())

@@ -48,7 +48,8 @@ class Report:
     ``undisturbed_ends`` are what the run came to in which nothing went wrong, ``undisturbed`` is that run as a picture.
     ``is_complete`` is false where the search was interrupted. ``stopped_after`` are the seconds after which it was to
     end and did, with schedules left. ``uncounted`` are the calls whose effect no comparison of ends sees, ``elsewhere``
-    the services that moto answered for the engine in memory.
+    the services that moto answered for the engine in memory. ``has_all_orders`` is false where there are more
+    undisturbed orders than were run: then runs that met are not judged.
     """
 
     flows: tuple[str, ...]
@@ -64,6 +65,7 @@ class Report:
     stopped_after: float | None = None
     uncounted: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
+    has_all_orders: bool = True
     seconds: float = field(compare=False, default=0.0)
 
     @property
@@ -106,6 +108,8 @@ class Report:
         lines = [f"answered by moto: {', '.join(self.elsewhere)}"] if self.elsewhere else []
         if self.uncounted:
             lines.append(f"not compared, what these leave: {', '.join(self.uncounted)}")
+        if not self.has_all_orders:
+            lines.append("not judged, runs that meet: there are more undisturbed orders than were run")
         return lines
 
     def as_json(self) -> dict[str, Any]:
@@ -121,6 +125,7 @@ class Report:
             "undisturbed": [end._asdict() for end in self.undisturbed_ends],
             "uncounted": list(self.uncounted),
             "elsewhere": list(self.elsewhere),
+            "has_all_orders": self.has_all_orders,
             "complete": self.is_complete and self.stopped_after is None,
             "seconds": round(self.seconds, 3),
         }

@@ -36,8 +36,8 @@ class RightEnds:
     """The ends of the undisturbed orders, up to a bound, by their digests. Others have to end like one of them.
 
     ``ends`` are those in which all parties outside answer, ``without`` those without some answers. ``undisturbed``
-    holds the effects of all these runs. ``ordered`` are the orders in which all answer, and none where there are more
-    than the bound.
+    holds the effects of all these runs. ``ordered`` are the orders in which all answer, if the search ``has_all``, and
+    none otherwise.
     """
 
     def __init__(self, runs: Runs) -> None:
@@ -48,15 +48,16 @@ class RightEnds:
         self.undisturbed: list[Effects] = []
         self.ordered: list[OrderedEnd] = []
         self.orders = 0
+        self.has_all = True
 
     def learn(self, first: History, is_over: Callable[[], bool]) -> None:
         """Run every undisturbed order. ``first`` is the history of that in which nothing is changed.
 
         Where the time of the search ``is_over`` before, the other ends are not known.
         """
-        self.ordered, is_all = self._in_every_order(Schedule(), first, is_over)
+        self.ordered, self.has_all = self._in_every_order(Schedule(), first, is_over)
         self.ends |= {one.end.digest: one.end for one in self.ordered}
-        if not is_all:
+        if not self.has_all:
             self.ordered = []
 
     def differences(self, end: End, missing: tuple[Missing, ...]) -> list[Problem]:

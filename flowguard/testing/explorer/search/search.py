@@ -187,6 +187,7 @@ class Search:
             undisturbed_ends=undisturbed_ends(first),
             stopped_after=self._stopped,
             uncounted=self.runs.uncounted,
+            has_all_orders=self.right.has_all or not self._sandbox.flows,
             elsewhere=tuple(sorted(self._sandbox.elsewhere)),
         )
 
