@@ -1,4 +1,4 @@
-"""Who kills which mutant: rounds of a few schedules each, until a mutant is dead or every schedule was tried.
+"""Who kills which mutant: a few schedules of one case after the other, until it is dead or every schedule was tried.
 
 Each mutant is killed in a process of its own, which is forked from one where the case is already set up.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
@@ -25,7 +25,7 @@ FIRST: Final = 10
 """Schedules of a case in its first round."""
 
 CHUNK: Final = 10
-"""Mutants that one process tries on a case: few, so that at the end of a round no core waits for long."""
+"""Mutants that one process tries on a case: few, so that at the end no core waits for long."""
 
 
 _Step: TypeAlias = tuple[int, Sequence[str] | None]
@@ -48,6 +48,35 @@ class Work(NamedTuple):
     jobs: Sequence[_Step]
 
 
+class _Ahead:
+    """What is next for each mutant, by the case. No mutant waits for another one: then no core is idle before the end.
+
+    A process is given mutants of the case that has most of them, since it sets the case up once for all of them.
+    """
+
+    def __init__(self, plans: Mapping[int, Sequence[_Step]]) -> None:
+        self._left = {number: iter(plan) for number, plan in plans.items()}
+        self._by_case: dict[int, list[_Step]] = {}
+        self.go_on(plans)
+
+    def go_on(self, numbers: Iterable[int]) -> None:
+        """Put the next step of each of these mutants where it is looked for. A mutant may have none left."""
+        for number in numbers:
+            if (step := next(self._left[number], None)) is not None:
+                case, schedules = step
+                self._by_case.setdefault(case, []).append((number, schedules))
+
+    def work(self) -> Work | None:
+        """Take what a process shall do next."""
+        if not self._by_case:
+            return None
+        case = max(self._by_case, key=lambda one: len(self._by_case[one]))
+        jobs = self._by_case.pop(case)
+        if left := jobs[CHUNK:]:
+            self._by_case[case] = left
+        return Work(case, jobs[:CHUNK])
+
+
 @dataclass
 class Hunt:
     """``truths`` are by the place of the case."""
@@ -68,12 +97,18 @@ class Hunt:
     def run(self, chosen: Sequence[Mutant], limits: Mapping[int, int]) -> None:
         """``limits`` are of mutants of which little is expected: about so many schedules, instead of the effort's."""
         until = self.effort.until
-        plans = {mutant.number: self._plan(mutant.number, limits.get(mutant.number, until)) for mutant in chosen}
+        ahead = _Ahead({one.number: self._plan(one.number, limits.get(one.number, until)) for one in chosen})
+        running: dict[Future[list[_Result]], Work] = {}
         with self._pool() as pool:
-            for place in range(max((len(plan) for plan in plans.values()), default=0)):
-                works = self._works(plans, place)
-                for case, results in zip(works, pool.map(_hunt, works), strict=True):
-                    self._take(self.cases[case.case].name, results)
+            while True:
+                while len(running) <= self.jobs and (work := ahead.work()) is not None:
+                    running[pool.submit(_hunt, work)] = work
+                if not running:
+                    return
+                for ended in wait(running, return_when=FIRST_COMPLETED).done:
+                    work = running.pop(ended)
+                    self._take(self.cases[work.case].name, ended.result())
+                    ahead.go_on(number for number, _ in work.jobs if number not in self.kills)
 
     def _take(self, case: str, results: Sequence[_Result]) -> None:
         for number, tried, found in results:
@@ -101,18 +136,6 @@ class Hunt:
             if "none" in schedules and self.cases[case].is_whole:
                 own.append((case, None))
         return [*firsts, *rest, *own] if limit is None else _cut(firsts, limit)
-
-    def _works(self, plans: Mapping[int, Sequence[_Step]], place: int) -> list[Work]:
-        by_case: dict[int, list[_Step]] = defaultdict(list)
-        for number, plan in plans.items():
-            if number not in self.kills and place < len(plan):
-                case, schedules = plan[place]
-                by_case[case].append((number, schedules))
-        return [
-            Work(case, several[first : first + CHUNK])
-            for case, several in sorted(by_case.items(), key=lambda one: -len(one[1]))
-            for first in range(0, len(several), CHUNK)
-        ]
 
     def _pool(self) -> ProcessPoolExecutor:
         global _hunting  # noqa: PLW0603 - what the forked processes have from the start: it cannot be sent to them
