@@ -22,7 +22,7 @@ from flowguard.cli.new_project import (
     write_new,
     write_project,
 )
-from tests.newcomer.environment import CONSTRAINTS, ROOT, FreshEnvironment, build_wheel
+from tests.newcomer.environment import CONSTRAINTS, ROOT, FreshEnvironment
 
 
 def init(*arguments: str) -> Result:
@@ -103,7 +103,7 @@ def test_it_is_typed(tmp_path: Path) -> None:
 
 @pytest.mark.proof("makes two environments, and installs what the project needs into them")
 def test_make_installs_what_it_needs_and_the_targets_pass(tmp_path: Path) -> None:
-    fresh = FreshEnvironment(tmp_path, build_wheel(tmp_path))
+    fresh = FreshEnvironment(tmp_path)
     fresh.install("cli")
     assert fresh.run(tmp_path, "flowguard", "init", "corner").code == 0
     corner = tmp_path / "corner"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import venv
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -38,8 +42,11 @@ def pip(*arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def build_wheel(folder: Path) -> Path:
-    """The wheel of this repository, as it would be published."""
+@functools.cache
+def built_wheel() -> Path:
+    """The wheel of this repository, as it would be published. One serves all tests of a process."""
+    folder = Path(tempfile.mkdtemp(prefix="flowguard-wheel-"))
+    atexit.register(shutil.rmtree, folder)
     pip("wheel", "--no-deps", f"--wheel-dir={folder}", str(ROOT))
     (wheel,) = folder.glob("flowguard-*.whl")
     return wheel
@@ -48,8 +55,8 @@ def build_wheel(folder: Path) -> Path:
 class FreshEnvironment:
     """A virtual environment in a folder outside the repository. More extras may be installed later."""
 
-    def __init__(self, folder: Path, wheel: Path) -> None:
-        self._wheel = wheel
+    def __init__(self, folder: Path) -> None:
+        self._wheel = built_wheel()
         self._home = folder / "home"
         self._home.mkdir()
         self.path = folder / "venv"

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from flowguard.cli import COMMANDS
-from tests.newcomer.environment import ROOT, FreshEnvironment, Ran, build_wheel
+from tests.newcomer.environment import ROOT, FreshEnvironment, Ran
 
 PROJECT: Final = Path(__file__).parent / "project"
 FLOW: Final = ("--flow", "shop.orders:PlaceOrder")
@@ -25,7 +25,7 @@ TRACING: Final = {"xray": "aws_xray_sdk", "opentelemetry": "opentelemetry"}
 @pytest.fixture
 def fresh(tmp_path: Path) -> FreshEnvironment:
     """An environment with nothing in it."""
-    return FreshEnvironment(tmp_path, build_wheel(tmp_path))
+    return FreshEnvironment(tmp_path)
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.newcomer.environment import FreshEnvironment, build_wheel
+from tests.newcomer.environment import FreshEnvironment
 from tests.testing.plugin.project import COUNTING_LINE, ORDERS, TESTS
 
 
 @pytest.mark.proof("builds a wheel, and installs everything into an environment of its own")
 def test_the_plugin_is_all_that_a_project_needs(tmp_path: Path) -> None:
-    fresh = FreshEnvironment(tmp_path, build_wheel(tmp_path))
+    fresh = FreshEnvironment(tmp_path)
     fresh.install("testing")
     project = tmp_path / "project"
     project.mkdir()
