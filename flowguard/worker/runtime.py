@@ -96,8 +96,10 @@ class Runtime:
             memory, refused = HopMemory(self.services.store, claim), NOTHING_REFUSED
             for calls in range(MOST_CALLS):
                 commit = self._handle(arrival, memory, refused, calls)
-                if isinstance(commit, Ending) or (asked is not None and can_wait(commit)):
-                    return commit if isinstance(commit, Ending) else Uncommitted(arrival, memory.claim, commit)
+                if isinstance(commit, Ending):
+                    return commit
+                if asked is not None and can_wait(commit):
+                    return Uncommitted(arrival, memory.claim, commit)
                 try:
                     return self._commit(arrival, memory.claim, commit)
                 except NotHeld as error:  # of writes that the handler does without, or makes anew: it is called again
