@@ -417,6 +417,7 @@ def _stage_problems(flow: AnyFlow) -> list[str]:
         *_reach_problems((*flow.entries, *(() if flow.on_failed is None else (flow.on_failed,))), stages),
         *_state_problems(stages),
         *_delay_problems(flow, stages),
+        *_lease_problems(flow, stages),
         *_object_problems(flow, stages[0]),
         *rule_problems(flow.request_id, stages[0].name, stages[0].payload),
     ]
@@ -516,6 +517,18 @@ def _delay_problems(flow: AnyFlow, stages: tuple[AnyStage, ...]) -> list[str]:
         f"{LONGEST_SQS_DELAY}; lower its max_delay, or say long_delays=True (EventBridge Scheduler)"
         for stage in stages
         if stage.retry.longest_delay > LONGEST_SQS_DELAY
+    ]
+
+
+def _lease_problems(flow: AnyFlow, stages: tuple[AnyStage, ...]) -> list[str]:
+    """Say which stages go without the claim that their flow needs: only that shows a run which is at work."""
+    if flow.on_conflict is OnConflict.SUPERSEDE:
+        return []
+    return [
+        f"stage {stage.name!r} has lease=False, and with on_conflict={flow.on_conflict.name} the first request keeps "
+        f"the object while it is at work, which only a claim shows; leave lease=False out"
+        for stage in stages
+        if not stage.lease
     ]
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from typing_extensions import TypeVar
 
+from flowguard.claimed_calls import claimed_calls
 from flowguard.destinations import Destination, Queue, Topic, destination, form_problem
 from flowguard.errors import DefinitionError, shown, span_problem
 from flowguard.outcome import Awaited, Next, Outcome, WaitFor
@@ -30,7 +31,8 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     name, a stage class, or several). ``inbox`` is where the stage's messages arrive, a queue's name or a destination;
     without one it is the flow's. ``timeout`` is how long one message may take: with less time left than that, an
     invocation begins no further message, and it is the lease where no Lambda says how long it has (else 30 s).
-    ``retry`` says when a failed message is tried again: a :class:`RetryPolicy`.
+    ``retry`` says when a failed message is tried again: a :class:`RetryPolicy`. ``lease`` (default True) keeps
+    other workers from the same work. Without it a hop saves the claim's write, and two workers may do its work at once.
 
     What several stages share can be in a base class of yours: one without a name, which leaves a type open or says
     ``abstract=True``. All but the name is inherited from it. ``abstract`` itself is not.
@@ -43,6 +45,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     inbox: ClassVar[Destination | None] = None
     retry: ClassVar[RetryPolicy] = RetryPolicy()
     timeout: ClassVar[timedelta | None] = None
+    lease: ClassVar[bool] = True
 
     def __init_subclass__(
         cls,
@@ -52,6 +55,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
         inbox: Destination | str | None = None,
         retry: RetryPolicy | None = None,
         timeout: timedelta | None = None,
+        lease: bool | None = None,
         abstract: bool = False,
     ) -> None:
         super().__init_subclass__()
@@ -60,6 +64,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
         cls.inbox = None if where is None else destination(where)
         cls.retry = cls.retry if retry is None else retry
         cls.timeout = cls.timeout if timeout is None else timeout
+        cls.lease = cls.lease if lease is None else lease
         payload, state = _type_arguments(cls)
         if name is None and (abstract or isinstance(payload, TypeVar) or isinstance(state, TypeVar)):
             return  # a base class for stages
@@ -70,6 +75,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
             *_inbox_problems(cls.inbox),
             *policy_problems(cls.retry),
             *_timeout_problems(cls.timeout),
+            *_lease_problems(cls),
         ]
         if abstract:
             problems.append("it says abstract=True and has a name; a base class has none, a stage is not abstract")
@@ -280,3 +286,16 @@ def _timeout_problems(timeout: timedelta | None) -> list[str]:
     if problem := span_problem(timeout):
         return [f"timeout {problem}"]
     return [f"timeout is {timeout}; it must be positive"] if timeout <= timedelta(0) else []
+
+
+def _lease_problems(stage: AnyStage) -> list[str]:
+    """List what a stage does that needs the claim which it goes without."""
+    lease: Any = stage.lease
+    if lease is True:
+        return []
+    if lease is not False:
+        return [f"lease is {shown(lease)}; write lease=False, or leave it out"]
+    return [
+        f"its handle calls step.{name}, which works only under a claim; leave lease=False out"
+        for name in claimed_calls(stage.handle)
+    ]

@@ -60,6 +60,8 @@ class Before(NamedTuple):
     calls: int = 0
     """How often the handler was called in this attempt before."""
     epoch: int = 1
+    leased: bool = True
+    """Whether the stage claims its hops: what is written before the commit is written under a claim."""
 
 
 class Step(Generic[StateT]):
@@ -98,6 +100,7 @@ class Step(Generic[StateT]):
         self._tables = before.tables
         self._calls = before.calls
         self._epoch = before.epoch
+        self._leased = before.leased
         self._writes = TableWrites(message.stage, before.refused)
         memory = ForgottenMemory() if before.memory is None else before.memory
         self._early = EarlyEffects(memory, self._writes)
@@ -275,6 +278,7 @@ class Step(Generic[StateT]):
         Raises :class:`flowguard.errors.WorkerFenced` where another worker has the hop by now, and what ``call`` raises:
         that is not remembered.
         """
+        self._need_claim("once")
         return self._early.once(name, call, result)
 
     @contextmanager
@@ -287,8 +291,15 @@ class Step(Generic[StateT]):
 
         Raises :class:`flowguard.errors.WorkerFenced` where another worker has the hop by now.
         """
+        self._need_claim("apply")
         with self._early.apply(name):
             yield
+
+    def _need_claim(self, what: str) -> None:
+        """Raise :class:`RunFailed` in a stage that goes without a claim."""
+        if not self._leased:
+            fix = f"leave lease=False out of {self._message.stage!r}"
+            raise RunFailed(f"step.{what} works only under a claim; {fix}. Nothing was done")
 
     def newest_wins(
         self,
@@ -315,6 +326,7 @@ class Step(Generic[StateT]):
 
         It is for tables in another account. Only what a step records is applied exactly once.
         """
+        self._need_claim("fence")
         return item_fence(self.request_id, self._message.requested_at, self._epoch)
 
     def modify(

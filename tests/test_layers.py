@@ -54,6 +54,7 @@ LAYERS = (
         "once_keys",
         "payload_names",
         "modified",
+        "claimed_calls",
         "newest",
         "outcome",
         "recorded.remembered",

@@ -117,6 +117,17 @@ CLAIM_RESUMED_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE #r
 # the epoch begins anew after the item has expired.
 COMMIT: Final = "request_id = :request_id AND epoch = :epoch AND #owner = :owner AND done = :no"
 
+# a hop that was only read is taken by its commit, if the item is what was read: nothing has claimed or committed since.
+# No two claims or commits have one owner
+UNCHANGED: Final = (
+    "request_id = :read_request_id AND epoch = :read_epoch AND #owner = :read_owner AND done = :read_done"
+)
+TAKE: Final = (
+    "request_id = :request_id, requested_at = :requested_at, version = :version, stage = :stage, hop = :hop, "
+    "retry = :retry, redrive = :redrive, epoch = :epoch, #owner = :owner, lease_until = :lease_until"
+)
+"""Of such a commit: what a claim would have written, beside what the commit writes in any case."""
+
 # -- those who are answered with the end of a run
 
 # the list is open: nothing has closed it since it was read

@@ -149,6 +149,29 @@ class DynamoDBStore:
         before = self._claimed_item(request, found) if found else None
         return Claim(request.message, taken(before, request), before)
 
+    def judge(self, request: ClaimRequest) -> Claim | Refused:
+        """Decide the claim by one consistent GetItem. Nothing is written: the commit of the hop takes it.
+
+        Raises as :meth:`claim` does.
+        """
+        m = request.message
+        if problem := message_problem(m):
+            raise RunFailed(f"the message can have no run: {problem}")
+        key = run_key(m.flow, m.object_id)
+        try:
+            answer: Any = patiently(
+                lambda: self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True), self._pause
+            )
+        except ClientError as error:
+            if error_code(error) == "ResourceNotFoundException":
+                raise self._no_table() from None
+            raise
+        found = answer.get("Item")
+        if (refused := self._refused(request, found)).verdict is not Verdict.CLAIMED:
+            return refused
+        before = self._claimed_item(request, found) if found else None
+        return Claim(m, taken(before, request), before, unwritten=request)
+
     def _no_table(self) -> SettingsError:
         where = f"there is no table {shown(self._table)} in {self._client.meta.region_name}"
         fix = "create it with the text keys 'pk' and 'sk', or name the right one"
@@ -264,8 +287,11 @@ class DynamoDBStore:
 
     # -- commit
 
-    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
-        """Commit with one UpdateItem, or one TransactWriteItems where the handler recorded writes."""
+    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced | Refused:
+        """Commit with one UpdateItem, or one TransactWriteItems where the handler recorded writes.
+
+        Of a hop that was only read, a refusal is the verdict on its message now.
+        """
         update = self._commit_call(claim, commit)
         actions: Any = [{"Update": update}, *(write_action(write) for write in commit.writes)]
         try:
@@ -278,7 +304,11 @@ class DynamoDBStore:
                 answer = patiently(lambda: self._client.update_item(**update), self._pause)
         except ClientError as error:
             if is_at_fence(error):
-                return self._fenced(claim, commit, item_at_fence(error))
+                found = item_at_fence(error)
+                refused = self._fenced(claim, commit, found)
+                if claim.unwritten is not None and isinstance(refused, Fenced):
+                    return self._refused(claim.unwritten, found)
+                return refused
             raise refusal_of(commit.writes, error) from None
         return Committed(self._closed(claim, answer) if commit.closes_list else None)
 
@@ -307,8 +337,9 @@ class DynamoDBStore:
             ":committed_at": number(commit.committed_at),
             ":ttl": number(commit.expires_at // 1000),
             ":yes": _YES,
-            ":no": _NO,
         }
+        if claim.unwritten is None:
+            values[":no"] = _NO
         changes = ["#status = :status", "done = :yes", "committed_at = :committed_at", "#ttl = :ttl"]
         removed = ["stages"] if commit.status is Status.COMPLETED else []
         packed, room = self._packed(claim, commit)
@@ -336,11 +367,14 @@ class DynamoDBStore:
             else:
                 changes.append(f"#{name} = :{name}")
                 values[f":{name}"] = one.value
+        condition = expressions.COMMIT
+        if claim.unwritten is not None:
+            condition = _take(claim, claim.unwritten, commit, changes, removed, names, values)
         return {
             "TableName": self._table,
             "Key": run_key(claim.message.flow, claim.message.object_id),
             "UpdateExpression": f"SET {', '.join(changes)}" + (f" REMOVE {', '.join(removed)}" if removed else ""),
-            "ConditionExpression": expressions.COMMIT,
+            "ConditionExpression": condition,
             "ExpressionAttributeNames": names,
             "ExpressionAttributeValues": values,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
@@ -560,6 +594,52 @@ def _long_texts(commit: Commit) -> dict[str, str | None]:
     if commit.first_message is not None or commit.closes_list:
         texts[FIRST_MESSAGE] = commit.first_message
     return texts if commit.leaves_state else {**texts, "state": commit.state}
+
+
+def _take(
+    claim: Claim,
+    request: ClaimRequest,
+    commit: Commit,
+    changes: list[str],
+    removed: list[str],
+    names: dict[str, str],
+    values: dict[str, Any],
+) -> str:
+    """Add to a commit what the claim of its hop would have written. Return the condition for both."""
+    m, found = claim.message, claim.before
+    values |= {
+        ":requested_at": number(m.requested_at),
+        ":version": number(m.version),
+        ":stage": {"S": m.stage},
+        ":hop": number(m.hop),
+        ":retry": number(m.retry),
+        ":redrive": number(m.redrive),
+        ":lease_until": number(request.lease_until),
+    }
+    changes.append(expressions.TAKE)
+    if commit.status is not Status.COMPLETED and m.hop == 1:
+        changes.append("stages = :stages")
+        values[":stages"] = {"M": {m.stage: {"S": m.request_id}}}
+    elif commit.status is not Status.COMPLETED:
+        changes.append("stages.#stage = :request_id")
+        names["#stage"] = m.stage
+    if (asker := noted_asker(m)) is not None and commit.status not in ENDED:
+        changes.append(expressions.NOTE_ASKER)
+        names["#asker"], values[":asker"] = f"{ASKER}{asker_key(asker.request_id)}", {"S": asker.to_text()}
+    if m.hop == 1:
+        removed.append("late")
+        if commit.wait is None:
+            removed += ["waiting", "#wait"]
+            names["#wait"] = "wait"
+    if found is None:
+        return expressions.ABSENT
+    values |= {
+        ":read_request_id": {"S": found.request_id},
+        ":read_epoch": number(found.epoch),
+        ":read_owner": {"S": found.owner},
+        ":read_done": {"BOOL": found.done},
+    }
+    return expressions.UNCHANGED
 
 
 def _say_failed(item: RunItem, commit: Commit, changes: list[str], removed: list[str], values: dict[str, Any]) -> None:

@@ -131,7 +131,7 @@ def _stages(
             found.on(Target.TABLE, table, *(f"dynamodb:{action}" for action in actions))
         if uses.rows and uses.waits:
             found.on(Target.TABLE, settings.table, "dynamodb:BatchWriteItem")
-        if uses.early:
+        if uses.early or not stage.lease:
             found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
         if uses.tokens:
             found.keys(settings.token_keys)

@@ -177,6 +177,42 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
     )
 
 
+def needs_lease(claim: Claim) -> bool:
+    """Answer whether a hop that was only read is claimed all the same, since it takes the object from a run at work.
+
+    That run is to stop at once, and its requester is told so before the commit. It has to be written before both.
+    """
+    found = claim.before
+    return found is not None and found.request_id != claim.message.request_id and found.status not in ENDED
+
+
+def outlived(claim: Claim, now: int, retention: int) -> bool:
+    """Answer whether a worker that has read no item may come to write one when another has been there and expired.
+
+    ::
+
+        worker ── read ──▶ DynamoDB: no item
+                  another worker carries the run out, and its item expires, after twice the retention
+               ── commit, if there is no item ──▶ DynamoDB: applied once more
+
+    So what was read is good for one retention. Both are in ms.
+    """
+    read = claim.unwritten
+    return read is not None and claim.before is None and now - read.now >= retention
+
+
+def waits_unseen(claim: Claim, commit: Commit) -> bool:
+    """Answer whether an answer from outside may come while nothing in the table says that its hop is at work.
+
+    It is found by its row, which is saved before the commit. Beside the hop before it is early, and comes again. Beside
+    no item, an end, or another run's item it would be taken for too late.
+    """
+    if claim.unwritten is None or commit.wait is None or not commit.wait.rows:
+        return False
+    found = claim.before
+    return found is None or found.hop >= claim.message.hop
+
+
 def begins_work(request: ClaimRequest) -> bool:
     """Answer whether the claim begins the work anew that a reset has asked for."""
     return request.message.hop == 1 and request.on_conflict is OnConflict.ATTACH
@@ -205,7 +241,7 @@ def begins_list(request: ClaimRequest) -> bool:
 
 
 def _askers(item: RunItem | None, request: ClaimRequest) -> Mapping[str, str]:
-    """Return who has to be answered after the claim: those before it, and its own request."""
+    """Return who has to be answered after the claim. Its own request comes to those before it."""
     found = item.askers if item is not None else {}
     caller = noted_asker(request.message)
     return found if caller is None else {**found, asker_key(caller.request_id): caller.to_text()}

@@ -165,6 +165,8 @@ class Claim(NamedTuple):
     message: Message
     item: RunItem
     before: RunItem | None
+    unwritten: ClaimRequest | None = None
+    """What was asked for, of a hop that was only read: the commit takes it, if ``before`` is still what is there."""
 
 
 class Refused(NamedTuple):

@@ -69,7 +69,13 @@ class _Store(WrappedStore):
         self._passing(Point.AFTER_CLAIM, request.message)
         return answer
 
-    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
+    def judge(self, request: ClaimRequest) -> Claim | Refused:
+        self._passing(Point.BEFORE_CLAIM, request.message)
+        answer = super().judge(request)
+        self._passing(Point.AFTER_CLAIM, request.message)
+        return answer
+
+    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced | Refused:
         self._passing(Point.BEFORE_COMMIT, claim.message)
         answer = super().commit(claim, commit)
         self._passing(Point.AFTER_COMMIT, claim.message)

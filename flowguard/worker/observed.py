@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -31,18 +31,24 @@ class ObservedStore(WrappedStore):
         return None if batches is None else ObservedBatches(batches, self._observer)
 
     def claim(self, request: ClaimRequest) -> Claim | Refused:
+        return self._timed(super().claim, request)
+
+    def judge(self, request: ClaimRequest) -> Claim | Refused:
+        return self._timed(super().judge, request)
+
+    def _timed(self, ask: Callable[[ClaimRequest], Claim | Refused], request: ClaimRequest) -> Claim | Refused:
         span = Span(Phase.CLAIM, (request.message,))
         with open_span(self._observer, span):
-            answer = super().claim(request)
+            answer = ask(request)
             verdict = answer.verdict if isinstance(answer, Refused) else Verdict.CLAIMED
             span.facts["verdict"] = verdict.value
         return answer
 
-    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
+    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced | Refused:
         span = Span(Phase.COMMIT, (claim.message,), {"writes": len(commit.writes)})
         with open_span(self._observer, span):
             answer = super().commit(claim, commit)
-            span.facts["verdict"] = answer.by.value if isinstance(answer, Fenced) else "COMMITTED"
+            span.facts["verdict"] = _verdict(answer)
         return answer
 
 

@@ -192,6 +192,13 @@ class Store(Protocol):
 
     def claim(self, request: ClaimRequest) -> Claim | Refused: ...
 
+    def judge(self, request: ClaimRequest) -> Claim | Refused:
+        """Decide the claim by a consistent read, and write nothing.
+
+        The commit takes the hop, if it finds what was read. No other worker is kept from the hop meanwhile.
+        """
+        ...
+
     def release(self, claim: Claim, now: int, *, failed: bool) -> None:
         """End the lease (``now``, ms) of a hop that is not committed. A ``failed`` attempt is counted in the item.
 
@@ -199,8 +206,11 @@ class Store(Protocol):
         """
         ...
 
-    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
+    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced | Refused:
         """Commit the hop, or answer that its worker is fenced.
+
+        Of a hop that was only read, the answer is the verdict on its message now: CLAIMED where the hop is still open,
+        and the item another than the one that was read.
 
         Raises for conditions of the caller's own, as they say: :class:`flowguard.errors.ConditionFailed`,
         :class:`flowguard.errors.ConditionRejected` or :class:`flowguard.errors.NotHeld`; and

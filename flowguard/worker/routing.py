@@ -42,7 +42,8 @@ class Arrival(NamedTuple):
     """A message that found its stage.
 
     ``payload`` is decoded where that was needed to find the object; ``problem`` is why the message can never work.
-    ``weak_id`` says that the request id is the SQS message id, which a redrive changes.
+    ``weak_id`` says that the request id is the SQS message id, which a redrive changes. ``leased`` says that the hop is
+    claimed although its stage goes without.
     """
 
     envelope: Envelope
@@ -52,6 +53,15 @@ class Arrival(NamedTuple):
     payload: Any = None
     problem: RunFailed | None = None
     weak_id: bool = False
+    leased: bool = False
+
+    @property
+    def takes_lease(self) -> bool:
+        """Answer whether the hop is claimed before it is handled.
+
+        The item counts the attempts of a record that is retried in its place, so that is claimed in any case.
+        """
+        return self.leased or self.stage is None or self.stage.lease or self.envelope.retried_in_place
 
 
 class _Named(NamedTuple):

@@ -27,6 +27,7 @@ from flowguard.flow import AnyFlow
 from flowguard.ids import Owner
 from flowguard.payloads import decode
 from flowguard.protocol.callers import Caller, Callers, StoredEnd, asker_key
+from flowguard.protocol.claims import needs_lease, outlived, waits_unseen
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem
@@ -76,7 +77,9 @@ class Runtime:
         self._canceller = Canceller(services)
         self._caller_answers = CallerAnswers(services, emitter)
 
-    def work(self, arrival: Arrival, budget: Budget, asked: Asked | None = None) -> Ending | Uncommitted:
+    def work(  # noqa: PLR0911 - each way to end is returned where it is met
+        self, arrival: Arrival, budget: Budget, asked: Asked | None = None
+    ) -> Ending | Uncommitted:
         """Take one message through its stage.
 
         The ending says what is still to be sent, and whether to ack after that. Where the claim was ``asked`` for
@@ -91,7 +94,7 @@ class Runtime:
         if isinstance(claim, Refused):
             return self._turned_away(arrival, claim)
         self._emitter.claimed(arrival, claim)
-        with self._given_back(arrival, claim):
+        with suppress(_Moved), self._given_back(arrival, claim):
             self._flush(arrival, claim)
             memory, refused = HopMemory(self.services.store, claim), NOTHING_REFUSED
             for calls in range(MOST_CALLS):
@@ -107,6 +110,8 @@ class Runtime:
                         return self._failed(arrival, memory.claim, error.changed)
                     refused = {**refused, **error.refused}
             return self._failed(arrival, memory.claim, Retry(_OTHER_WRITES))
+        arrival = arrival._replace(payload=None, leased=True)  # the handler may have changed its payload
+        return self.work(arrival, budget)
 
     def finished(self, left: Uncommitted, answer: Committed | Fenced | None) -> Ending:
         """Return the ending of a hop whose commit got this answer together with others. None: commit it alone."""
@@ -138,14 +143,21 @@ class Runtime:
         fails between two of them: each answer shows a later attempt.
         """
         request = self.claim_request(arrival, budget, asked.owner if asked is not None else None)
-        if asked is None or asked.answer is None or _is_late(asked.answer, request):
+        if asked is not None and asked.answer is not None and not _is_late(asked.answer, request):
+            claim = asked.answer
+        elif arrival.takes_lease:
             claim = self.services.store.claim(request)
         else:
-            claim = asked.answer
+            claim = self._read(request)
         while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
             arrival = arrival._replace(message=arrival.message.at_retry(retry))
             claim = self.services.store.claim(self.claim_request(arrival, budget))
         return arrival, claim
+
+    def _read(self, request: ClaimRequest) -> Claim | Refused:
+        """Read who has the hop. Nothing is written: its commit asks whether that is still so."""
+        found = self.services.store.judge(request)
+        return self.services.store.claim(request) if isinstance(found, Claim) and needs_lease(found) else found
 
     def claim_request(self, arrival: Arrival, budget: Budget, owner: Owner | None = None) -> ClaimRequest:
         """Make the request for the message's hop. ``owner`` is one that has asked for it before."""
@@ -263,6 +275,7 @@ class Runtime:
                 tables=services.tables,
                 calls=calls,
                 epoch=claim.item.epoch,
+                leased=stage.lease,
             ),
         )
         with self._emitter.span(Phase.HANDLE, message):
@@ -270,14 +283,25 @@ class Runtime:
         return planner.ended(outcome, step)
 
     def _commit(self, arrival: Arrival, claim: Claim, commit: Commit) -> Ending:
-        """Write the commit: all of it, or nothing. Before it the rows by which answers find a run that waits."""
+        """Write all of the commit or nothing. Before it the rows by which answers find a run that waits."""
+        if waits_unseen(claim, commit):
+            raise _Moved
         if commit.wait is not None and commit.wait.rows:
             self.services.store.waits.save(commit.wait.rows)
         try:
-            answer = self.services.store.commit(claim, commit)
+            answer = self._write(arrival, claim, commit)
         except (ConditionFailed, Reject) as error:  # known not to be applied; any other error might hide a success
             return self._failed(arrival, claim, error)
         return self._answered(arrival, claim, commit, answer)
+
+    def _write(self, arrival: Arrival, claim: Claim, commit: Commit) -> Committed | Fenced | Refused:
+        """Make the commit's call. Raises :class:`_Moved` where the hop was only read, and has to be claimed now."""
+        if outlived(claim, self.services.clock.now(), _ms(arrival.flow.retention)):
+            raise _Moved
+        answer = self.services.store.commit(claim, commit)
+        if isinstance(answer, Refused) and answer.verdict is Verdict.CLAIMED:
+            raise _Moved
+        return answer
 
     # -- what each answer leads to
 
@@ -358,7 +382,7 @@ class Runtime:
         early = self._settler.look_early(arrival.flow, arrival.envelope, item, arrival.message)
         return acked(arrival, Verdict.DONE, self._with_early(arrival, sends, early), item.result, str(item.lost or ""))
 
-    def _answered(self, arrival: Arrival, claim: Claim, commit: Commit, answer: Committed | Fenced) -> Ending:
+    def _answered(self, arrival: Arrival, claim: Claim, commit: Commit, answer: Committed | Fenced | Refused) -> Ending:
         """Return what the answer to a commit means for the record."""
         if isinstance(answer, Committed):
             self._emitter.committed(arrival, commit)
@@ -367,6 +391,9 @@ class Runtime:
                 sends = (*self._replies(arrival, commit, answer.callers, sends), *sends)
             onward = self._with_early(arrival, sends, self._early(arrival, claim, commit))
             return acked(arrival, Verdict.CLAIMED, onward, commit.result)
+        if isinstance(answer, Refused):
+            self._emitter.emit(EventType.FENCED, arrival, by=answer.verdict.value)
+            return self._turned_away(arrival, answer)
         self._emitter.emit(EventType.FENCED, arrival, by=answer.by.value)
         match answer.by:
             case FencedBy.NEWER_RUN:
@@ -448,12 +475,12 @@ class Runtime:
             letters = []
         with suppress(Reject):
             commit = planner.giving_up(to, failure, note, letters)
-            return self._answered(arrival, claim, commit, self.services.store.commit(claim, commit))
+            return self._answered(arrival, claim, commit, self._write(arrival, claim, commit))
         for letter in letters:
             self._send_before(arrival, letter)
         try:
             commit = planner.giving_up(to, failure.model_copy(update={"payload": None}), note, [])
-            return self._answered(arrival, claim, commit, self.services.store.commit(claim, commit))
+            return self._answered(arrival, claim, commit, self._write(arrival, claim, commit))
         except Reject as refusal:
             why = f"and {to} was not called: {refusal}"
             _, ended = planner.without_letter(planner.failed(note.because(why), arrival.envelope))
@@ -472,7 +499,7 @@ class Runtime:
         if isinstance(error, Cancelled):
             return self._commit_without_letter(arrival, claim, rest)
         try:
-            return self._answered(arrival, claim, commit, self.services.store.commit(claim, commit))
+            return self._answered(arrival, claim, commit, self._write(arrival, claim, commit))
         except Reject:
             self._send_before(arrival, letter)
             return self._commit_without_letter(arrival, claim, rest)
@@ -483,11 +510,10 @@ class Runtime:
             raise SendFailed({str(letter.to): refused[0].why})
 
     def _commit_without_letter(self, arrival: Arrival, claim: Claim, rest: Commit) -> Ending:
-        store = self.services.store
         try:
-            return self._answered(arrival, claim, rest, store.commit(claim, rest))
+            return self._answered(arrival, claim, rest, self._write(arrival, claim, rest))
         except Reject:
-            return self._answered(arrival, claim, rest, store.commit(claim, rest._replace(outbox=None)))
+            return self._answered(arrival, claim, rest, self._write(arrival, claim, rest._replace(outbox=None)))
 
     def _again(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int, error: BaseException) -> Ending:
         """Send a new message for the same hop, one attempt later. One that its queue refuses for good ends the run."""
@@ -539,6 +565,10 @@ class Runtime:
             cancelled=cancelled_requests(m, claim.item, self.services.signer),
             asked=None if noted is None else Caller.from_text(noted),
         )
+
+
+class _Moved(Exception):
+    """A hop that was only read has to be claimed and handled again. It is still open, and the item is another."""
 
 
 def _failed_for_good(flow: AnyFlow, item: RunItem) -> RunFailed:

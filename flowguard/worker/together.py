@@ -48,11 +48,13 @@ class Turn(NamedTuple):
         """Answer whether the record is claimed and committed with others.
 
         One that was delivered before goes alone: its worker may have been killed by it, and whatever waits for a
-        common commit would be killed too.
+        common commit would be killed too. So does one whose stage goes without a lease.
         """
         envelope, arrival = self.envelope, self.arrival
         queued = envelope.source.is_queue and envelope.queue_arn is not None
-        return queued and envelope.receive_count == 1 and arrival is not None and bool(arrival.message.object_id)
+        if arrival is None or not arrival.message.object_id or not arrival.takes_lease:
+            return False
+        return queued and envelope.receive_count == 1
 
 
 class Asked(NamedTuple):

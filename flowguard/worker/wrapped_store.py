@@ -35,8 +35,11 @@ class WrappedStore:
     def claim(self, request: ClaimRequest) -> Claim | Refused:
         return self._store.claim(request)
 
+    def judge(self, request: ClaimRequest) -> Claim | Refused:
+        return self._store.judge(request)
+
     def release(self, claim: Claim, now: int, *, failed: bool) -> None:
         self._store.release(claim, now, failed=failed)
 
-    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
+    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced | Refused:
         return self._store.commit(claim, commit)

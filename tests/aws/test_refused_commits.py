@@ -14,7 +14,7 @@ from flowguard.aws.packing import Packing
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import ConditionFailed, WriteInvalid
 from flowguard.protocol.claims import taken
-from flowguard.protocol.run import Claim, Commit, Committed, Fenced, FencedBy, Status
+from flowguard.protocol.run import Claim, Commit, Committed, Fenced, FencedBy, Refused, Status
 from flowguard.writes import Condition, Delete, Put, Write
 from tests.aws.states import NOW, STORED, item, request
 
@@ -59,7 +59,7 @@ def refusing(failure: Exception) -> DynamoDBStore:
     return DynamoDBStore(client, "flowguard", Packing(lambda: client, None, 32_768), pause=lambda seconds: None)
 
 
-def committed(failure: Exception, *writes: Write) -> Committed | Fenced:
+def committed(failure: Exception, *writes: Write) -> Committed | Fenced | Refused:
     """What the store makes of the failure."""
     return refusing(failure).commit(CLAIM, Commit(Status.RUNNING, NOW, NOW + 1_000, None, "{}", writes=writes))
 

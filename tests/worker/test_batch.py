@@ -93,6 +93,9 @@ class Others:
             raise ConnectionError("no answer")
         return Refused(Verdict.EARLY, None) if name in self.early else Refused(Verdict.DONE, committed(request))
 
+    def judge(self, request: ClaimRequest) -> Refused:
+        raise AssertionError("every stage takes a lease")
+
     def release(self, claim: Claim, now: int, *, failed: bool) -> None:
         raise AssertionError("nothing was claimed")
 

@@ -42,6 +42,10 @@ ELSEWHERE: Final = {
         "tests/worker/runtime/test_cancelled_children.py",
         "test_a_cancelled_run_that_is_superseded_before_it_has_ended_cancels_nobody",
     ),
+    "that one worker at a time does the work of a stage with `lease=False`": (
+        "tests/worker/runtime/test_unleased.py",
+        "test_two_workers_do_the_work_at_once_and_one_commit_wins",
+    ),
     "that a failed run is undone when a newer request takes over first": (
         "tests/worker/runtime/test_on_failed.py",
         "test_a_newer_request_that_takes_over_first_is_told_what_was_not_undone",

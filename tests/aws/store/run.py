@@ -42,7 +42,7 @@ def stored(store: DynamoDBStore) -> RunItem:
     return item
 
 
-def fenced(answer: Committed | Fenced) -> FencedBy:
+def fenced(answer: Committed | Fenced | Refused) -> FencedBy:
     assert isinstance(answer, Fenced)
     return answer.by
 

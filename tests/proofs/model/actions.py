@@ -13,7 +13,7 @@ from flowguard.ids import Owner, RequestId
 from flowguard.protocol import claims
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.outbox import Kind, Send
-from flowguard.protocol.run import Claim, Commit, Committed, Refused, RunItem, Status
+from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Refused, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
 from flowguard.protocol.waiting import GivenAnswer, Look
 from flowguard.wire.answer_address import AnswerAddress
@@ -38,6 +38,7 @@ from tests.proofs.model.function import (
     ForgettingRows,
     Function,
     Handling,
+    Judging,
     Keeping,
     Looking,
     NotingRows,
@@ -69,6 +70,10 @@ class Environment:
     """
 
     fence: frozenset[str] = frozenset({"request_id", "epoch", "owner", "done"})
+    read_fence: frozenset[str] = frozenset({"request_id", "epoch", "owner", "done"})
+    """The same of a commit whose hop was only read."""
+    creates_only: bool = True
+    """Such a commit that has read that there is no item does not overwrite one."""
     acks_before_sending: bool = False
     given_up_asks: bool = True
     closes_list: bool = True
@@ -163,12 +168,15 @@ class Actions:
         taken = record._replace(hidden=True, seen=record.seen + 1 if counting else 0)
         here = world._replace(queue=(*_without(world.queue, record), taken))
         answering = Worker(taken._replace(hidden=False), _NOBODY)
-        if not isinstance(self.function.call_of(answering), Claiming):
+        if not isinstance(self.function.call_of(answering), Claiming | Judging):
             yield from self._answer(here, answering)
             if isinstance(self.function.call_of(answering), TimingOut) and world.budget.early:
                 yield from self._answer(here.spend("early"), answering._replace(owner=EARLY))
             return
         worker = answering._replace(owner=self._free_owner(world))
+        if isinstance(self.function.call_of(worker), Judging):
+            yield from self._judge(here, worker)
+            return
         label = self._label("claim", worker)
         yield from self._claim(here, worker, label)
         if world.budget.lost:
@@ -202,6 +210,7 @@ class Actions:
             used.add(self.shelf[world.item].owner)
             used |= calling.terms(self.shelf[world.item])
         answers = [self.shelf[number] for worker in world.workers for number in worker.answers]
+        used |= {one.before.owner for one in answers if isinstance(one, Claim) and one.before is not None}
         used |= {term for one in answers if isinstance(one, Refused) for term in calling.terms(one.item)}
         return next(owner for owner in range(1, 9) if owner_name(owner) not in used)
 
@@ -213,6 +222,15 @@ class Actions:
         after = world._replace(item=granted.item).noted(*_claim_facts(world, self.shelf, granted, message))
         after = after.blamed(self._claim_fault(world, granted))
         yield from self._went_on(after, worker, granted.answer, f"{label}: {granted.verdict.value}")
+
+    def _judge(self, world: World, worker: Worker) -> Iterator[Step]:
+        """The worker reads who has the hop. One that may go on has taken nothing yet."""
+        read = self._granted(world.item, worker)
+        label = f"{self._label('read', worker)}: {read.verdict.value}"
+        if read.verdict is Verdict.CLAIMED:
+            yield from self._went_on(world, worker, read.answer, label)
+        else:
+            yield from self._claim(world, worker, self._label("read", worker))
 
     def _claim_twice(self, world: World, worker: Worker, label: str) -> Iterator[Step]:
         first = self._granted(world.item, worker)
@@ -235,7 +253,7 @@ class Actions:
 
     def _ask(self, number: int | None, worker: Worker) -> _Granted:
         call = self.function.call_of(worker)
-        assert isinstance(call, Claiming), call
+        assert isinstance(call, Claiming | Judging), call
         item: RunItem | None = None if number is None else self.shelf[number]
         item = calling.as_found(item, call.request.message)
         verdict = claims.decide(item, call.request)
@@ -246,6 +264,11 @@ class Actions:
         if verdict is not Verdict.CLAIMED:
             return _Granted(number, self.shelf.put(Refused(verdict, item)), verdict, fault)
         after = claims.taken(item, call.request)
+        if isinstance(call, Judging):
+            found = _as_read(item)
+            return _Granted(
+                number, self.shelf.put(Claim(message, after, found, unwritten=call.request)), verdict, fault
+            )
         answer = self.shelf.put(Claim(message, after, _essence(item)))
         return _Granted(self.shelf.put(after), answer, verdict, fault or checks.claim_fault(item, after))
 
@@ -276,7 +299,7 @@ class Actions:
                 yield from self._send(world, worker, sends)
             case Releasing(claim):
                 yield from self._release(world, worker, claim)
-            case Claiming():
+            case Claiming() | Judging():
                 yield from self._claim(world, worker, self._label("claim once more", worker))
             case Attaching() | NotingRows() | ReadingRows() | ForgettingRows():
                 yield from self._called(world, worker, call)
@@ -285,7 +308,7 @@ class Actions:
 
     def _handle(self, world: World, worker: Worker) -> Iterator[Step]:
         yield from self._went_on(world, worker, self.shelf.put("ok"), self._label("handle", worker))
-        [message] = [one.message for one in map(self.shelf.__getitem__, worker.answers) if isinstance(one, Claim)]
+        *_, message = [one.message for one in map(self.shelf.__getitem__, worker.answers) if isinstance(one, Claim)]
         for ending, what in (("fail", "failures"), ("reject", "rejects")):
             if getattr(world.budget, what):
                 answer = self.shelf.put(ending)
@@ -305,6 +328,9 @@ class Actions:
     def _commit(self, world: World, worker: Worker, claim: Claim, commit: Commit) -> Iterator[Step]:
         label = self._label(f"commit {commit.status.value}", worker)
         found: RunItem | None = None if world.item is None else self.shelf[world.item]
+        if claim.unwritten is not None:
+            yield from self._commit_read(world, worker, claim, commit, claim.unwritten)
+            return
         if not self._passes(claim, found):
             answer = claims.refused_commit(claim, commit, found)
             told = "taken for done" if isinstance(answer, Committed) else f"fenced by {answer.by.value}"
@@ -316,6 +342,62 @@ class Actions:
         yield from self._went_on(after, worker, self.shelf.put(Committed(callers)), label)
         if world.budget.lost:
             yield from self._commit_lost(after.spend("lost"), worker, claim, commit, label)
+
+    def _commit_read(
+        self, world: World, worker: Worker, claim: Claim, commit: Commit, request: ClaimRequest
+    ) -> Iterator[Step]:
+        """The commit of a hop that was only read takes it, or is answered as a claim of that moment."""
+        label = self._label(f"take and commit {commit.status.value}", worker)
+        found: RunItem | None = None if world.item is None else self.shelf[world.item]
+        found = calling.as_found(found, claim.message)
+        if not self._is_as_read(claim, found):
+            yield from self._overtaken(world, worker, claim, commit, request, label)
+            return
+        item = claims.taken(found, request)
+        fault = checks.conflict_fault(self.scenario, Verdict.CLAIMED, found, claim.message)
+        fault = fault or checks.claim_fault(found, item)
+        if worker.stalled_at:
+            fault = "a worker commits what it read before the item expired"
+        taken = world._replace(item=self.shelf.put(item)).blamed(fault)
+        if found is not None and found.request_id != claim.message.request_id:
+            taken = taken.noted(("superseded", found.request_id))
+        after = self._written(taken, worker, claim, commit)
+        assert after.item is not None
+        callers = self.shelf[after.item].answered if commit.closes_list else None
+        yield from self._went_on(after, worker, self.shelf.put(Committed(callers)), label)
+        if world.budget.lost:
+            lost = after.spend("lost")
+            never = self.shelf.put(ConnectionError("no answer"))
+            yield from self._went_on(lost, worker, never, f"{label}, never answered")
+            yield from self._overtaken(lost, worker, claim, commit, request, f"{label}, repeated")
+
+    def _overtaken(
+        self, world: World, worker: Worker, claim: Claim, commit: Commit, request: ClaimRequest, label: str
+    ) -> Iterator[Step]:
+        """The condition has failed: it was this worker's own commit, or its message is judged anew."""
+        found: RunItem | None = None if world.item is None else self.shelf[world.item]
+        answer: Committed | Refused
+        if isinstance(own := claims.refused_commit(claim, commit, found), Committed):
+            callers = found.answered if commit.closes_list and found is not None else None
+            answer, told, facts = Committed(callers), "taken for done", list[Fact]()
+        else:
+            found = calling.as_found(found, claim.message)
+            verdict = claims.decide(found, request)
+            fault = checks.conflict_fault(self.scenario, verdict, found, claim.message)
+            granted = _Granted(world.item, self.shelf.put(Refused(verdict, found)), verdict, fault)
+            world = world.blamed(self._claim_fault(world, granted))
+            answer, told = Refused(verdict, found), f"{own.by.value}, {verdict.value}"
+            is_open = verdict is Verdict.CLAIMED
+            facts = [] if is_open else _claim_facts(world, self.shelf, granted, claim.message)
+        yield from self._went_on(world.noted(*facts), worker, self.shelf.put(answer), f"{label}: {told}")
+
+    def _is_as_read(self, claim: Claim, found: RunItem | None) -> bool:
+        read = claim.before
+        if read is None:
+            return found is None or not self._environment.creates_only
+        if found is None:
+            return not self._environment.read_fence
+        return all(getattr(found, name) == getattr(read, name) for name in self._environment.read_fence)
 
     def _commit_lost(self, after: World, worker: Worker, claim: Claim, commit: Commit, label: str) -> Iterator[Step]:
         """The write is applied. Its answer never comes, or it is repeated and meets itself."""
@@ -594,11 +676,18 @@ class Actions:
     def _expired(self, world: World) -> World:
         """Far later than any message lives, but for what a stalled worker still holds; then requests come again."""
         kept = frozenset(fact for fact in world.log if fact[0] in ("ended", "superseded", "sent"))
-        after = world.spend("expiries", item=None, log=kept | {("expired",)})
+        stalled = tuple(map(self._stalled, world.workers))
+        after = world.spend("expiries", item=None, log=kept | {("expired",)}, workers=stalled)
         for run in self.scenario.again:
             request = self.function.request(run)
             after = after.with_message(request).noted(("came", self.function.message_of(request).request_id))
         return after
+
+    def _stalled(self, worker: Worker) -> Worker:
+        """A worker that has only read is late now, by the clock that it looks at before it writes."""
+        read = [one for one in map(self.shelf.__getitem__, worker.answers) if isinstance(one, Claim)]
+        is_late = read and read[-1].unwritten is not None
+        return worker._replace(stalled_at=len(worker.answers)) if is_late else worker
 
     def _people(self, world: World) -> Iterator[Step]:
         if world.budget.redrives:
@@ -655,6 +744,14 @@ def _essence(item: RunItem | None) -> RunItem | None:
         first_message=None,
         error=None,
     )
+
+
+def _as_read(item: RunItem | None) -> RunItem | None:
+    """What the commit of a hop that was only read compares, beside what its worker looks at."""
+    found = _essence(item)
+    if item is None or found is None:
+        return None
+    return found._replace(epoch=item.epoch, owner=item.owner, askers=item.askers)
 
 
 def _failed(item: RunItem, commit: Commit) -> FailedHop | None:

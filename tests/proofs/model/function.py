@@ -68,9 +68,17 @@ FIFO_INBOX = "inbox.fifo"
 EARLY = -1
 """The nonce of a worker that gets the message of a deadline before its time."""
 _DAY = timedelta(days=1)
+_LONG = timedelta(days=29)
+"""Longer than an item lives after its last write."""
 
 
 class Claiming(NamedTuple):
+    request: ClaimRequest
+
+
+class Judging(NamedTuple):
+    """The item is read, and nothing is written."""
+
     request: ClaimRequest
 
 
@@ -169,7 +177,7 @@ class Ended(NamedTuple):
 
 Calling = Attaching | NotingRows | ReadingRows | ForgettingRows
 Waiting = Settling | TimingOut | Early | Saving | Finding | Keeping | Looking
-Call = Claiming | Handling | Releasing | Committing | Sending | Waiting | Calling | Cancelling | Ended
+Call = Claiming | Judging | Handling | Releasing | Committing | Sending | Waiting | Calling | Cancelling | Ended
 
 
 class Direct(NamedTuple):
@@ -191,9 +199,11 @@ class _Outside:
 
     asked: ClassVar[_Outside]
 
-    def __init__(self, owner: int, answers: Sequence[Any]) -> None:
-        self._owner = owner
+    def __init__(self, worker: Worker, answers: Sequence[Any], clock: ManualClock) -> None:
+        self._owner = worker.owner
         self._answers = iter(answers)
+        self._clock = clock
+        self._stalls_after = worker.stalled_at
 
     @property
     def waits(self) -> _Outside:
@@ -219,6 +229,9 @@ class _Outside:
         answer = next(self._answers, self)
         if answer is self:
             raise _Suspended(call)
+        self._stalls_after -= 1
+        if self._stalls_after == 0:
+            self._clock.advance(seconds=_LONG.total_seconds())
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -229,6 +242,10 @@ class _Outside:
         found: RunItem | None = self.ask(Cancelling(at, why, only))
         return found
 
+    def judge(self, request: ClaimRequest) -> Claim | Refused:
+        answer: Claim | Refused = self.ask(Judging(request))
+        return answer
+
     def claim(self, request: ClaimRequest) -> Claim | Refused:
         answer: Claim | Refused = self.ask(Claiming(request))
         return answer
@@ -236,8 +253,8 @@ class _Outside:
     def release(self, claim: Claim, now: int, *, failed: bool) -> None:
         self.ask(Releasing(claim))
 
-    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
-        answer: Committed | Fenced = self.ask(Committing(claim, commit))
+    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced | Refused:
+        answer: Committed | Fenced | Refused = self.ask(Committing(claim, commit))
         return answer
 
     def send(self, sends: Sequence[Send]) -> Mapping[int, Refusal]:
@@ -346,28 +363,28 @@ class Answers(BaseModel):
 
 def make_waiting_flow(scenario: Scenario) -> AnyFlow:
     """A flow whose first stage waits; it goes on at one of three stages, by how the wait ended."""
-    policy = RetryPolicy(attempts=scenario.attempts, backoff=Fixed(0), jitter=0)
+    policy, lease = RetryPolicy(attempts=scenario.attempts, backoff=Fixed(0), jitter=0), scenario.lease
 
-    class Begin(Stage[Cart, Passed], name="first", then=("second", "late", "sorry"), retry=policy):
+    class Begin(Stage[Cart, Passed], name="first", then=("second", "late", "sorry"), retry=policy, lease=lease):
         def handle(self, payload: Cart, step: Step[Passed]) -> Outcome:
             _work(step)
             awaited = awaited_of(scenario, step)
             needed = scenario.needed or len(awaited)
             return GoOn.when(quorum=needed, **awaited, within=_DAY, on_timeout="late", on_error="sorry")
 
-    class GoOn(Stage[Answers, Passed], name="second", retry=policy):
+    class GoOn(Stage[Answers, Passed], name="second", retry=policy, lease=scenario.lease):
         def handle(self, payload: Answers, step: Step[Passed]) -> Outcome:
             _work(step)
             step.state.answers = tuple(name for name, one in payload.model_dump().items() if one is not None)
             return Done()
 
-    class Late(Stage[dict[str, Any], Passed], name="late", retry=policy):
+    class Late(Stage[dict[str, Any], Passed], name="late", retry=policy, lease=scenario.lease):
         def handle(self, payload: dict[str, Any], step: Step[Passed]) -> Outcome:
             _work(step)
             step.state.answers = _given(payload)
             return Done()
 
-    class Sorry(Stage[dict[str, Any], Passed], name="sorry", retry=policy):
+    class Sorry(Stage[dict[str, Any], Passed], name="sorry", retry=policy, lease=scenario.lease):
         def handle(self, payload: dict[str, Any], step: Step[Passed]) -> Outcome:
             _work(step)
             step.state.answers = _given(payload)
@@ -401,18 +418,23 @@ def make_flow(scenario: Scenario) -> AnyFlow:
     last = scenario.hops == 1
 
     class First(
-        Stage[Cart, Passed], name="first", then=() if last else "second", retry=policy, inbox=inbox if last else None
+        Stage[Cart, Passed],
+        name="first",
+        then=() if last else "second",
+        retry=policy,
+        inbox=inbox if last else None,
+        lease=scenario.lease,
     ):
         def handle(self, payload: Cart, step: Step[Passed]) -> Outcome:
             _work(step)
             return Done() if last else Second.message(payload)
 
-    class Second(Stage[Cart, Passed], name="second", retry=policy, inbox=inbox):
+    class Second(Stage[Cart, Passed], name="second", retry=policy, inbox=inbox, lease=scenario.lease):
         def handle(self, payload: Cart, step: Step[Passed]) -> Outcome:
             _work(step)
             return Done()
 
-    class Undo(Stage[Failure, Passed], name="undo", retry=policy):
+    class Undo(Stage[Failure, Passed], name="undo", retry=policy, lease=scenario.lease):
         def handle(self, payload: Failure, step: Step[Passed]) -> Outcome:
             _work(step)
             return Done()
@@ -457,14 +479,14 @@ class Function:
         self.flow = make_waiting_flow(scenario) if scenario.waits else make_flow(scenario)
         self._failing = scenario.failing
         self._routes = Routes([self.flow])
-        self._calls: dict[tuple[int, bool, int, tuple[int, ...]], Call] = {}
+        self._calls: dict[tuple[int, bool, int, tuple[int, ...], int], Call] = {}
         self._arrivals: dict[int, Arrival] = {}
         self._records: dict[tuple[int, str], int] = {}
         self._about: dict[int, tuple[str, str]] = {}
 
     def call_of(self, worker: Worker) -> Call:
         """What the worker does next."""
-        key = (worker.record.envelope, worker.record.from_dlq, worker.owner, worker.answers)
+        key = (worker.record.envelope, worker.record.from_dlq, worker.owner, worker.answers, worker.stalled_at)
         call = self._calls.get(key)
         if call is None:
             call = self._calls[key] = self._run(worker)
@@ -472,11 +494,12 @@ class Function:
 
     def _run(self, worker: Worker) -> Call:
         _Lists.in_rows = self._in_rows
-        outside = _Outside.asked = _Outside(worker.owner, [self._shelf[answer] for answer in worker.answers])
+        clock = ManualClock(self._now(worker))
+        outside = _Outside.asked = _Outside(worker, [self._shelf[answer] for answer in worker.answers], clock)
         services = Services(
             store=outside,
             sender=outside,
-            clock=ManualClock(self._now(worker)),
+            clock=clock,
             ids=outside,
             observer=_unheard,
             draw=random.Random(0),
@@ -586,7 +609,7 @@ class Function:
 
     def ended_wait(self, item: RunItem) -> int | None:
         """The envelope of the message that goes on with a cancelled run which waited; None where it did not."""
-        outside = _Outside(0, [])
+        outside = _Outside(Worker(Record(0), 0), [], ManualClock(NOW))
         settler = Settler(Services(store=outside, sender=outside))
         address = AnswerAddress(self.flow.name, ObjectId("c"), item.request_id, item.requested_at, item.hop, "")
         onward = settler.next_hop(self.flow, address, item)

@@ -50,6 +50,8 @@ class Scenario(NamedTuple):
     undoes: bool = False
     cancelled: tuple[int, ...] = ()
     """The requests that come once more as cancelled, before the request itself or after it."""
+    lease: bool = True
+    """Whether the stages claim their hops before they handle them."""
     in_rows: bool = False
     """The item holds no callers: all of them are rows."""
 
@@ -66,7 +68,7 @@ class Scenario(NamedTuple):
 
 _IGNORE = OnConflict.IGNORE
 _ATTACH = OnConflict.ATTACH
-SCENARIOS = (
+_LEASED = (
     Scenario("calm", "a redrive, and nothing else amiss", Budget(rejects=1, redrives=1)),
     Scenario("used-up", "attempts used up, and nothing else amiss", Budget(failures=5, redrives=1), hops=1),
     Scenario("chain", "two hops: crashes, second deliveries, leases that end early", Budget(1, 0, 0, 1, 1)),
@@ -327,6 +329,7 @@ SCENARIOS = (
         undoes=True,
     ),
     Scenario("cancel", "a run is cancelled", Budget(crashes=1, doubles=1, cancels=1)),
+    Scenario("cancel-late", "the same, and leases end early", Budget(doubles=1, lapses=1, cancels=1)),
     Scenario("cancel-lost", "the same, and answers to applied writes are lost", Budget(1, lost=1, cancels=1), hops=1),
     Scenario("cancel-twice", "a run is cancelled twice", Budget(crashes=1, cancels=2), hops=1),
     Scenario("cancel-undo", "a run is cancelled and undone", Budget(crashes=1, cancels=1), undoes=True),
@@ -384,3 +387,31 @@ SCENARIOS = (
         is_long=True,
     ),
 )
+
+_QUICK = (
+    "calm",
+    "chain",
+    "lost",
+    "exhausted",
+    "killed-later",
+    "undo-calm",
+    "undo-lost",
+    "cancel-late",
+    "repeated-redrive",
+)
+_QUICK_TOO = ("expiry-alone", "expiry", "expiry-later", "wait-lost", "wait-direct", "wait-redrive")
+
+
+def _without_lease(scenario: Scenario) -> Scenario:
+    """The same world, whose stages read their hops and let the commit take them."""
+    is_quick = scenario.name in (*_QUICK, *_QUICK_TOO)
+    name, about = f"unleased-{scenario.name}", f"without a lease: {scenario.about}"
+    return scenario._replace(name=name, about=about, lease=False, is_long=not is_quick)
+
+
+_UNLEASED = tuple(
+    _without_lease(scenario)
+    for scenario in _LEASED
+    if scenario.on_conflict is OnConflict.SUPERSEDE and not scenario.is_fifo
+)
+SCENARIOS = (*_LEASED, *_UNLEASED)

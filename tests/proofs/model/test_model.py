@@ -7,7 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from flowguard import flow
+from flowguard.errors import DefinitionError
 from tests.proofs.model.__main__ import main
+from tests.proofs.model.actions import Actions, Environment
 from tests.proofs.model.mutants import MUTANTS, Mutant
 from tests.proofs.model.proof import BY_NAME, catch, prove, quick_names
 from tests.proofs.model.search import BoundReached, search
@@ -46,6 +49,20 @@ def test_what_is_called_harmless_is_not_found(mutant: Mutant) -> None:
 def test_a_mutant_names_a_scenario_or_its_reason() -> None:
     for mutant in MUTANTS:
         assert bool(mutant.harmless) != (mutant.caught_by in BY_NAME), mutant.name
+
+
+def test_without_a_lease_a_request_that_attaches_may_be_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a flow whose first request keeps the object refuses such stages."""
+    scenario = BY_NAME["attach-hops"]
+    assert scenario is not None
+    with pytest.raises(DefinitionError, match="which only a claim shows"):
+        Actions(scenario._replace(lease=False), Environment())
+    monkeypatch.setattr(flow, "_lease_problems", lambda *_: [])
+    actions = Actions(scenario._replace(lease=False), Environment())
+
+    found = search(actions.start(), actions.steps, actions.fault_of)
+
+    assert found.fault == "run-2 is told 0 ends"
 
 
 def _counting(state: int) -> Iterator[tuple[str, int]]:

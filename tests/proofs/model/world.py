@@ -45,6 +45,8 @@ class Worker(NamedTuple):
     record: Record
     owner: int
     answers: tuple[int, ...] = ()
+    stalled_at: int = 0
+    """How many answers a worker that has only read had when the item expired; 0 for others."""
 
 
 class Budget(NamedTuple):
@@ -122,7 +124,7 @@ class World(NamedTuple):
         if any(record[1] for record in queue) or any(one[0][1] for one in workers):
             numbers = _numbers(queue, workers)
             queue = tuple(sorted(_renumbered(record, numbers) for record in queue))
-            workers = tuple(sorted(Worker(_renumbered(one[0], numbers), one[1], one[2]) for one in workers))
+            workers = tuple(sorted(Worker(_renumbered(one[0], numbers), *one[1:]) for one in workers))
         return self._replace(queue=queue, workers=workers)
 
     @property
@@ -140,7 +142,7 @@ def _numbers(queue: tuple[Record, ...], workers: tuple[Worker, ...]) -> dict[_Or
     for record in queue:
         places.setdefault(record[:3], []).append((0, record[3], record[4]))
     for worker in workers:
-        places.setdefault(worker[0][:3], []).append((1, worker[1], worker[2]))
+        places.setdefault(worker[0][:3], []).append((1, *worker[1:]))
     numbers: dict[_Original, int] = {}
     used: Counter[int] = Counter()
     for original in sorted(places, key=lambda one: (one[2], places[one], one)):

@@ -85,6 +85,7 @@ from tests.proofs.prove.sooner import (
 from tests.proofs.prove.telling import what_is_told_is_so
 from tests.proofs.prove.texts import OFFLOAD_ABOVE, Recalls
 from tests.proofs.prove.undoing import Undoes, what_is_held_is_what_the_order_says
+from tests.proofs.prove.unleased import Unleased
 from tests.proofs.prove.waiting import (
     CARRIER,
     EVERYBODY,
@@ -287,6 +288,9 @@ OWN: Final = (
         invariants=[each_caller_is_told_one_end_under_one_id],
         share=20,
     ),
+    Case("unleased", [Unleased], [order("shut:1:error")], TABLES, invariants=[a_result_stays], share=60),
+    Case("unleased-rejected", [Unleased], [order("shut:9:reject")], TABLES, free=_TOLD_ALREADY, share=40),
+    Case("unleased-superseded", [Unleased], [order(amount=3), order(amount=5)], TABLES, share=60),
     Case("patient", [Patient], [order("patiently:1:error")], TABLES),
     Case("no-such-version-alone", [Lone], [request(Lone, "to-alone", order(), version=9)], TABLES, invariants=_NAMED),
     Case("no-such-version", [Pair], [request(Pair, "to-open", order(), version=9)], TABLES, free=_TOLD_ALREADY),

@@ -21,6 +21,33 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
+        r"^protocol\.claims\.(needs_lease|outlived|waits_unseen)",
+        ("tests/protocol/test_unleased.py",),
+        "workers that stall for weeks, and runs without a lease that wait for answers from outside",
+    ),
+    Elsewhere(
+        r"^worker\.(routing\.Arrival\.takes_lease|runtime\.Runtime\.(_read\b|_write\b|"
+        r"work: arrival\._replace|_claim_attempt: arrival\.takes_lease|_commit: waits_unseen|"
+        r"_planned: Before\(leased|_answered: isinstance\(answer, Refused)))",
+        (
+            "tests/worker/runtime/test_unleased.py",
+            "tests/worker/runtime/test_fence.py::test_a_stale_worker",
+            "tests/worker/runtime/test_claims.py::test_the_next_hop_is_handled_in_two_calls",
+        ),
+        "runs without a lease that are cancelled, or that wait, or whose workers stall for weeks",
+    ),
+    Elsewhere(
+        r"^(aws\.store\.(_take\b|DynamoDBStore\.(judge|_commit_call: .*unwritten|"
+        r"commit: (isinstance\(refused|claim\.unw)))|"
+        r"expressions\.(UNCHANGED|TAKE)\b)",
+        (
+            "tests/aws/store/test_unleased.py",
+            "tests/aws/test_unleased_agree.py::test_a_hop_without",
+            "tests/aws/store/test_fence.py::test_a_newer_run",
+        ),
+        "an item in every state, and all that a claim would have written",
+    ),
+    Elsewhere(
         r"^(aws\.cancellations\.|expressions\.(CAN_)?CANCEL|protocol\.run\.RunItem\.cancelled_because)",
         (
             "tests/aws/test_cancellations.py",

@@ -184,6 +184,7 @@ class Told(WrappedStore):
 
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
         answer = super().commit(claim, commit)
+        assert not isinstance(answer, Refused), "no stage of the races does without a lease"
         said = "committed" if isinstance(answer, Committed) else answer.by.value
         self._tell("told-commit", claim.message, claim.item.owner, answer=said, epoch=claim.item.epoch)
         return answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from flowguard.flow import AnyFlow
-from flowguard.protocol.run import RunItem
+from flowguard.protocol.run import RunItem, Status
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import History, Version
 
@@ -49,6 +49,13 @@ def _claimed(key: str, before: RunItem | None, item: RunItem) -> Iterator[Proble
         yield Problem("I5", key, "an older request took over from a newer one", was, now)
     if item.request_id == before.request_id and _attempt(item) < _attempt(before):
         yield Problem("I3", key, "the run went back to an earlier attempt", _attempt(before), _attempt(item))
+    is_open = not before.done or before.status is Status.FAILED  # to a redrive
+    if item.done and not is_open and _run_and_hop(item) == _run_and_hop(before):
+        yield Problem("I3", key, f"hop {before.hop} was committed twice", 1, 2)
+
+
+def _run_and_hop(item: RunItem) -> tuple[str, int, int]:
+    return item.request_id, item.requested_at, item.hop
 
 
 def _attempt(item: RunItem) -> tuple[int, int, int]:

@@ -19,6 +19,7 @@ _INSTALLED: Final = ("/site-packages/", "/dist-packages/")
 _LIBRARIES: Final = ("/boto3/", "/botocore/", "/s3transfer/")
 _STEPS: Final = {
     ("store.py", "claim"): "claim",
+    ("store.py", "judge"): "claim",
     ("store.py", "commit"): "commit",
     ("sender.py", "send"): "dispatch",
     ("sender.py", "postpone"): "postpone",

@@ -16,6 +16,7 @@ from tests.proofs.model.mutants.mutant import Mutant
 from tests.proofs.model.mutants.names import NAMES
 from tests.proofs.model.mutants.outboxes import OUTBOXES
 from tests.proofs.model.mutants.undoing import UNDOING
+from tests.proofs.model.mutants.unleased import UNLEASED
 from tests.proofs.model.mutants.waits import WAITS
 
 __all__ = ["MUTANTS", "Mutant"]
@@ -34,4 +35,5 @@ MUTANTS = (
     *UNDOING,
     *CALLING,
     *CANCELLING,
+    *UNLEASED,
 )
