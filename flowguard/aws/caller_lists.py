@@ -144,7 +144,7 @@ class DynamoDBCallers(NamedTuple):
             "Key": run_key(flow, object_id),
             "UpdateExpression": expressions.RESET,
             "ConditionExpression": expressions.CAN_RESET,
-            "ExpressionAttributeNames": {"#status": "status", "#owner": "owner"},
+            "ExpressionAttributeNames": {"#status": "status", "#owner": "owner", "#at": "at"},
             "ExpressionAttributeValues": {
                 ":failed": {"S": Status.FAILED.value},
                 ":at": number(at),

@@ -15,6 +15,7 @@ from flowguard.errors import RunTooBusy
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.claims import is_waiting
 from flowguard.protocol.run import ENDED, Cancellation, RunItem, Status
+from flowguard.worker.restart import RestartId, needs_restart, restart_id
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -45,11 +46,17 @@ class DynamoDBCancellations(NamedTuple):
         for _ in range(MOST_TRIES):
             found = self._read(flow, object_id)
             item = None if found is None else read_item(found)
-            if item is None or not _can_be_cancelled(item, at) or not _is_meant(item, at, only):
+            if item is None or not _goes_on(item) or not _is_meant(item, at, only):
                 return None
-            if _is_cancelled(item, at):
+            restart = restart_id(flow, object_id, item) if needs_restart(item) else None
+            run = restart or RestartId(item.request_id, item.requested_at)
+            note = Cancellation(run.request_id, at if only is None else run.requested_at, why)
+            if run.requested_at > note.at:
+                return None
+            if _is_noted(item, note):
                 return self._at_rest(item, found)
-            noted = self._noted(run_key(flow, object_id), item, Cancellation(item.request_id, at, why), now)
+            change = _of_a_restart(item) if restart is not None else _of_a_run(item, now)
+            noted = self._noted(run_key(flow, object_id), change, note)
             if noted is not None:
                 return self._at_rest(read_item(noted), noted)
         raise RunTooBusy(flow, MOST_TRIES)
@@ -65,12 +72,12 @@ class DynamoDBCancellations(NamedTuple):
         )
         return answer.get("Item")
 
-    def _noted(self, key: Item, item: RunItem, note: Cancellation, now: int) -> Any:
+    def _noted(self, key: Item, change: dict[str, Any], note: Cancellation) -> Any:
         """Note it in the item that was read. Return the item afterwards, None where the run has gone on."""
         call: Any = {
             "TableName": self.table,
             "Key": key,
-            **(_of_a_wait(item) if is_waiting(item) else _of_a_worker(item, now)),
+            **change,
             "ReturnValues": "ALL_NEW",
         }
         call["ExpressionAttributeValues"][":cancelled"] = cancellation_item(note)
@@ -80,6 +87,22 @@ class DynamoDBCancellations(NamedTuple):
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
             return None
+
+
+def _of_a_run(item: RunItem, now: int) -> dict[str, Any]:
+    return _of_a_wait(item) if is_waiting(item) else _of_a_worker(item, now)
+
+
+def _of_a_restart(item: RunItem) -> dict[str, Any]:
+    """Return the change for a run that was reset: its worker is fenced, and another request begins the work anew.
+
+    The epoch stays as it is. It is part of that request's id.
+    """
+    return {
+        "UpdateExpression": expressions.CANCEL_RESTART,
+        "ConditionExpression": expressions.CAN_CANCEL_RESTART,
+        "ExpressionAttributeValues": {":epoch": number(item.epoch)},
+    }
 
 
 def _of_a_worker(item: RunItem, now: int) -> dict[str, Any]:
@@ -110,9 +133,9 @@ def _of_a_wait(item: RunItem) -> dict[str, Any]:
     }
 
 
-def _can_be_cancelled(item: RunItem, at: int) -> bool:
+def _goes_on(item: RunItem) -> bool:
     """Answer whether the run goes on. One that has failed, and undoes what it did, is let to end."""
-    return item.status not in ENDED and item.requested_at <= at and item.own_failure is None
+    return item.status not in ENDED and item.own_failure is None
 
 
 def _is_meant(item: RunItem, at: int, only: RequestId | None) -> bool:
@@ -120,10 +143,10 @@ def _is_meant(item: RunItem, at: int, only: RequestId | None) -> bool:
     return only is None or (item.request_id, item.requested_at) == (only, at)
 
 
-def _is_cancelled(item: RunItem, at: int) -> bool:
+def _is_noted(item: RunItem, note: Cancellation) -> bool:
     """Answer whether an earlier cancellation says as much: as late a copy of the request is cancelled by it.
 
     A further write would fence the worker that ends the run.
     """
     found = item.cancellation
-    return found is not None and found.at >= at and item.cancelled_because is not None
+    return found is not None and found.request_id == note.request_id and found.at >= note.at

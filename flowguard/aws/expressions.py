@@ -138,10 +138,14 @@ NOTE_ROWS: Final = _OPEN
 SET_ROWS: Final = "SET callers.#rows = :yes, #ttl = :ttl"
 
 # a reset that comes twice is one; a run that was asked for after it is as good as reset. One that has failed, and
-# undoes what it did, is let to end. Its epoch is the fence. Where there is no item there is no time to compare, and no
-# reset
+# undoes what it did, is let to end, and so is one that was cancelled. Its epoch is the fence. Where there is no item
+# there is no time to compare, and no reset
 _FAILED_BEFORE: Final = "failed.request_id = request_id AND failed.requested_at = requested_at"
-CAN_RESET: Final = f"#status <> :failed AND requested_at <= :at AND reset_by <> :by AND NOT ({_FAILED_BEFORE})"
+# it was cancelled itself, or after its reset: then the request is that is to begin the work anew
+_CANCELLED: Final = "(cancelled.request_id = request_id AND cancelled.#at >= requested_at) OR cancelled.#at >= reset_at"
+CAN_RESET: Final = (
+    f"#status <> :failed AND requested_at <= :at AND reset_by <> :by AND NOT ({_FAILED_BEFORE}) AND NOT ({_CANCELLED})"
+)
 RESET: Final = "SET reset_at = :at, reset_by = :by, epoch = epoch + :one, #owner = :by, lease_until = :now"
 
 CLOSE_CALLERS: Final = "answered = if_not_exists(callers, :nobody), answered_by = :request_id, answered_key = :caller"
@@ -183,7 +187,10 @@ END_WAIT: Final = "SET #wait.timed_out = :yes"
 # a cancelled run: its epoch is the fence of its worker, and a wait that goes on ends as one that has timed out
 CAN_CANCEL: Final = "epoch = :epoch AND done = :done"
 CANCEL: Final = "SET cancelled = :cancelled, epoch = epoch + :one, lease_until = :now"
-CAN_CANCEL_WAIT: Final = f"{_SAME_TIME} AND request_id = :request_id AND {_GOES_ON}"
+# a run that was reset is fenced already; a claim raises the epoch, and so does another reset
+CAN_CANCEL_RESTART: Final = "epoch = :epoch"
+CANCEL_RESTART: Final = "SET cancelled = :cancelled"
+CAN_CANCEL_WAIT: Final = f"{_SAME_TIME} AND request_id = :request_id AND attribute_not_exists(reset_at) AND {_GOES_ON}"
 CANCEL_WAIT: Final = f"SET cancelled = :cancelled, {END_WAIT.removeprefix('SET ')}"
 
 # of the copies of a deadline's message only one goes on: the first that comes after the message before them had sent

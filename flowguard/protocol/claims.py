@@ -222,11 +222,18 @@ def can_be_reset(item: RunItem | None, by: str, at: int) -> bool:
     """Answer whether a reset changes the item. One run that was asked for after the reset is as good as reset.
 
     A run that has failed is let to end, also while it undoes what it did: there is no result to drop, and the reset
-    would take its undo away.
+    would take its undo away. So is one that was cancelled: its work is not to begin anew.
     """
-    if item is None or item.status is Status.FAILED or item.own_failure is not None:
+    if item is None or item.status is Status.FAILED:
+        return False
+    if item.own_failure is not None or item.cancelled_because is not None or _restart_is_cancelled(item):
         return False
     return item.requested_at <= at and item.reset_by != by
+
+
+def _restart_is_cancelled(item: RunItem) -> bool:
+    """Answer whether the run was cancelled after its reset: then the request is that is to begin the work anew."""
+    return item.cancellation is not None and item.reset_at is not None and item.cancellation.at >= item.reset_at
 
 
 def _callers(item: RunItem | None, request: ClaimRequest) -> Callers | None:

@@ -58,8 +58,8 @@ class ResetVerdict(StrEnum):
     """A stored end is good for no newer request any more. The next one is carried out."""
 
     NOTHING = "NOTHING"
-    """There was nothing to reset: no run, one that has failed and may be undone yet, one that was asked for later, or
-    this reset came before."""
+    """There was nothing to reset: no run, one that has failed (and may be undone yet), one that was cancelled, one that
+    was asked for later, or this reset came before."""
 
 
 class AnswerVerdict(StrEnum):

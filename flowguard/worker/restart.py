@@ -43,19 +43,35 @@ def needs_restart(item: RunItem) -> bool:
     return item.reset_at is not None and item.status not in ENDED and (item.hop > 1 or item.done)
 
 
+class RestartId(NamedTuple):
+    """What names the request that begins the work anew. The time is in ms."""
+
+    request_id: RequestId
+    requested_at: int
+
+
+def restart_id(flow: str, object_id: ObjectId, item: RunItem) -> RestartId | None:
+    """Return the id and time of the request that begins the work anew. None where the run was not reset."""
+    if item.reset_at is None:
+        return None
+    run = [flow, object_id, item.request_id, item.requested_at, item.epoch]
+    own = f"reset-{sha256(json.dumps(run).encode()).hexdigest()[:_LENGTH]}"
+    return RestartId(RequestId(own), max(item.reset_at, item.requested_at + 1))
+
+
 def restart_of(flow: AnyFlow, object_id: ObjectId, item: RunItem, signer: Signer) -> Restart | None:
     """Build the request that begins the work anew. None where the item does not say what it was."""
-    if item.reset_at is None or item.first_message is None:
+    own = restart_id(flow.name, object_id, item)
+    if own is None or item.first_message is None:
         return None
     stage_name, version, body, carried = json.loads(item.first_message)
-    run = [flow.name, object_id, item.request_id, item.requested_at, item.epoch]
     message = Message(
         flow=flow.name,
         stage=stage_name,
         version=version,
         object_id=object_id,
-        request_id=RequestId(f"reset-{sha256(json.dumps(run).encode()).hexdigest()[:_LENGTH]}"),
-        requested_at=max(item.reset_at, item.requested_at + 1),
+        request_id=own.request_id,
+        requested_at=own.requested_at,
         body=body,
         carried={name: Attribute(*pair) for name, pair in carried.items()},
     )

@@ -15,12 +15,16 @@ from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.run import RunItem
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.worker.restart import restart_id
 from tests.aws import states
 from tests.aws.states import NOW, STORED, WAITS
 from tests.aws.store.run import meet
 
 AT: Final = STORED[0]
 """The latest moment of a request that the cancellation is for."""
+
+
+RESET: Final = {"requested_at": number(AT - 2), "reset_at": number(AT - 1)}
 
 
 def state(name: str, epoch: int = 7, **waits: Any) -> dict[str, Any]:
@@ -33,6 +37,11 @@ FOUND: Final[dict[str, Any]] = {
     "a worker": state("running"),
     "another worker": state("running", 8),
     "a hop is committed": state("done"),
+    "a reset run": {**state("done", 12), **RESET},
+    "a reset run that waits": {**state("waiting", 13, waiting=("a",)), **RESET},
+    "a reset first hop": {**state("running", 14), "reset_at": number(AT - 1)},
+    "reset later": {**state("done", 15), **RESET, "reset_at": number(AT + 1)},
+    "a dropped result": {**state("completed"), "reset_at": number(AT - 1)},
     "completed": state("completed"),
     "failed": state("failed"),
     "it undoes what it did": {**state("running", 11), **states.failed(STORED, 1, undone=False)},
@@ -48,12 +57,15 @@ FOUND: Final[dict[str, Any]] = {
     "it waits: a later time": {**state("waiting"), "requested_at": number(AT + 1)},
 }
 WAITS_FOR_MORE: Final = "it waits: one of two is missing"
+BEGINS_ANEW: Final = {"a reset run", "a reset run that waits"}
+"""Another request is to begin their work: that one is cancelled."""
 GOES_ON: Final = {
     "a worker",
     "another worker",
     "a hop is committed",
     "it follows one that was undone",
     "the run before was cancelled",
+    "a reset first hop",
     *(name for name in FOUND if name.startswith("it waits") and "later" not in name),
 }
 
@@ -74,6 +86,14 @@ def test_a_run_that_goes_on_is_cancelled_and_nothing_else_is_changed(name: str, 
     meet(clients, found)
     item = cancel(clients)
     after = raw(clients)
+    if name in BEGINS_ANEW:
+        assert item is not None
+        own = restart_id("flow", ObjectId("object"), item)
+        note = (
+            {"M": {"request_id": {"S": own.request_id}, "at": number(AT), "why": {"S": "a mistake"}}} if own else None
+        )
+        assert after == {**found, "cancelled": note}, "the epoch is part of the id"
+        return
     if name not in GOES_ON:
         assert (item, after) == (None, found)
         return
@@ -102,7 +122,7 @@ def test_a_run_that_goes_on_meanwhile_is_judged_as_it_is_then(then: str, clients
     meet(clients, FOUND[then])
     expected = cancel(clients)
     left = raw(clients)
-    for name in (name for name in GOES_ON if can_become(name, then)):
+    for name in (name for name in (*GOES_ON, *BEGINS_ANEW) if can_become(name, then)):
         meet(clients, FOUND[name])
         pending = [FOUND[then]]
 

@@ -10,12 +10,12 @@ import pytest
 
 from flowguard.aws import expressions
 from flowguard.aws.clients import Clients
-from flowguard.aws.items import number, read_item, run_key
+from flowguard.aws.items import cancellation_item, number, read_item, run_key
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
-from flowguard.ids import ObjectId
+from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.claims import can_be_reset
-from flowguard.protocol.run import RunItem
+from flowguard.protocol.run import Cancellation, RunItem
 from flowguard.settings import Settings
 from tests.aws.engines import EVERY_STATE, on_memory
 from tests.aws.states import NOW, STATES, STORED, failed, item
@@ -33,6 +33,11 @@ def states() -> Iterator[dict[str, Any] | None]:
         (STORED, *((time, STORED[1]) for time in (499, 501)), (STORED[0], "other")), (False, True)
     ):
         yield {**item(2, "failed" if undone else "running", (0, 0), "alive", "other"), **failed(run, 1, undone)}
+    for (name, own), at in product((("its own", STORED[1]), ("another's", "other")), (499, 500, 501)):
+        note = cancellation_item(Cancellation(RequestId(own), at, name))
+        found = {**item(2, "running", (0, 0), "alive", "other"), "cancelled": note}
+        yield found
+        yield {**found, "reset_at": number(500)}
 
 
 def resets(store: DynamoDBStore, clients: Clients, found: dict[str, Any] | None, at: int) -> bool:
@@ -81,6 +86,11 @@ ALWAYS = "attribute_exists(pk)"
         ("requested_at <= :at", f"(requested_at <= :at OR {ALWAYS})"),
         ("requested_at <= :at", "requested_at < :at"),
         ("reset_by <> :by", f"(reset_by <> :by OR {ALWAYS})"),
+        ("cancelled.#at >= reset_at", "cancelled.#at > reset_at"),
+        ("cancelled.#at >= reset_at", "#at = :at"),
+        ("cancelled.request_id = request_id", ALWAYS),
+        ("cancelled.#at >= requested_at", f"({ALWAYS} OR #at = :at)"),
+        ("cancelled.#at >= requested_at", "cancelled.#at > requested_at"),
         ("failed.request_id = request_id", ALWAYS),
         ("failed.requested_at = requested_at", ALWAYS),
         (" AND NOT (failed.request_id = request_id AND failed.requested_at = requested_at)", ""),

@@ -21,7 +21,7 @@ from flowguard.protocol.claims import (
 )
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
-from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, FencedBy, RunItem, Status
+from flowguard.protocol.run import Cancellation, Claim, ClaimRequest, Commit, Committed, FencedBy, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
 from flowguard.protocol.waiting import Wait
 from flowguard.wire.message import ErrorNote, Message
@@ -241,6 +241,11 @@ def test_a_request_that_may_attach_gets_its_verdict(case: str) -> None:
         (item(FAILED), 501, False),
         (item(reset_by="reset"), 501, False),
         (item(reset_by="another"), 501, True),
+        (item(cancellation=Cancellation(RequestId("m"), 500, "a mistake")), 501, False),
+        (item(cancellation=Cancellation(RequestId("m"), 499, "of a run before")), 501, True),
+        (item(cancellation=Cancellation(RequestId("before"), 500, "of a run before")), 501, True),
+        (item(cancellation=Cancellation(RequestId("restart"), 500, "a mistake"), reset_at=500), 501, False),
+        (item(cancellation=Cancellation(RequestId("before"), 499, "of a run before"), reset_at=500), 501, True),
     ],
 )
 def test_a_reset_changes_what_was_requested_before_it_and_has_not_failed(

@@ -14,6 +14,7 @@ from flowguard.errors import Reject, RunFailed, RunTooBusy, SendFailed
 from flowguard.events import EventType
 from flowguard.ids import RequestId
 from flowguard.protocol.run import Status
+from flowguard.protocol.verdicts import ResetVerdict
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.testing import hostile
@@ -388,3 +389,77 @@ def test_a_queue_that_does_not_take_the_message_is_an_error_that_says_so() -> No
         with pytest.raises(SendFailed, match="sqs:carts"):
             client(at).cancel(at.flow, "c1", why="ordered by mistake")
         assert at.item().cancelled_because == "ordered by mistake"
+
+
+# -- a run that was reset ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sent", [True, False], ids=["the restart is sent", "who has reset it died"])
+def test_a_run_that_was_reset_and_is_cancelled_does_not_begin_anew(sent: bool) -> None:
+    with scene(shared) as at:
+        at.deliver(at.message(**TOLD))
+        at.clock.advance(seconds=1)
+        if sent:
+            assert client(at).reset(at.flow, "o1") is ResetVerdict.RESTARTED
+        else:
+            with intercept(dies_at("SendMessageBatch")), pytest.raises(Died):
+                client(at).reset(at.flow, "o1")
+        at.clock.advance(seconds=1)
+        at.script.handled.clear()
+        assert cancel(at)
+        assert client(at).reset(at.flow, "o1") is ResetVerdict.NOTHING, "another one would have another id"
+        assert at.deliver(at.second(**TOLD)) == [True]
+        for _ in range(2):
+            hand_over(at, "price-order")
+        assert (status(at), at.script.handled) == (Status.FAILED, [])
+        assert errors(at) == {"Cancelled: ordered by mistake"}
+
+
+def test_a_first_hop_that_was_reset_and_is_cancelled_ends_with_its_own_message() -> None:
+    with scene(shared) as at:
+
+        def both(step: Step[OrderState]) -> None:
+            at.clock.advance(seconds=1)
+            client(at).reset(at.flow, "o1")
+            assert cancel(at)
+
+        at.script.pricing = both
+        assert at.deliver(at.message(**TOLD)) == [False]
+        at.deliver(at.message(**TOLD))
+        assert (status(at), len(at.script.handled)) == (Status.FAILED, 1)
+
+
+def test_a_cancelled_run_is_not_reset_and_ends() -> None:
+    with scene(shared) as at:
+        at.deliver(at.message(**TOLD))
+        at.clock.advance(seconds=1)
+        assert cancel(at)
+        at.clock.advance(seconds=1)
+        assert client(at).reset(at.flow, "o1") is ResetVerdict.NOTHING
+        at.deliver(at.second(**TOLD))
+        assert (status(at), errors(at)) == (Status.FAILED, {"Cancelled: ordered by mistake"})
+
+
+def test_a_reset_that_is_later_than_the_cancellation_is_not_cancelled() -> None:
+    with scene(shared) as at:
+        at.deliver(at.message(**TOLD))
+        services = at.handler._services
+        services.store.callers.reset(
+            "orders", at.message().object_id, "reset-1", at.clock.now() + 60_000, at.clock.now()
+        )
+        assert not cancel(at)
+
+
+def test_a_request_that_is_cancelled_by_who_asked_is_cancelled_also_where_its_run_was_reset() -> None:
+    with scene(shared) as at:
+        first = at.message(**TOLD)
+        at.deliver(first)
+        at.clock.advance(seconds=1)
+        client(at).reset(at.flow, "o1")
+        store, run = at.handler._services.store.cancellations, (first.object_id, first.requested_at)
+        for _ in range(2):
+            assert store.cancel("orders", *run, "not needed", at.clock.now(), first.request_id) is not None
+        assert store.cancel("orders", *run, "not needed", at.clock.now(), RequestId("another")) is None
+        at.script.handled.clear()
+        hand_over(at, "price-order")
+        assert (status(at), at.script.handled) == (Status.FAILED, [])
