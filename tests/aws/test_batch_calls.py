@@ -285,16 +285,16 @@ def test_a_statement_that_fails_leaves_its_own_run_to_a_call_and_no_other(
     assert store.commit(*pairs[1]) == Committed()
 
 
-def test_a_commit_that_fails_for_another_reason_is_not_taken_for_fenced(store: DynamoDBStore) -> None:
+def test_what_fails_for_another_reason_is_not_taken_for_refused_or_fenced(store: DynamoDBStore) -> None:
     found = claims(store, three())
+    keys = [run_key("flow", ObjectId(f"object-{place}")) for place in range(3)]
+    shown = [store._client.get_item(TableName="flowguard", Key=key)["Item"] for key in keys]
 
     def conflict(call: ApiCall, proceed: Proceed) -> Response:
-        item = {"S": "shown"}
-        return {
-            "Responses": [{"Error": {"Code": "TransactionConflict", "Item": item}} for _ in call.params["Statements"]]
-        }
+        return {"Responses": [{"Error": {"Code": "TransactionConflict", "Item": one}} for one in shown]}
 
     with intercept(conflict):
+        assert store.batches.claim(three(attempt=(0, 1))) == [None] * 3
         assert store.batches.commit([(claim, commit()) for claim in found]) == [None] * 3
 
 

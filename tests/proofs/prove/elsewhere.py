@@ -101,7 +101,7 @@ TESTED: Final = (
         "runs before and after, and ends of every kind",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\.(_claim\b|_claim_request: ClaimRequest\(fresh|_answered_by_another: verdict)",
+        r"^worker\.runtime\.Runtime\.(_claim\b|claim_request: ClaimRequest\(fresh|_answered_by_another: verdict)",
         (
             "tests/worker/runtime/test_callers.py::test_a_run_that_ends_just_before_a_caller_attaches",
             "tests/worker/runtime/test_callers.py::test_a_request_that_meets",
@@ -577,7 +577,7 @@ TESTED: Final = (
         "values that no explored flow writes",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\._claim_request: left is not None",
+        r"^worker\.runtime\.Runtime\.claim_request: left is not None",
         ("tests/worker/runtime/test_claims.py::test_the_lease_ends_when_the_invocation_does",),
         "the explorer's functions have no Lambda that says how long is left",
     ),
@@ -587,7 +587,7 @@ TESTED: Final = (
         "a copy that comes while a later attempt is at work: the explorer's come at once, or when all is over",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\.(_given_back|_claim|_again_in_place)",
+        r"^worker\.runtime\.Runtime\.(_given_back|_claim|claim_request|_again_in_place)",
         ("tests/worker/runtime/test_no_queue.py",),
         "the explorer's messages come from queues",
     ),

@@ -204,6 +204,15 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "an insert that follows is refused where there is an item": (
         "aws.batch_calls._is_absent: _code(found) == 'ConditionalCheckFailed' → forced true",
     ),
+    "it is a guess about costs, and either way is right": (
+        "aws.batch_calls.DynamoDBBatches._learn: one.message.flow == flow → forced true",
+        "aws.batch_calls.DynamoDBBatches._learn: 2 * met > len(mine) → becomes 2 * met >= len(mine)",
+        "aws.batch_calls._requests: size + own > LARGEST_CALL → becomes size + own >= LARGEST_CALL",
+    ),
+    "each statement has an answer, and no request is refused in three ways at once": (
+        "aws.batch_calls.DynamoDBBatches._judge: found → forced true",
+        "aws.batch_calls.DynamoDBBatches._judge: codes <= _NOT_HERE → becomes codes < _NOT_HERE",
+    ),
     "no item is as large as a request may be": ("aws.batch_calls._requests: places → forced true",),
     "a name that does not stand in the text replaces nothing, and each that is given can be quoted": (
         "aws.partiql._named: (quoted := f'\"{placeholder}\"') in text → forced true",
