@@ -45,7 +45,7 @@ engines: $(ENGINES) ## fetch DynamoDB Local, ElasticMQ (Maven, Java 17) and Mini
 bench: $(VENV) $(DYNAMODB_LOCAL) ## print the costs of a stage as ratios
 	@$(BIN)/python -m tests.proofs.bench
 
-races: $(VENV) $(DYNAMODB_LOCAL) ## let processes contest 10,000 claims, 1,000 waits and 8,000 updates, and reconcile (RACES="--claims 2000 --seed 7")
+races: $(VENV) $(DYNAMODB_LOCAL) ## let processes contest 10,000 claims, 1,000 waits, 8,000 updates and 4,000 callers, and reconcile (RACES="--claims 2000 --seed 7")
 	@$(BIN)/python -m tests.proofs.races $(RACES)
 
 soak: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## kill workers over 2,000 messages of three flows, and reconcile (SOAK="--messages 20000 --seed 7")

@@ -27,7 +27,12 @@ class Other:
 
 
 RACES: Final = Other(
-    "races", "tests.proofs.races", ("--waits", "200", "--sums", "100"), ("--claims", "50000"), "counts", "ok"
+    "races",
+    "tests.proofs.races",
+    ("--waits", "200", "--sums", "100", "--callers", "100"),
+    ("--claims", "50000"),
+    "counts",
+    "ok",
 )
 SOAK: Final = Other("soak", "tests.proofs.soak", ("--messages", "500"), ("--messages", "20000"), "figures", "holds")
 TESTS: Final = Other("tests", "tests.proofs.suite", (), (), "figures", "ok")

@@ -13,6 +13,10 @@ from typing import Final
 
 from tests.arguments import count, share
 from tests.engines.dynamodb_local import dynamodb_local
+from tests.proofs.races.callers.figures import figures as caller_figures
+from tests.proofs.races.callers.reconcile import reconcile as reconcile_callers
+from tests.proofs.races.callers.run import Outcome as CallersOutcome
+from tests.proofs.races.callers.run import run as run_callers
 from tests.proofs.races.figures import figures
 from tests.proofs.races.history import History
 from tests.proofs.races.mishaps import Odds
@@ -34,7 +38,7 @@ Counts = Mapping[str, int | float]
 Found = tuple[Counts, Sequence[Check]]
 
 ANSWERING: Final = 8
-"""Processes of the races of waits and of sums."""
+"""Processes of the races of waits, of sums and of callers."""
 
 KILL: Final = 0.001
 """The share of calls at which such a process is killed."""
@@ -51,10 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _chosen(given: argparse.Namespace) -> list[Callable[[argparse.Namespace, str, Path], Found]]:
     """The races that are run. One guard is missing in one of them at most."""
     if given.only is not None or given.mutant is not None:
-        if given.only == "sums":
-            return [of_sums]
+        if given.only in ("sums", "callers"):
+            return [of_sums if given.only == "sums" else of_callers]
         return [of_waits if given.only == "waits" or given.mutant in OF_WAITS else of_claims]
-    return [of_claims, of_waits, of_sums]
+    return [of_claims, of_waits, of_sums, of_callers]
 
 
 def of_claims(given: argparse.Namespace, url: str, folder: Path) -> Found:
@@ -72,6 +76,11 @@ def of_sums(given: argparse.Namespace, url: str, folder: Path) -> Found:
     return found_in_sums(run_sums(_race(given, url, folder / "sums", given.sums, ANSWERING, odds)))
 
 
+def of_callers(given: argparse.Namespace, url: str, folder: Path) -> Found:
+    odds = Odds(throttle=given.throttle, kill=KILL)
+    return found_in_callers(run_callers(_race(given, url, folder / "callers", given.callers, ANSWERING, odds)))
+
+
 def found_in_claims(outcome: Outcome) -> Found:
     history = History.read(outcome.journal)
     return figures(outcome, history), reconcile(outcome, history)
@@ -85,6 +94,10 @@ def found_in_waits(outcome: WaitsOutcome) -> Found:
 
 def found_in_sums(outcome: SumsOutcome) -> Found:
     return sum_figures(outcome), reconcile_sums(outcome)
+
+
+def found_in_callers(outcome: CallersOutcome) -> Found:
+    return caller_figures(outcome), reconcile_callers(outcome)
 
 
 def _race(given: argparse.Namespace, url: str, folder: Path, number: int, processes: int, odds: Odds) -> Race:
@@ -116,12 +129,13 @@ def _as_json(check: Check) -> dict[str, object]:
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.proofs.races",
-        description="Processes race on DynamoDB Local: for claims, then to answer waits, then to add up.",
+        description="Processes race on DynamoDB Local: for claims, answers, sums and results.",
     )
     parser.add_argument("--claims", type=count, default=10_000, help="how many are asked for before it comes to an end")
     parser.add_argument("--waits", type=count, default=1_000, help="how many begin before it comes to an end")
     parser.add_argument("--sums", type=count, default=1_000, help="how many each process adds")
-    parser.add_argument("--only", choices=("claims", "waits", "sums"), help="one of the races")
+    parser.add_argument("--callers", type=count, default=500, help="how many requests for pages each process has")
+    parser.add_argument("--only", choices=("claims", "waits", "sums", "callers"), help="one of the races")
     parser.add_argument("--processes", type=count, default=16, help=f"for claims; {ANSWERING} in the others")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--throttle", type=share, default=Odds().throttle, help="the share of calls that are throttled")
