@@ -10,7 +10,7 @@ import pytest
 
 from flowguard.events import EventType
 from flowguard.flow import IGNORE, AnyFlow, Flow
-from flowguard.ids import RequestId
+from flowguard.ids import ObjectId, RequestId
 from flowguard.sim.calls import intercept
 from tests.scene import START, Scene, Script, orders, scene, two_stages
 from tests.worker.runtime.mishaps import Died, boom, dies_at
@@ -151,6 +151,21 @@ def test_a_request_whose_item_expires_under_its_first_worker_is_carried_out_and_
         assert at.deliver(at.message(**TOLD)) == [True]
         assert at.deliver(at.second(**TOLD)) == [True]
         assert set(ends(at)) == {("run-1", "COMPLETED")}
+
+
+def test_what_can_have_no_run_is_a_dead_letter_and_no_answer() -> None:
+    with scene() as at:
+        assert at.deliver(at.message(object_id=ObjectId(""), body="{}", **WAITED_FOR)) == [True]
+        assert (len(at.sent("dead")), replies(at)) == (1, set())
+
+
+@pytest.mark.parametrize("flow", [orders, shared])
+def test_a_request_that_wants_no_answer_is_told_nothing_when_its_item_has_expired(
+    flow: Callable[[Script], AnyFlow],
+) -> None:
+    with scene(flow) as at:
+        assert at.deliver(at.second()) == [True]
+        assert (len(at.sent("dead")), replies(at)) == (1, set())
 
 
 @pytest.mark.parametrize("told", [TOLD, WAITED_FOR])
