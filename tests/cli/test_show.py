@@ -176,7 +176,9 @@ def test_callers_are_shown_and_how_long_a_result_is_good() -> None:
         for number in range(2, 9):
             asks = {"request_id": RequestId(f"run-{number}"), "reply_to": "sqs:completed"}
             found.deliver(found.newer(**asks))
-        callers = facts(found)["callers"]
+        with intercept(Recorder()) as calls:
+            callers = facts(found)["callers"]
+        assert [call.operation for call in calls.calls] == ["GetItem"], "no row was noted"
         assert [(one["request_id"], one["reply_to"]) for one in callers][:1] == [("run-2", "sqs:completed")]
         assert len(callers) == 7
         [shown] = [line for line in lines(found) if line.startswith("callers")]
