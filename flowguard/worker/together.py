@@ -52,9 +52,8 @@ class Turn(NamedTuple):
         """
         envelope, arrival = self.envelope, self.arrival
         queued = envelope.source.is_queue and envelope.queue_arn is not None
-        if arrival is None or not arrival.message.object_id or not arrival.takes_lease:
-            return False
-        return queued and envelope.receive_count == 1
+        is_stages = arrival is not None and arrival.takes_lease and bool(arrival.message.object_id)
+        return queued and envelope.receive_count == 1 and is_stages
 
 
 class Asked(NamedTuple):

@@ -177,6 +177,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "what is no answer of DynamoDB is not final, and raised again": (
         "aws.cancellations.DynamoDBCancellations._noted: except ClientError → catches every Exception",
+        "aws.store.DynamoDBStore.judge: except ClientError → catches every Exception",
         "aws.tables.read_consistently: except ClientError → catches every Exception",
     ),
     "no two claims have one owner, and the owner is compared too": (
