@@ -54,6 +54,7 @@ FOUND: Final[dict[str, Any]] = {
     **{f"it waits: {name}": state("waiting", **about) for name, about in WAITS.items()},
     "it waits: another request": {**state("waiting"), "request_id": {"S": "request-z"}},
     "it waits: another time": {**state("waiting"), "requested_at": number(AT - 1)},
+    "it waits: another time, and is reset then": {**state("waiting"), "requested_at": RESET["requested_at"]},
     "it waits: a later time": {**state("waiting"), "requested_at": number(AT + 1)},
 }
 WAITS_FOR_MORE: Final = "it waits: one of two is missing"
@@ -151,7 +152,7 @@ def test_a_run_is_cancelled_once_unless_a_later_copy_of_its_request_is_meant(nam
 @pytest.mark.parametrize(("at", "only"), [(AT, "request-z"), (AT + 1, STORED[1]), (AT - 1, STORED[1])])
 def test_a_cancellation_of_one_request_leaves_every_other_run_alone(at: int, only: str, clients: Clients) -> None:
     store: DynamoDBCancellations = aws_store(Settings(), clients).cancellations
-    for name in sorted(GOES_ON - {"it waits: another request", "it waits: another time"}):
+    for name in sorted(name for name in GOES_ON if "it waits: another" not in name):
         meet(clients, FOUND[name])
         assert store.cancel("flow", ObjectId("object"), at, "a mistake", NOW, RequestId(only)) is None, name
         assert raw(clients) == FOUND[name], name
@@ -169,3 +170,15 @@ def test_what_dynamodb_refuses_otherwise_is_raised(clients: Clients) -> None:
 
     with intercept(interceptor), pytest.raises(ClientError, match="AccessDenied"):
         cancel(clients)
+
+
+def test_the_run_of_one_request_alone_is_cancelled_also_where_it_was_reset(clients: Clients) -> None:
+    meet(clients, FOUND["a reset run"])
+    store: DynamoDBCancellations = aws_store(Settings(), clients).cancellations
+    run = ("flow", ObjectId("object"), AT - 2, "not needed", NOW)
+    assert store.cancel(*run, RequestId("another")) is None
+    item = store.cancel(*run, RequestId(STORED[1]))
+    assert item is not None
+    assert item.cancellation is not None
+    own = restart_id("flow", ObjectId("object"), item)
+    assert own == (item.cancellation.request_id, item.cancellation.at), "as late as that is asked for"

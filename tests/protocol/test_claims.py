@@ -244,6 +244,7 @@ def test_a_request_that_may_attach_gets_its_verdict(case: str) -> None:
         (item(cancellation=Cancellation(RequestId("m"), 500, "a mistake")), 501, False),
         (item(cancellation=Cancellation(RequestId("m"), 499, "of a run before")), 501, True),
         (item(cancellation=Cancellation(RequestId("before"), 500, "of a run before")), 501, True),
+        (item(reset_at=500), 501, True),
         (item(cancellation=Cancellation(RequestId("restart"), 500, "a mistake"), reset_at=500), 501, False),
         (item(cancellation=Cancellation(RequestId("before"), 499, "of a run before"), reset_at=500), 501, True),
     ],
