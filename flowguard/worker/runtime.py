@@ -77,7 +77,9 @@ class Runtime:
         self._canceller = Canceller(services)
         self._caller_answers = CallerAnswers(services, emitter)
 
-    def work(self, arrival: Arrival, budget: Budget, asked: Asked | None = None) -> Ending | Uncommitted:
+    def work(  # noqa: PLR0911 - each way to end is returned where it is met
+        self, arrival: Arrival, budget: Budget, asked: Asked | None = None
+    ) -> Ending | Uncommitted:
         """Take one message through its stage.
 
         The ending says what is still to be sent, and whether to ack after that. Where the claim was ``asked`` for
