@@ -61,6 +61,12 @@ FENCED: Final[Mapping[FencedBy, Fits]] = {
     FencedBy.FINISHED: lambda m, item: not _is_other(m, item) and (m.hop < item.hop or item.done),
 }
 
+_WORDS: Final[Mapping[str, Fits]] = {
+    **{event.value: one for event, one in VERDICTS.items()},
+    **{event.name: one for event, one in VERDICTS.items()},  # the verdict by which a commit without a lease is fenced
+    **{by.value: one for by, one in FENCED.items()},
+}
+
 
 def what_is_told_is_so(view: View) -> str | None:
     """Each verdict but CLAIMED, and each word on who has fenced a worker off."""
@@ -82,8 +88,7 @@ def _untrue(history: History) -> Iterator[str]:
 def _fits(word: str, message: Message, item: RunItem | None) -> bool:
     if item is None:
         return word in {EventType.GONE, FencedBy.EXPIRED}
-    fits = {**{event.value: one for event, one in VERDICTS.items()}, **{by.value: one for by, one in FENCED.items()}}
-    return word in fits and fits[word](message, item)
+    return word in _WORDS and _WORDS[word](message, item)
 
 
 def _refused(history: History, worked: DeliveryRecord) -> CallRecord | None:
