@@ -109,7 +109,7 @@ class DynamoDBBatches:
         if inserted:
             return None if "Error" in found else Claim(request.message, taken(None, request), None)
         code, item = _code(found), _item(found)
-        if item is None:
+        if not item:
             return None
         with suppress(Exception):  # what cannot be read is reported for this run alone, by its own call
             if code is None:
@@ -135,7 +135,7 @@ class DynamoDBBatches:
         if code is None:
             return Committed()
         with suppress(Exception):
-            if code == "ConditionalCheckFailed" and item is not None:
+            if code == "ConditionalCheckFailed" and item:
                 return self._calls.fenced(claim, commit, item)
         return None
 
@@ -215,8 +215,8 @@ def _code(found: Item) -> str | None:
 
 def _item(found: Item) -> Item | None:
     item: Item | None = found.get("Error", found).get("Item")
-    return item or None
+    return item
 
 
 def _is_absent(found: Item) -> bool:
-    return _code(found) == "ConditionalCheckFailed" and _item(found) is None
+    return _code(found) == "ConditionalCheckFailed" and not _item(found)

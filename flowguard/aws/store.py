@@ -338,8 +338,6 @@ class DynamoDBStore:
             ":ttl": number(commit.expires_at // 1000),
             ":yes": _YES,
         }
-        if claim.unwritten is None:
-            values[":no"] = _NO
         changes = ["#status = :status", "done = :yes", "committed_at = :committed_at", "#ttl = :ttl"]
         removed = ["stages"] if commit.status is Status.COMPLETED else []
         packed, room = self._packed(claim, commit)
@@ -350,6 +348,8 @@ class DynamoDBStore:
         names, removed = {**names, **askers}, [*removed, *askers, *(["callers"] if commit.closes_list else [])]
         values |= (closing := _closing(item, commit))
         changes += [expressions.CLOSE_CALLERS] if closing else []
+        if not closing and item.answered_by is not None:  # they were answered before the hop; their result goes now
+            removed.append("answered_by")
         if (late := _late(item, commit)) is not None:
             changes.append("late = :late")
             values[":late"] = late_item(late)
@@ -367,8 +367,9 @@ class DynamoDBStore:
             else:
                 changes.append(f"#{name} = :{name}")
                 values[f":{name}"] = one.value
-        condition = expressions.COMMIT
-        if claim.unwritten is not None:
+        if claim.unwritten is None:
+            condition, values[":no"] = expressions.COMMIT, _NO
+        else:
             condition = _take(claim, claim.unwritten, commit, changes, removed, names, values)
         return {
             "TableName": self._table,

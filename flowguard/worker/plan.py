@@ -233,17 +233,16 @@ class Planner(NamedTuple):
         """
         found: list[tuple[Destination, dict[str, Attribute], str | None]] = []
         if (m := self.message).reply_to is not None:
-            caller = self._own_caller() if takes_callers(self.flow) else None
-            own = None if caller is None else caller.reply_id(self.flow.name, m.object_id)
+            caller = Caller.of(m) if takes_callers(self.flow) else None
+            own = None if caller is None else self._answer_id(caller)
             found.append((parse_destination(m.reply_to), answer_place(m.answer_to), own))
         return found if self.flow.complete_to is None else [*found, (self.flow.complete_to, {}, None)]
 
-    def _own_caller(self) -> Caller | None:
-        """Return the request as a caller of its own run. An end after a redrive must not pass for the one before."""
-        own = Caller.of(self.message)
-        if own is None or self.asked is None or own.redrive:
-            return own
-        return own._replace(redrive=self.asked.redrive)
+    def _answer_id(self, caller: Caller) -> str:
+        """Return the id of the answer to the run's own request. An end after a redrive is no copy of the one before."""
+        noted = 0 if self.asked is None else self.asked.redrive
+        own = caller._replace(redrive=caller.redrive or noted)
+        return own.reply_id(self.flow.name, self.message.object_id)
 
     def _complete_body(self, status: Status, *, result: str | None = None, error: str | None = None) -> str:
         end = StoredEnd(self.message.request_id, self.moment, status.value, result, error)

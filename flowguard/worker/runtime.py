@@ -143,12 +143,9 @@ class Runtime:
         fails between two of them: each answer shows a later attempt.
         """
         request = self.claim_request(arrival, budget, asked.owner if asked is not None else None)
-        if asked is not None and asked.answer is not None and not _is_late(asked.answer, request):
-            claim = asked.answer
-        elif arrival.takes_lease:
-            claim = self.services.store.claim(request)
-        else:
-            claim = self._read(request)
+        claim = asked.in_time(request) if asked is not None else None
+        if claim is None:
+            claim = self.services.store.claim(request) if arrival.takes_lease else self._read(request)
         while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
             arrival = arrival._replace(message=arrival.message.at_retry(retry))
             claim = self.services.store.claim(self.claim_request(arrival, budget))
@@ -576,13 +573,6 @@ def _failed_for_good(flow: AnyFlow, item: RunItem) -> RunFailed:
     at = f"it is at hop {item.hop} ({item.stage}), {item.status.value}"
     fix = "to begin anew, send the request under another id"
     return RunFailed(f"the run failed here for good, and went on at {flow.on_failed}; {at}; {fix}")
-
-
-def _is_late(answer: Claim | Refused, request: ClaimRequest) -> bool:
-    """Answer whether less than half is left of the lease that the request would get: it is asked for once more."""
-    if not isinstance(answer, Claim):
-        return False
-    return 2 * (answer.item.lease_until - request.now) < request.lease_until - request.now
 
 
 def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from flowguard.clock import Clock
 from flowguard.ids import ObjectId, Owner
-from flowguard.protocol.run import Claim, Commit, Committed, Fenced, Refused
+from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.ports import Batches, Budget
 from flowguard.worker.routing import Arrival
@@ -61,6 +61,13 @@ class Asked(NamedTuple):
 
     owner: Owner
     answer: Claim | Refused | None
+
+    def in_time(self, request: ClaimRequest) -> Claim | Refused | None:
+        """Return the answer. None where less than half is left of the lease that the request would get now."""
+        if not isinstance(self.answer, Claim):
+            return self.answer
+        left, whole = self.answer.item.lease_until - request.now, request.lease_until - request.now
+        return self.answer if 2 * left >= whole else None
 
 
 class Uncommitted(NamedTuple):

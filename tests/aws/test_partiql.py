@@ -11,7 +11,7 @@ import pytest
 from flowguard.aws import expressions
 from flowguard.aws.clients import Clients
 from flowguard.aws.items import run_key
-from flowguard.aws.partiql import Unsayable, insert_statement, update_statement
+from flowguard.aws.partiql import LONGEST_STATEMENT, Unsayable, insert_statement, update_statement
 from flowguard.aws.services import aws_store
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.claims import begins_list, taken
@@ -169,6 +169,7 @@ def test_a_name_that_would_have_to_be_escaped_is_not_said(name: str) -> None:
         {"UpdateExpression": "DELETE waiting :status"},
         {"UpdateExpression": "SET callers = if_not_exists(callers, :status)"},
         {"UpdateExpression": "SET met = if_not_exists(met, :status) + :owner"},
+        {"UpdateExpression": "SET epoch = if_not_exists(epoch, :status)"},
         {"UpdateExpression": "SET callers = list_append(callers, :status)"},
         {"ConditionExpression": "contains(waiting, :owner)"},
         {"ConditionExpression": " OR ".join(["#owner = :owner"] * 700)},
@@ -177,6 +178,26 @@ def test_a_name_that_would_have_to_be_escaped_is_not_said(name: str) -> None:
 def test_what_has_no_statement_is_not_said(change: dict[str, Any]) -> None:
     with pytest.raises(Unsayable):
         update_statement({**CALL, **change})
+
+
+def long_call(clauses: int, name: str = "price") -> dict[str, Any]:
+    names = {**CALL["ExpressionAttributeNames"], "#stage": name}
+    return {
+        **CALL,
+        "ConditionExpression": " OR ".join(["#owner = :owner"] * clauses),
+        "ExpressionAttributeNames": names,
+    }
+
+
+def test_a_statement_has_so_many_characters_at_the_most() -> None:
+    def length(clauses: int, name: str = "price") -> int:
+        return len(update_statement(long_call(clauses, name))["Statement"])
+
+    clauses = 400 + (LONGEST_STATEMENT - length(400)) // (length(401) - length(400))
+    name = "p" * (len("price") + LONGEST_STATEMENT - length(clauses))
+    assert length(clauses, name) == LONGEST_STATEMENT
+    with pytest.raises(Unsayable):
+        update_statement(long_call(clauses, f"{name}p"))
 
 
 def test_a_condition_names_no_value_in_its_text() -> None:

@@ -24,7 +24,7 @@ DUPLICATE = CARTS / "02-duplicate.json"
 TOPIC = CARTS / "05-sns-to-sqs.json"
 
 EMPTY_CART = "cart-2004"
-FAILING = (EMPTY_CART, "page/empty", "pay-3003", "pay-3004", "pay-3005", "pay-3008", "pay-3010", "bk-6006")
+FAILING = (EMPTY_CART, "page/empty", "pay-3003", "pay-3004", "pay-3005", "pay-3008", "pay-3010", "bk-6006", "moon")
 """The objects of the samples whose runs are meant to fail."""
 
 

@@ -33,7 +33,7 @@ def race(url: str, folder: Path, waits: int, mutant: str | None = None) -> Outco
 
 @pytest.fixture(scope="module")
 def outcome(dynamodb_local_url: str, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    return race(dynamodb_local_url, tmp_path_factory.mktemp("waits"), 80)
+    return race(dynamodb_local_url, tmp_path_factory.mktemp("waits"), 160)
 
 
 def broken(outcome: Outcome) -> set[str]:

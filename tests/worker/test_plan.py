@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from flowguard.destinations import Bus, Queue, Topic
 from flowguard.errors import RunFailed
+from flowguard.failed import Failure
 from flowguard.flow import ATTACH, Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Next, Outcome
@@ -386,6 +387,26 @@ def test_a_run_and_each_caller_of_it_get_their_answer_under_the_id_that_any_othe
         own,
         own,
     ]
+
+
+@pytest.mark.parametrize(("redrive", "noted", "counts"), [(0, None, 0), (0, 0, 0), (0, 1, 1), (2, None, 2), (2, 1, 2)])
+def test_the_answer_to_a_request_that_was_redriven_has_an_id_of_its_own_in_later_hops_too(
+    redrive: int, noted: int | None, counts: int
+) -> None:
+    asked = Caller(MESSAGE.request_id, MESSAGE.requested_at, "sqs:replies")
+    plan = planner(SharedCart, reply_to="sqs:replies", hop=2, redrive=redrive)
+    commit = plan._replace(asked=None if noted is None else asked._replace(redrive=noted)).ended(
+        Done(), step_for(Price)
+    )
+    [answer] = [send for send in sends(commit) if send.kind is Kind.COMPLETE]
+    assert answer.id == asked._replace(redrive=counts).reply_id("shared-cart", MESSAGE.object_id)
+
+
+def test_a_failed_run_that_is_undone_cancels_what_was_asked_for_it() -> None:
+    cancelled = Send(Kind.SIDE, Queue("children"), "{}", "r-1.cancel0", {})
+    failure = Failure(type="Reject", text="no", first_error="no", stage="price", hop=1, attempts=1, at=datetime.fromtimestamp(0, UTC))
+    commit = planner()._replace(cancelled=(cancelled,)).giving_up("note", failure, ERROR, [])
+    assert sends(commit)[0] == cancelled
 
 
 def test_each_end_of_a_run_closes_its_list_of_callers_and_nothing_else_does() -> None:

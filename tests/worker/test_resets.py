@@ -73,6 +73,17 @@ def test_a_run_at_work_begins_anew_with_one_message_which_each_copy_of_the_order
         assert ending(at, brought) == first
 
 
+@pytest.mark.parametrize("asked_for", [NOW - 60_000, NOW + 60_000], ids=["before it came", "by a clock that is fast"])
+def test_an_order_counts_from_its_arrival_and_never_from_before_it_was_given(asked_for: int) -> None:
+    with scene(triggered_cache) as at:
+        at.deliver(at.message())
+        at.clock.advance(ms=NOW - at.clock.now())
+        ending(at, order(when=asked_for))
+        item = at.item()
+        assert item is not None
+        assert item.reset_at == max(asked_for, NOW)
+
+
 def test_a_result_is_dropped_and_nothing_is_sent() -> None:
     with scene(triggered_cache) as at:
         built(at)

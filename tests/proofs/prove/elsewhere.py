@@ -21,6 +21,16 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
+        r"^worker\.runtime\.Runtime\.(_planner: noted|work: asked)",
+        ("tests/worker/runtime/test_callers.py::test_the_end_of_a_run", "tests/worker/runtime/test_no_queue.py"),
+        "a redriven run that goes on, and a commit that fails where no queue keeps the record",
+    ),
+    Elsewhere(
+        r"^aws\.store\.DynamoDBStore\._release_call",
+        ("tests/aws/store/test_releases.py",),
+        "releases of what failed and of what was not begun",
+    ),
+    Elsewhere(
         r"^protocol\.claims\.(needs_lease|outlived|waits_unseen)",
         ("tests/protocol/test_unleased.py",),
         "workers that stall for weeks, and runs without a lease that wait for answers from outside",
@@ -466,7 +476,7 @@ TESTED: Final = (
         "no explored function shares its calls",
     ),
     Elsewhere(
-        r"^worker\.runtime\.(_is_late|Runtime\.(finished|claim_request: owner|.*(asked|can_wait)))",
+        r"^(worker\.together\.Asked|worker\.runtime\.Runtime\.(finished|claim_request: owner|.*(asked|can_wait)))",
         ("tests/worker/test_together.py", "tests/worker/test_together_crashes.py"),
         "no explored function shares its calls",
     ),

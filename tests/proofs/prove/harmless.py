@@ -168,6 +168,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "expressions.FIRST_HOP[ATTACH]: request_id < :request_id → becomes request_id <= :request_id",
     ),
     "what is not there is removed without harm": (
+        "aws.store.DynamoDBStore._commit_call: item.answered_by is not None → forced true",
         "aws.store._say_failed: item.memo is not None → forced true",
         "aws.store._keeps_failed: item.failed is None → forced false",
     ),
@@ -176,7 +177,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "expressions.CAN_CANCEL_WAIT: #status = :waiting → true",
     ),
     "what is no answer of DynamoDB is not final, and raised again": (
-        "aws.cancellations.DynamoDBCancellations._noted: except ClientError → catches every Exception",
         "aws.store.DynamoDBStore.judge: except ClientError → catches every Exception",
         "aws.tables.read_consistently: except ClientError → catches every Exception",
     ),

@@ -14,6 +14,7 @@ from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.testing.hostile import noise
 from flowguard.testing.lambda_events import sns_event
+from flowguard.wire.attributes import Attribute
 from tests.scene import START, Order, OrderState, Scene
 from tests.worker.runtime.mishaps import boom, refuses
 
@@ -91,6 +92,29 @@ def test_a_service_that_is_down_costs_no_attempt_and_gives_the_claim_back(
     invoke(at, event)
     assert (at.priced(), at.told(EventType.BUSY), len(at.sent("emails"))) == (1, 0, 1)
     assert {attempt for _, _, attempt in at.script.handled} == {1}
+
+
+def test_so_does_one_whose_commit_is_a_single_write(at: Scene) -> None:
+    at.deliver(at.message())
+    [message] = at.sent("close-order")
+    attributes = {
+        name: Attribute(one["DataType"], one["StringValue"]) for name, one in message["MessageAttributes"].items()
+    }
+    event = sns_event("orders", message["Body"], message_id="sns-2", published_at=START, attributes=attributes)
+
+    def down(call: ApiCall, proceed: Proceed) -> Response:
+        if "committed_at" in call.params.get("UpdateExpression", ""):
+            response: Any = {"Error": {"Code": "InternalError"}, "ResponseMetadata": {"HTTPStatusCode": 500}}
+            raise ClientError(response, call.operation)
+        return proceed()
+
+    with intercept(down), pytest.raises(NotProcessed):
+        invoke(at, event)
+    at.clock.advance(seconds=60)
+    invoke(at, event)
+    item = at.item()
+    assert item is not None
+    assert (item.status, at.told(EventType.BUSY)) == (Status.COMPLETED, 0)
 
 
 def test_a_takeover_that_cannot_flush_gives_the_claim_back(at: Scene) -> None:

@@ -12,7 +12,7 @@ from flowguard.errors import DefinitionError, RunFailed
 from flowguard.events import EventType
 from flowguard.flow import ATTACH, IGNORE, PER_REQUEST, UNTIL_RESET, AnyFlow, Flow
 from flowguard.handler import lambda_handler
-from flowguard.ids import RequestId
+from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.verdicts import ResetVerdict
 from flowguard.sim.calls import intercept
 from flowguard.wire.message import Message
@@ -308,3 +308,17 @@ def test_attach_without_a_kept_result_reads_the_last_end() -> None:
     with scene(plain) as at:
         built(at)
         assert client(at).result(at.flow, "o1") is not None
+
+
+def test_callers_that_were_answered_are_not_answered_again_without_the_result() -> None:
+    """The run after theirs has committed its first hop, and their result with it is gone. Then its work begins anew."""
+    with scene(triggered_cache) as at:
+        at.deliver(at.message(reply_to="sqs:completed"), caller(at))
+        work_off(at)
+        client(at).reset(at.flow, ObjectId("o1"))
+        at.clock.advance(seconds=60)
+        at.deliver(at.message(request_id=RequestId("run-2"), requested_at=at.clock.now()))
+        client(at).reset(at.flow, ObjectId("o1"))
+        work_off(at)
+        assert at.told(EventType.WAS_RESET) == 2
+        assert [run for _, run, _ in answers(at)] == ["run-1", "run-1"]

@@ -50,7 +50,7 @@ def _claimed(key: str, before: RunItem | None, item: RunItem) -> Iterator[Proble
     if item.request_id == before.request_id and _attempt(item) < _attempt(before):
         yield Problem("I3", key, "the run went back to an earlier attempt", _attempt(before), _attempt(item))
     is_open = not before.done or before.status is Status.FAILED  # to a redrive
-    if item.done and not is_open and _run_and_hop(item) == _run_and_hop(before):
+    if is_commit(before, item) and not is_open and _run_and_hop(item) == _run_and_hop(before):
         yield Problem("I3", key, f"hop {before.hop} was committed twice", 1, 2)
 
 
