@@ -150,7 +150,7 @@ class Batch:
             stays = [turn for turn in wave if turn.group in held]
             endings |= {turn.place: self._returned(turn.envelope, _HELD) for turn in stays}
             self._wave([turn for turn in wave if turn not in stays], batches, endings)
-            in_order = [turn for turn in wave if turn.group is not None and turn not in stays]
+            in_order = [turn for turn in wave if turn.group is not None]
             sent = dispatch(self._services, self._emitter, [endings[turn.place] for turn in in_order])
             for turn, ending in zip(in_order, sent, strict=True):
                 endings[turn.place] = ending._replace(sends=())
@@ -189,8 +189,7 @@ class Batch:
             else:
                 pending.add(turn.place, left, began_at)
         endings |= self._committed(pending)
-        if not_begun:
-            batches.release(not_begun, self._services.clock.now())
+        batches.release(not_begun, self._services.clock.now())
         for turn in wave:
             if turn.place not in endings:
                 endings[turn.place] = self._ending(turn.envelope, first=not endings)

@@ -472,7 +472,11 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(worker\.together\.|worker\.batch\.Batch\.(_in_waves|_turn|_wave|_ask|_begun|_committed|_work|run: b))",
-        ("tests/worker/test_together.py", "tests/worker/test_together_crashes.py"),
+        (
+            "tests/worker/test_together_waves.py",
+            "tests/worker/test_together.py",
+            "tests/worker/test_together_crashes.py",
+        ),
         "no explored function shares its calls",
     ),
     Elsewhere(
