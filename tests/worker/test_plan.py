@@ -404,7 +404,9 @@ def test_the_answer_to_a_request_that_was_redriven_has_an_id_of_its_own_in_later
 
 def test_a_failed_run_that_is_undone_cancels_what_was_asked_for_it() -> None:
     cancelled = Send(Kind.SIDE, Queue("children"), "{}", "r-1.cancel0", {})
-    failure = Failure(type="Reject", text="no", first_error="no", stage="price", hop=1, attempts=1, at=datetime.fromtimestamp(0, UTC))
+    failure = Failure(
+        type="Reject", text="no", first_error="no", stage="price", hop=1, attempts=1, at=datetime.fromtimestamp(0, UTC)
+    )
     commit = planner()._replace(cancelled=(cancelled,)).giving_up("note", failure, ERROR, [])
     assert sends(commit)[0] == cancelled
 
