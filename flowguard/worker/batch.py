@@ -170,7 +170,7 @@ class Batch:
     def _wave(self, wave: Sequence[Turn], batches: Batches, endings: dict[int, Ending]) -> None:
         """Process records of different objects. Those that may share calls go first."""
         first = not endings
-        asked = self._ask([turn for turn in wave if turn.may_share], batches, first=first)
+        asked = self._ask([turn for turn in wave if turn.may_share], batches)
         pending = PendingCommits(batches, self._services.clock, self._budget)
         not_begun: list[Claim] = []
         for turn in wave:
@@ -194,7 +194,7 @@ class Batch:
             if turn.place not in endings:
                 endings[turn.place] = self._ending(turn.envelope, first=not endings)
 
-    def _ask(self, turns: Sequence[Turn], batches: Batches, *, first: bool) -> dict[int, Asked]:
+    def _ask(self, turns: Sequence[Turn], batches: Batches) -> dict[int, Asked]:
         """Claim the records together that the time left is enough for, if each takes as long as its stage may."""
         left = self._budget.remaining()
         arrivals: dict[int, Arrival] = {}
@@ -202,7 +202,7 @@ class Batch:
             if (arrival := turn.arrival) is None:
                 continue
             if left is not None:
-                if left <= DISPATCH_RESERVE_MS + _timeout(arrival) and (arrivals or not first):
+                if left <= DISPATCH_RESERVE_MS + _timeout(arrival):
                     break
                 left -= _timeout(arrival)
             arrivals[turn.place] = arrival

@@ -47,9 +47,14 @@ TESTED: Final = (
         "runs without a lease that are cancelled, or that wait, or whose workers stall for weeks",
     ),
     Elsewhere(
-        r"^worker\.together\.Turn\.may_share: arrival\.takes_lease",
-        ("tests/worker/runtime/test_unleased.py::test_records_of_one",),
-        "no explored flow without leases has batches",
+        r"^worker\.(together\.(Turn\.may_share|can_wait|PendingCommits\.is_due)|"
+        r"batch\.Batch\.(run: (self\._together|len)|_ask|_begun|_committed))",
+        (
+            "tests/worker/test_together_calls.py",
+            "tests/worker/test_together.py",
+            "tests/worker/test_together_crashes.py",
+        ),
+        "no explored function shares its calls",
     ),
     Elsewhere(
         r"^(aws\.store\.(_take\b|DynamoDBStore\.(judge|_commit_call: .*unwritten|"

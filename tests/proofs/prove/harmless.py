@@ -321,6 +321,13 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "the codes of a transaction have lost the 'None' that the passing ones have: they are never all of these": (
         "aws.faults.is_passing: codes <= PASSING_REASONS → becomes codes < PASSING_REASONS",
     ),
+    "only what has found its stage may share calls: this is for the type checker": (
+        "worker.batch.Batch._ask: (arrival := turn.arrival) is None → forced false",
+        "worker.batch.Batch._ask: continue → left out",
+    ),
+    "what was claimed alone is committed alone, so there is always an ending: this is for the type checker": (
+        "worker.batch.Batch._ending: isinstance(left, Ending) → forced true",
+    ),
     "a failed run has its dead letter to send: this is for the type checker": (
         "worker.plan.Planner.without_letter: commit.outbox is not None → forced true",
     ),

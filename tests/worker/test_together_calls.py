@@ -1,0 +1,208 @@
+"""What shares its calls with other records, and what goes alone: each condition, at its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+from botocore.exceptions import ClientError
+
+from flowguard.clock import ManualClock
+from flowguard.events import EventType, Tally
+from flowguard.flow import Flow
+from flowguard.handler import lambda_handler
+from flowguard.outcome import Done, Outcome
+from flowguard.protocol.run import AwaitingRow, Claim, Commit, NewWait, Status
+from flowguard.protocol.waiting import WaitPlan
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.stage import Stage
+from flowguard.step import Step
+from flowguard.testing.context import FakeContext
+from flowguard.wire.envelope import Envelope, Source, normalize_record
+from flowguard.wire.message import Message
+from flowguard.worker.ports import Batches
+from flowguard.worker.routing import Arrival
+from flowguard.worker.together import PendingCommits, Turn, Uncommitted, can_wait
+from tests.scene import START, Order, Orders, OrderState, Scene, record, scene
+from tests.worker.test_together import BATCH, UPDATE, order, orders, plain, together
+
+FIRST = Message("orders", "price-order", 1, "o1", "run-1", START, body="{}")  # type: ignore[arg-type]
+COMMIT = Commit(Status.RUNNING, START, START, None, "{}")
+
+
+@pytest.fixture
+def at() -> Iterator[Scene]:
+    with scene(plain) as found:
+        yield together(found)
+
+
+def turn(
+    *, envelope: dict[str, Any] | None = None, stage: object = Orders.stages[0], received: str = "1", **changes: Any
+) -> Turn:
+    given = record(FIRST)
+    given["attributes"]["ApproximateReceiveCount"] = received
+    found: Envelope = normalize_record(given)._replace(**(envelope or {}))
+    return Turn(0, found, Arrival(found, Orders, cast(Any, stage), FIRST._replace(**changes)))
+
+
+# -- may share --------------------------------------------------------------------------------------------------------
+
+
+def test_a_first_delivery_of_a_queue_for_a_stage_with_a_lease_may_share() -> None:
+    assert turn().may_share
+
+
+def test_what_no_queue_has_delivered_goes_alone() -> None:
+    assert not turn(envelope={"source": Source.SNS_LAMBDA}).may_share
+
+
+def test_what_does_not_say_its_queue_goes_alone() -> None:
+    nowhere = {key: value for key, value in record(FIRST).items() if key != "eventSourceARN"}
+    assert not turn(envelope={"received": nowhere}).may_share
+
+
+def test_what_was_delivered_before_goes_alone() -> None:
+    assert not turn(received="2").may_share
+
+
+def test_what_names_no_object_goes_alone() -> None:
+    assert not turn(object_id="").may_share
+
+
+def test_a_stage_that_takes_no_lease_goes_alone() -> None:
+    class Unleased(Stage[Order], name="price-order", inbox="price-order", lease=False):
+        def handle(self, order: Order, step: Step) -> Outcome:
+            return Done()
+
+    assert not turn(stage=Unleased).may_share
+
+
+def test_what_has_found_no_stage_goes_alone() -> None:
+    assert not turn()._replace(arrival=None).may_share
+
+
+# -- can wait ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_commit_that_only_changes_its_item_can_wait() -> None:
+    assert can_wait(COMMIT)
+
+
+def test_a_commit_that_closes_a_list_of_callers_does_not_wait() -> None:
+    assert not can_wait(COMMIT._replace(status=Status.COMPLETED, takes_callers=True))
+
+
+def test_a_commit_that_waits_for_others_can_wait_unless_it_has_rows_to_write() -> None:
+    begun = NewWait(WaitPlan("close-order", {"paid": None}), 100, START)
+    rows = (AwaitingRow("paid", cast(Any, None), "close-order", START),)
+    assert can_wait(COMMIT._replace(wait=begun))
+    assert not can_wait(COMMIT._replace(wait=begun._replace(rows=rows)))
+
+
+# -- due --------------------------------------------------------------------------------------------------------------
+
+
+class Left:
+    def __init__(self, ms: int | None) -> None:
+        self.ms = ms
+
+    def remaining(self) -> int | None:
+        return self.ms
+
+
+def waiting(left: int | None, *, some: bool = True) -> PendingCommits:
+    pending = PendingCommits(cast(Batches, None), ManualClock(START), Left(left))
+    if some:
+        pending.add(0, Uncommitted(cast(Arrival, None), cast(Claim, None), COMMIT), START)
+    return pending
+
+
+@pytest.mark.parametrize("left", [None, 1])
+def test_nothing_is_due_where_nothing_waits(left: int | None) -> None:
+    assert not waiting(left, some=False).is_due()
+
+
+@pytest.mark.parametrize(("left", "due"), [(None, False), (2_001, False), (2_000, False), (1_999, True)])
+def test_what_waits_is_due_when_less_than_two_seconds_are_left(left: int | None, due: bool) -> None:
+    assert waiting(left).is_due() is due
+
+
+# -- the records of an invocation -------------------------------------------------------------------------------------
+
+
+def test_the_only_record_is_read_once(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+    resolve = at.handler.routes.resolve
+
+    def counted(*given: Any) -> Arrival:
+        read.append(given)
+        return resolve(*given)
+
+    monkeypatch.setattr(at.handler.routes, "resolve", counted)
+    assert at.deliver(order(at, 0)) == [True]
+    assert len(read) == 1
+
+
+def test_one_that_may_share_beside_one_that_may_not_is_claimed_by_a_call_of_its_own(at: Scene) -> None:
+    records = [record(message, place) for place, message in enumerate(orders(at, 2))]
+    records[0]["attributes"]["ApproximateReceiveCount"] = "2"
+    with intercept(Recorder()) as calls:
+        assert at.handler({"Records": records}) == {"batchItemFailures": []}
+    assert [call.operation for call in calls.calls if call.service == "dynamodb"] == [UPDATE] * 4
+
+
+@pytest.mark.parametrize(("left", "claimed"), [(61_000, 2), (61_001, 3)])
+def test_a_record_is_claimed_where_more_is_left_than_its_stage_and_the_sending_may_take(
+    left: int, claimed: int
+) -> None:
+    class Slow(Stage[Order, OrderState], name="price-order", inbox="price-order", timeout=timedelta(seconds=20)):
+        def handle(self, order: Order, step: Step[OrderState]) -> Outcome:
+            return Done()
+
+    class Slowly(Flow, name="orders", object_id="order_id", dead_letters="dead"):
+        stages = (Slow,)
+
+    with scene(lambda script: Slowly) as at:
+        together(at)
+        context = FakeContext(timeout=timedelta(milliseconds=left), clock=at.clock)
+        with intercept(Recorder()) as calls:
+            assert at.deliver(*orders(at, 4), context=context) == [True] * 4
+    claims = next(call for call in calls.calls if call.operation == BATCH)
+    assert len(claims.params["Statements"]) == claimed
+
+
+def test_a_commit_that_fails_alone_too_keeps_its_own_record_and_is_told_once(at: Scene) -> None:
+    batches: list[None] = []
+
+    def down(call: ApiCall, proceed: Proceed) -> Response:
+        batches.extend([None] if call.operation == BATCH else [])
+        alone = call.operation == UPDATE and "o1" in str(call.params["Key"])
+        if alone or (call.operation == BATCH and len(batches) == 2):
+            raise ClientError({"Error": {"Code": "InternalServerError", "Message": "no"}}, call.operation)
+        return proceed()
+
+    with intercept(down):
+        assert at.deliver(*orders(at, 3)) == [True, False, True]
+    assert at.told(EventType.BROKEN) == 1
+    assert len(at.script.handled) == 3
+
+
+def test_the_warning_names_the_message_that_is_handled(at: Scene) -> None:
+    rings: list[Callable[[], None]] = []
+
+    def alarm(ms: int, ring: Callable[[], None]) -> Callable[[], None]:
+        rings.append(ring)
+        return lambda: None
+
+    told = Tally()
+    services = replace(at.handler._services, alarm=alarm, observer=told)
+    at.script.pricing = lambda step: rings[0]() if step.object_id == "o1" else None
+    handler = together(replace(at, handler=lambda_handler(at.flow).using(services))).handler
+    records = [record(message, place) for place, message in enumerate(orders(at, 3))]
+    assert handler({"Records": records}, FakeContext(clock=at.clock)) == {"batchItemFailures": []}
+    [warning] = [event for event in told.events if event.type is EventType.TIME_SHORT]
+    assert warning.message is not None
+    assert warning.message.object_id == "o1"
