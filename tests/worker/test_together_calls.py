@@ -146,6 +146,12 @@ def test_the_only_record_is_read_once(at: Scene, monkeypatch: pytest.MonkeyPatch
     assert len(read) == 1
 
 
+def test_a_function_that_shares_no_calls_claims_each_record_alone(at: Scene) -> None:
+    at.handler.together = False
+    assert at.deliver(*orders(at, 2)) == [True] * 2
+    assert at.calls == [UPDATE] * 4
+
+
 def test_one_that_may_share_beside_one_that_may_not_is_claimed_by_a_call_of_its_own(at: Scene) -> None:
     records = [record(message, place) for place, message in enumerate(orders(at, 2))]
     records[0]["attributes"]["ApproximateReceiveCount"] = "2"
@@ -176,10 +182,12 @@ def test_a_record_is_claimed_where_more_is_left_than_its_stage_and_the_sending_m
 
 def test_a_commit_that_fails_alone_too_keeps_its_own_record_and_is_told_once(at: Scene) -> None:
     batches: list[None] = []
+    refused: list[None] = []
 
     def down(call: ApiCall, proceed: Proceed) -> Response:
         batches.extend([None] if call.operation == BATCH else [])
         alone = call.operation == UPDATE and "o1" in str(call.params["Key"])
+        refused.extend([None] if alone else [])
         if alone or (call.operation == BATCH and len(batches) == 2):
             raise ClientError({"Error": {"Code": "InternalServerError", "Message": "no"}}, call.operation)
         return proceed()
@@ -188,6 +196,7 @@ def test_a_commit_that_fails_alone_too_keeps_its_own_record_and_is_told_once(at:
         assert at.deliver(*orders(at, 3)) == [True, False, True]
     assert at.told(EventType.BROKEN) == 1
     assert len(at.script.handled) == 3
+    assert len(refused) == 1, "it is not begun anew"
 
 
 def test_the_warning_names_the_message_that_is_handled(at: Scene) -> None:
