@@ -50,8 +50,14 @@ def _claimed(key: str, before: RunItem | None, item: RunItem) -> Iterator[Proble
     if item.request_id == before.request_id and _attempt(item) < _attempt(before):
         yield Problem("I3", key, "the run went back to an earlier attempt", _attempt(before), _attempt(item))
     is_open = not before.done or before.status is Status.FAILED  # to a redrive
-    if is_commit(before, item) and not is_open and _run_and_hop(item) == _run_and_hop(before):
+    if item.done and not is_open and not _is_order(before, item) and _run_and_hop(item) == _run_and_hop(before):
         yield Problem("I3", key, f"hop {before.hop} was committed twice", 1, 2)
+
+
+def _is_order(before: RunItem, item: RunItem) -> bool:
+    """Answer whether a write reset or cancelled the run. Such a write fences its worker, and commits nothing."""
+    said = (before.reset_at, before.reset_by, before.cancellation), (item.reset_at, item.reset_by, item.cancellation)
+    return said[0] != said[1]
 
 
 def _run_and_hop(item: RunItem) -> tuple[str, int, int]:
