@@ -25,7 +25,9 @@ from flowguard.wire.envelope import Envelope, Source, normalize_record
 from flowguard.wire.message import Message
 from flowguard.worker.ports import Batches
 from flowguard.worker.routing import Arrival
-from flowguard.worker.together import PendingCommits, Turn, Uncommitted, can_wait
+from flowguard.worker.together import Asked, PendingCommits, Turn, Uncommitted, can_wait
+from tests.aws.states import NOW, STORED, request
+from tests.protocol.run_items import run_item
 from tests.scene import START, Order, Orders, OrderState, Scene, record, scene
 from tests.worker.test_together import BATCH, UPDATE, order, orders, plain, together
 
@@ -144,6 +146,13 @@ def test_the_only_record_is_read_once(at: Scene, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(at.handler.routes, "resolve", counted)
     assert at.deliver(order(at, 0)) == [True]
     assert len(read) == 1
+
+
+@pytest.mark.parametrize(("lease_until", "good"), [(NOW + 99, False), (NOW + 100, True), (NOW + 101, True)])
+def test_a_claim_that_was_shared_is_good_while_half_of_its_lease_is_left(lease_until: int, good: bool) -> None:
+    asked_now = request(STORED)._replace(lease_until=NOW + 200)
+    shared = Claim(asked_now.message, run_item(lease_until=lease_until), None)
+    assert Asked(asked_now.owner, shared).in_time(asked_now) == (shared if good else None)
 
 
 def test_a_function_that_shares_no_calls_claims_each_record_alone(at: Scene) -> None:

@@ -21,9 +21,23 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
-        r"^worker\.runtime\.Runtime\.(_planner: noted|work: asked)",
-        ("tests/worker/runtime/test_callers.py::test_the_end_of_a_run", "tests/worker/runtime/test_no_queue.py"),
-        "a redriven run that goes on, and a commit that fails where no queue keeps the record",
+        r"^worker\.runtime\.Runtime\.(_planner: noted|work: asked|_claim_attempt: claim is None)",
+        (
+            "tests/worker/runtime/test_callers.py::test_the_end_of_a_run",
+            "tests/worker/runtime/test_no_queue.py",
+            "tests/worker/test_together.py",
+        ),
+        "a redriven run that goes on, shared calls, and a commit that fails where no queue keeps the record",
+    ),
+    Elsewhere(
+        r"^aws\.store\.DynamoDBStore\._commit_call: (not closing and|removed\.append\('answered_by'\))",
+        ("tests/worker/runtime/test_resets.py::test_callers_that_were",),
+        "a result that is dropped by the run after it, which is reset",
+    ),
+    Elsewhere(
+        r"^worker\.together\.Asked\.",
+        ("tests/worker/test_together_calls.py::test_a_claim_that_was_shared", "tests/worker/test_together.py"),
+        "a lease that is half over",
     ),
     Elsewhere(
         r"^aws\.store\.DynamoDBStore\._release_call",
