@@ -46,6 +46,7 @@ def found() -> set[str]:
     return {problem.rule for violation in report.violations for problem in violation.problems}
 
 
+@pytest.mark.proof("each single fault of two callers")
 def test_a_request_that_attaches_is_settled() -> None:
     assert not found() & {"I6", "I7", "I16"}
 
