@@ -13,7 +13,7 @@ class Clock(Protocol):
 
 
 def no_pause(seconds: float) -> None:
-    """Wait for nothing: where the time is virtual, nobody else is at work meanwhile."""
+    """Return at once. Where the time is virtual, nothing else is at work meanwhile."""
 
 
 class SystemClock:

@@ -66,7 +66,7 @@ class Ledger(Protocol):
     def claim(self, ask: KeyAsk) -> KeyClaim | Met: ...
 
     def finish(self, claim: KeyClaim, end: Completion) -> Met | None:
-        """Complete the key, or answer who has it by now. Raises :class:`TooLarge` before anything is written."""
+        """Complete the key, or return its new owner. Raises :class:`TooLarge` before anything is written."""
         ...
 
     def free(self, claim: KeyClaim, failure: str, now: int) -> None:

@@ -105,7 +105,7 @@ class RetryPolicy(NamedTuple):
         return max([self.max_delay, *(policy.longest_delay for policy in self.for_errors.values())])
 
     def policy_for(self, error: BaseException) -> RetryPolicy:
-        """Return the policy of the nearest class of the error that has one of its own, else this."""
+        """Return the policy that is set for the error's class or its nearest base class, else this one."""
         for kind in type(error).__mro__:
             if kind in self.for_errors:
                 return self.for_errors[kind]

@@ -170,7 +170,7 @@ def _names(then: Any) -> tuple[str, ...]:
 
 
 def _type_arguments(cls: type) -> tuple[Any, Any]:
-    """Return the types the class gives to Stage, through generic bases of its own.
+    """Return the type arguments that the class gives to Stage, also through generic base classes.
 
     One that it leaves open is a TypeVar.
     """

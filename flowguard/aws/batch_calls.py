@@ -52,7 +52,11 @@ class RunCalls(NamedTuple):
 
 
 class DynamoDBBatches:
-    """Implements :class:`flowguard.worker.ports.Batches`. Where batches cannot be, nothing is asked any more."""
+    """Claims and commits of several runs in few requests.
+
+    It implements :class:`flowguard.worker.ports.Batches`. Once an answer shows that the service takes no such requests
+    from here, it sends no more of them.
+    """
 
     def __init__(self, client: DynamoDBClient, calls: RunCalls) -> None:
         self._client = client

@@ -140,7 +140,7 @@ def _update(table: str, claim: Claim, name: str, value: Item, is_first: bool) ->
 
 
 def _fence(claim: Claim, found: Any) -> Fenced | None:
-    """Return who has the item now. None where the claim holds: this very call was made, and its answer was lost."""
+    """Return the owner of the item. None where the claim holds: this very call was made, and its answer was lost."""
     item = read_item(found) if found else None
     if item is not None and is_claimed_by(claim, item) and not item.done:
         return None

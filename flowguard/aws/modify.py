@@ -61,7 +61,7 @@ def _wanted(made: object, table: str) -> dict[str, Any] | None:
 
 
 def _is_written(client: DynamoDBClient, write: Write, pause: Callable[[float], None]) -> bool:
-    """Write it in a transaction of its own, whose token makes a call that is repeated after a lost answer harmless.
+    """Write it in a transaction whose token makes a repeated call harmless.
 
     A conditional write without one fails when it is repeated: the change would be made a second time.
     """

@@ -42,7 +42,7 @@ class _Text(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """The assignments and the removals of an update expression, in its own words."""
+    """The assignments and removals of an update expression, as text."""
 
     assigned: tuple[tuple[str, str], ...]
     removed: tuple[str, ...]

@@ -148,7 +148,7 @@ class Redriver:
         return self._homes[arn]
 
     def _inbox(self, letter: Letter, flow: AnyFlow) -> str:
-        """Return the inbox of the letter's stage, as its flow's class says and not the letter itself.
+        """Return the inbox of the letter's stage, read from the flow's class and not from the letter.
 
         Raises ValueError for a letter of another flow, and for an inbox that is no queue.
         """

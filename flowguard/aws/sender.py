@@ -231,7 +231,7 @@ def _fifo(send: Send) -> dict[str, str]:
 
 
 def _plain(text: str) -> str:
-    """Return the text itself where FIFO takes it, else a digest that is the same every time."""
+    """Return the text where FIFO accepts it, else its digest."""
     return text if _PLAIN.fullmatch(text) else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

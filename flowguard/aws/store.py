@@ -676,7 +676,7 @@ def _kept_free(commit: Commit) -> int:
 
 
 def _keeps_failed(item: RunItem, commit: Commit) -> bool:
-    """Answer whether the commit leaves where a run failed: its own, or that of the run whose state it leaves."""
+    """Answer whether the commit keeps the item's note of where a run failed."""
     return item.failed is None or item.own_failure is not None or commit.can_be_redriven
 
 

@@ -32,7 +32,10 @@ def free_of(flows: Iterable[Explored], given: Iterable[str]) -> dict[str, list[s
 
 
 def table_in(text: str) -> tuple[str, dict[str, str]]:
-    """Parse ``--table NAME=KEY[,KEY]``. A key is a string, or a number or bytes as ``line:N`` or ``line:B``."""
+    """Parse ``--table NAME=KEY[,KEY]``.
+
+    A key attribute holds strings. ``line:N`` names one that holds numbers, ``line:B`` one that holds bytes.
+    """
     table, keys = pair_in(text, "=")
     parts = [key.partition(":") for key in keys.split(",")]
     found = {name: kind or "S" for name, _, kind in parts}

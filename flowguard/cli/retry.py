@@ -98,7 +98,7 @@ class OwnLetters:
         return outcomes
 
     def problems(self, queue: str) -> Iterator[str]:
-        """Yield what was not done."""
+        """Yield a line for each step that was not done."""
         if self.unsent:
             yield f"{self.unsent} of its messages lie there unsent; see 'flowguard dlq list {queue}'"
         if not self.letters:

@@ -126,7 +126,7 @@ def _cancelled(item: RunItem) -> dict[str, Any] | None:
 
 
 def _callers(item: RunItem, rows: Iterable[Sequence[Caller]]) -> list[dict[str, Any]]:
-    """Return those who wait for the end of this run beside its own request."""
+    """Return the callers that wait for the end of this run, without its own request."""
     if item.callers is None:
         return []
     found = [*item.callers.in_item, *(caller for page in rows for caller in page)]

@@ -119,7 +119,7 @@ def check_names(**names: str | None) -> None:
 
 
 def quiet_since(item: RunItem, now: int) -> int | None:
-    """Return since when nobody has worked on the run. None while a worker's lease lasts."""
+    """Return when a worker last had the run. None while a worker has it."""
     if item.done:
         return item.committed_at
     return None if item.lease_until > now else item.lease_until
@@ -132,12 +132,15 @@ def is_late(item: RunItem, now: int) -> bool:
 
 
 def is_left(item: RunItem, now: int) -> bool:
-    """Answer whether the run is in the middle of a hop, and no worker has it."""
+    """Answer whether a hop has begun and not ended, and no worker has it."""
     return item.status is Status.RUNNING and not item.done and item.lease_until <= now
 
 
 def urgency(item: RunItem, now: int) -> tuple[int, int]:
-    """Return where the run stands in a list: late waits, runs that no worker has, failed ones, waits, the others."""
+    """Return the key by which a list of runs is sorted.
+
+    Late waits come first, then runs that no worker has, failed ones, other waits, and the rest.
+    """
     if item.status is Status.WAITING and item.wait is not None:
         return (0 if is_late(item, now) else 3), item.wait.deadline
     since = quiet_since(item, now)

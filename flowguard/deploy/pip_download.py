@@ -1,4 +1,4 @@
-"""The download of wheels for Lambda by pip, in a process of its own."""
+"""The download of wheels for Lambda, by pip in a separate process."""
 
 from __future__ import annotations
 

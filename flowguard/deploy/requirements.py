@@ -32,7 +32,7 @@ class Requirements:
 
     @property
     def pinned(self) -> frozenset[str]:
-        """Return the distributions of which one version is named."""
+        """Return the distributions that are pinned to one version."""
         return frozenset(normal(found["name"]) for found in _PINNED.finditer(self.text))
 
     @property

@@ -1,4 +1,4 @@
-"""Several observers as one, of which none can break a message."""
+"""Several observers as one. An observer that raises breaks no message."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Observers:
 
 
 class _SpanObservers(Observers):
-    """Observers of which some open spans."""
+    """Several observers as one, where some open spans."""
 
     @contextmanager
     def span(self, span: Span) -> Iterator[None]:

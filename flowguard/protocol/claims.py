@@ -248,14 +248,17 @@ def begins_list(request: ClaimRequest) -> bool:
 
 
 def _askers(item: RunItem | None, request: ClaimRequest) -> Mapping[str, str]:
-    """Return who has to be answered after the claim. Its own request comes to those before it."""
+    """Return the callers to answer when the run ends: those of the item, and the request of this claim."""
     found = item.askers if item is not None else {}
     caller = noted_asker(request.message)
     return found if caller is None else {**found, asker_key(caller.request_id): caller.to_text()}
 
 
 def noted_asker(message: Message) -> Caller | None:
-    """Return who has to be answered, where the claim notes it. Later hops find it noted, unless their run had ended."""
+    """Return the caller that the claim writes into the item.
+
+    A later hop writes none, because the first hop has, unless it is redriven: then its run had ended.
+    """
     return Caller.asking(message) if message.hop == 1 or message.redrive > 0 else None
 
 
@@ -302,7 +305,7 @@ def is_claimed_by(claim: Claim, item: RunItem) -> bool:
 
 
 def fenced_by(claim: Claim, item: RunItem | None) -> Fenced:
-    """Return who has the item now, where the claim does not hold any more."""
+    """Return the request that has the item, if the claim has lost it."""
     mine = claim.item
     if item is None:
         return Fenced(FencedBy.EXPIRED, None)

@@ -39,12 +39,12 @@ class Kind(StrEnum):
 
     @property
     def is_last(self) -> bool:
-        """Answer whether it carries the run itself. That goes last: its arrival proves that the rest was sent."""
+        """Answer whether the message carries the run on. That goes last: its arrival proves that the rest was sent."""
         return self in (Kind.NEXT, Kind.DEAD, Kind.ASK)
 
     @property
     def ends_with_its_run(self) -> bool:
-        """Answer whether nobody needs it any more once another run has the object."""
+        """Answer whether the message is not needed once another run has the object."""
         return self in (Kind.NEXT, Kind.ASK, Kind.DEADLINE)
 
 

@@ -98,11 +98,14 @@ class RunItem(NamedTuple):
     left_end: LeftEnd | None = None
     """The end of the run before. Only a claim of a first hop has it."""
     cancellation: Cancellation | None = None
-    """The last cancellation, of this run or an earlier one. :attr:`cancelled_because` tells them apart."""
+    """The last cancellation. It may be of an earlier run: :attr:`cancelled_because` is set if it is of this one."""
     lost: TextGone | None = None
     """Why the state or the result cannot be read, where the item points to a text that is gone."""
     failed: FailedHop | None = None
-    """Where a run failed for good: this one (:attr:`own_failure`), or the one before, whose state is still there."""
+    """Where a run failed for good.
+
+    It is this run (then :attr:`own_failure` is the same) or the run before, whose state the item still holds.
+    """
 
     @property
     def own_failure(self) -> FailedHop | None:
@@ -136,7 +139,7 @@ class LeftState(NamedTuple):
 
 
 class ClaimRequest(NamedTuple):
-    """The claim that a worker asks for, under a nonce of its own.
+    """The claim that a worker asks for.
 
     It is for this message's hop, until ``lease_until``. Times are in ms.
     """

@@ -55,7 +55,7 @@ class AWSInProcess(ABC):
         self._exit.close()
 
     def _credentials(self) -> dict[str, str]:
-        """Return variables that name the credentials of nobody."""
+        """Return environment variables with made-up credentials."""
         return {}
 
     @abstractmethod

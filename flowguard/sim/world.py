@@ -177,7 +177,7 @@ class World:
             yield row
 
     def step(self, until: int | None = None) -> Delivered | None:
-        """Deliver what is due next. With ``until`` it must be due by that moment (ms). None where nothing is."""
+        """Deliver the next message, due by ``until`` (ms) if that is given. Return None where there is none."""
         delivery = self.source.next(self.clock, self, until=until)
         return self._deliver(delivery) if delivery is not None else None
 

@@ -37,7 +37,7 @@ _runner: pytest.StashKey[FlowRunner] = pytest.StashKey()
 
 @contextmanager
 def _without_traceback() -> Iterator[None]:
-    """Report a mistake in what was asked for by its own words, without a traceback."""
+    """Report a mistake of the caller by its message, without a traceback."""
     try:
         yield
     except FlowguardError as error:

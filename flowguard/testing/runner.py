@@ -197,7 +197,7 @@ class FlowRunner:
     # -- delivery and its result
 
     def run(self, *, within: timedelta | None = None) -> FlowResult:
-        """Deliver until nothing is left, however late it is due. The clock goes along. Raises :class:`NotAtRest`.
+        """Deliver until no message is left, whenever it is due. Raises :class:`NotAtRest`.
 
         ``within`` delivers only what is due by then, and leaves the clock there.
         """

@@ -280,7 +280,7 @@ def _says_event(place: str) -> bool:
 
 
 def _wrap(record: dict[str, Any], attributes: Mapping[str, Attribute]) -> dict[str, Any]:
-    """Put a message that was sent to the queue itself into a notification. Its attributes move there with it."""
+    """Wrap a direct SQS message in an SNS notification. Its attributes move there with it."""
     notification = new_notification(
         record["body"],
         message_id=record["messageId"],

@@ -80,7 +80,7 @@ def _kind(record: object) -> str | None:
 
 
 def _too_little(record: dict[str, Any]) -> bool:
-    """Answer whether the object says too little to be a record on its own.
+    """Answer whether the object lacks the fields of a record.
 
     ``{"messageId": …, "body": …}`` will do for a record among records; alone it may be anyone's payload.
     """

@@ -88,7 +88,7 @@ class Batch:
             return dispatch(self._services, self._emitter, endings)
 
     def _in_turn(self, envelopes: Sequence[Envelope]) -> list[Ending]:
-        """Process one record after the other, each by its own calls."""
+        """Process the records in order, each by calls for it alone."""
         endings: list[Ending] = []
         held: set[tuple[str | None, str | None]] = set()
         for envelope in envelopes:

@@ -84,7 +84,7 @@ class Callbacks:
         return self.answer(FoundAnswer(self._flows[claim.flow], token_awaited_id(claim.row_id), answer))
 
     def answer(self, found: FoundAnswer) -> AnswerVerdict:
-        """Settle an answer that nobody sends again. A copy in the answer queue repairs what dies here."""
+        """Settle an answer whose sender will not repeat it. A copy in the answer queue repairs what dies here."""
         [envelope] = normalize({}, invocation_id=found.awaited_id)
         assert isinstance(envelope, Envelope)  # noqa: S101 - an empty invocation can be read
         verdict, _ = self._outside.settle(found, envelope, queued=False)

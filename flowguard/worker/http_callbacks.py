@@ -229,7 +229,7 @@ def _is_strict(request: HttpRequest) -> bool:
 
 
 def _unread(error: Exception, request: HttpRequest, *, in_page: bool) -> HttpResponse:
-    """Answer a request that was not handed on. An expired token is genuine, so it has its verdict."""
+    """Respond to a request that was not passed on. An expired token is genuine, so it has its verdict."""
     if isinstance(error, TokenRefused) and error.reason is TokenProblem.EXPIRED:
         return _judged(AnswerVerdict.EXPIRED, request, in_page=in_page)._replace(cause=error)
     return _problem(error, in_page=in_page)

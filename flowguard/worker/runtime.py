@@ -152,7 +152,7 @@ class Runtime:
         return arrival, claim
 
     def _read(self, request: ClaimRequest) -> Claim | Refused:
-        """Read who has the hop. Nothing is written: its commit asks whether that is still so."""
+        """Decide the claim by a read, without a lease. Nothing is written: its commit asks whether that is still so."""
         found = self.services.store.judge(request)
         return self.services.store.claim(request) if isinstance(found, Claim) and needs_lease(found) else found
 
@@ -585,7 +585,7 @@ def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
 
 
 def _left_error(item: RunItem) -> str | None:
-    """Return the error of the run before, where that had failed and was not undone."""
+    """Return the error of the run before, if that failed and was not undone."""
     failed = item.failed
     return None if failed is None or failed.undone or item.own_failure is not None else str(failed.error)
 

@@ -1,4 +1,4 @@
-"""Checks of what a message may say of itself. They come before anything is claimed, sent or written."""
+"""Checks of what a message claims about itself. They come before anything is claimed, sent or written."""
 
 from __future__ import annotations
 

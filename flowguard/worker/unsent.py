@@ -32,7 +32,7 @@ from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
 
 
 class Unsent(NamedTuple):
-    """What a parked side message says of itself beside its body: all that is needed to send it after all.
+    """The attributes of a parked side message: all that is needed to send it later.
 
     ``escaped`` says that the letter's body is the message's as a JSON string: functions and buses take texts that no
     queue takes.
@@ -82,7 +82,7 @@ class Unsent(NamedTuple):
         return json.dumps([body, self.as_json()], sort_keys=True, separators=(",", ":"))
 
     def send(self, body: str, to: Destination | None = None) -> Send:
-        """Build the send itself, to where it was to go or to another place. ``body`` is the letter's.
+        """Build the send to the original destination, or to another one. ``body`` is the letter's.
 
         Raises :class:`flowguard.errors.RunFailed` or :class:`flowguard.errors.TooLarge` where no service takes it, and
         ValueError where the body is not what the letter says it is.
@@ -137,7 +137,7 @@ def _side(message: Message, send: Send, error: ErrorNote, signer: Signer) -> tup
 
 
 def _next_hop(send: Send, error: ErrorNote, signer: Signer) -> dict[str, Attribute]:
-    """Build the message of the hop that was not reached, ready to be sent there. Its claim waits for it."""
+    """Build the message to the hop that was not reached. Its claim waits for it."""
     said = {name: attribute.value for name, attribute in send.attributes.items()}
     place = Place.parse(said[PLACE])
     flow, _, stage = said[FLOW_STAGE].partition("/")

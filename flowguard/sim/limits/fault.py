@@ -46,5 +46,5 @@ class Fault(Exception):
 
 
 def invalid(message: str) -> Fault:
-    """Return DynamoDB's fault for a request that is wrong in itself."""
+    """Return DynamoDB's error for an invalid request."""
     return Fault("ValidationException", message)

@@ -28,7 +28,7 @@ Entry = Mapping[str, Any]
 
 
 class Takes(NamedTuple):
-    """What one queue accepts by its own attributes."""
+    """The messages that a queue accepts, by its attributes."""
 
     fifo: bool
     largest: int = LARGEST

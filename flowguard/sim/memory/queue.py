@@ -115,7 +115,7 @@ class MemoryQueue:
                 blocked.add(message.group)
 
     def received(self, message: StoredMessage, now: int, visibility: int) -> StoredMessage:
-        """Put the message in flight with a receipt of its own."""
+        """Put the message in flight with a new receipt."""
         taken = replace(
             message,
             receives=message.receives + 1,

@@ -20,7 +20,7 @@ Kind: TypeAlias = Literal["Put", "Update", "Delete", "ConditionCheck"]
 
 @dataclass(frozen=True, slots=True)
 class PlannedWrite:
-    """A write that is right in itself. ``given`` is the item to be put, or the key."""
+    """A valid write. ``given`` is the item to be put, or the key."""
 
     kind: Kind
     table: Table

@@ -1,4 +1,4 @@
-"""Batches of which moto gets only the entries that AWS accepts. The others fail on their own in the answer."""
+"""Batch calls that pass to moto only the entries that AWS accepts. The others fail on their own in the answer."""
 
 from __future__ import annotations
 

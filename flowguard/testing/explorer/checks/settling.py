@@ -158,7 +158,7 @@ def _own(send: Send) -> _Own:
 
 
 def _cancelled(attributes: Mapping[str, Attribute]) -> Iterator[_Own]:
-    """Yield what identifies a request that is sent once more as cancelled, under its own id. Nothing of other sends."""
+    """Yield the identity of each request that is sent again, as cancelled. Nothing of other sends."""
     said = attributes.get(PLACE)
     if said is not None and f'"{CANCELLED}"' in said.value and (place := Place.parse(said.value)).cancelled is not None:
         yield *_hop(attributes[REQUEST_ID].value, attributes[FLOW_STAGE].value, place), CANCELLED

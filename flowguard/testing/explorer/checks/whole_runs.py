@@ -15,7 +15,7 @@ from flowguard.testing.explorer.record.question import PARTIES
 
 
 def is_of_whole_runs(history: History) -> bool:
-    """Answer whether no run began while another one was not over."""
+    """Answer whether the runs followed one another without overlap."""
     blocks = [first for first, _ in groupby(_firsts(history))]
     return len(blocks) == len(set(blocks))
 

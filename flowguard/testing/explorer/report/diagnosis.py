@@ -301,7 +301,7 @@ def _left_out(site: Site, operation: str, target: str, *, is_plain: bool) -> Dia
 
 
 def _is_forgotten(made: CallRecord, history: History) -> bool:
-    """Answer whether a call failed for one record of a batch of which others were answered as processed."""
+    """Answer whether a call failed for one record of a batch and others of it were acknowledged."""
     entry = history.deliveries[made.worker - 1]
     answered = {entry.record: entry.acked, **entry.batch}.values()
     return made.fault in RAISED and made.site.is_users and bool(entry.failures) and any(answered) and bool(entry.batch)

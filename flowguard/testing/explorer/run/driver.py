@@ -307,7 +307,7 @@ class _Driver:
             self._sandbox.memory.lose()
 
     def _seed(self, worker: Worker) -> None:
-        """Seed the same draws for each attempt at a hop until one of them has had an effect by itself.
+        """Seed each attempt at a hop alike until one has had a direct effect.
 
         What is recorded with the step is applied once, whichever attempt it came from.
         """

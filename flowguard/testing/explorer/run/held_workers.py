@@ -56,7 +56,7 @@ class HeldWorkers:
             self._hold(worker, due[0])
 
     def after(self, ended: Worker) -> None:
-        """Let those go on that have waited long enough, now that this worker has ended or is held up itself."""
+        """Resume the held workers that have waited long enough, after this worker has ended or is held too."""
         for held in list(self._held):
             if held in self._held and self._has_waited(held, ended):
                 self._let_go(held)

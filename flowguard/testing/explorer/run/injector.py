@@ -153,7 +153,7 @@ class FaultInjector:
         return self._carry_out(made, call, proceed)
 
     def _end_without_end(self, worker: Worker) -> NoReturn:
-        """End an invocation that calls AWS again and again, and note that it does not end by itself."""
+        """Stop an invocation that calls AWS without end, and note it."""
         worker.killed = worker.entry.died = True
         worker.entry.why = f"it made {MOST_CALLS} calls of AWS and went on"
         worker.entry.raised_at = calling_site(until="_work")
@@ -254,7 +254,7 @@ class FaultInjector:
             self.history.versions.append(version)
 
     def _remembers(self, version: Version) -> bool:
-        """Answer whether the item has a memory, and nobody has fenced its owner since the last version."""
+        """Answer whether the item has a memory, and its owner has not been fenced since the last version."""
         item, before = version.item, self.history.latest().get(version.key)
         return item is not None and item.memo is not None and before is not None and item.epoch == before.epoch
 

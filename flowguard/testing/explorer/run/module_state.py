@@ -133,7 +133,7 @@ class Memory:
             one.put_back()
 
     def after(self, kept: KeptValues | None = None) -> None:
-        """Note what an invocation left behind in the modules that are shared, and in its own."""
+        """Note what an invocation left behind in the shared modules and in the flow's."""
         for one in [*self._shared, *([kept] if kept is not None else ())]:
             self.seen.update(dict.fromkeys(one.changed()))
         if self.is_lost:
@@ -198,7 +198,7 @@ def _names(node: ast.AST, package: str) -> Iterator[str]:
 
 
 def _places(place: _Place, depth: int, seen: set[int] | None = None) -> Iterator[_Place]:
-    """Yield a place, and those of its own classes and objects in it."""
+    """Yield a place and, below it, those of the module's classes and objects."""
     seen = set() if seen is None else seen
     if id(place.holder) in seen or depth == 0:
         return

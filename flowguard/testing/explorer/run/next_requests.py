@@ -28,13 +28,13 @@ class NextRequest(NamedTuple):
 
 
 def moment_of_next(sandbox: Sandbox) -> int:
-    """Return when nobody holds an object any more, whatever its flow does on conflict."""
+    """Return a moment when no worker holds an object, whatever its flow does on conflict."""
     longest = max((flow.abandoned_after for flow in sandbox.flows), default=timedelta(0))
     return sandbox.now() + (longest + _A_WHILE) // timedelta(milliseconds=1)
 
 
 def next_requests(history: History, sandbox: Sandbox) -> Iterator[NextRequest]:
-    """Yield a next request for each object with what its first request said, under an id and a time of its own."""
+    """Yield a second request for each object: a copy of its first under a new id and time."""
     flows = {flow.name: flow for flow in sandbox.flows}
     seen: set[tuple[str, str]] = set()
     for one in history.deliveries:

@@ -1,4 +1,4 @@
-"""Batches of which a service takes some entries and refuses the others."""
+"""Batch calls of which a service accepts some entries and refuses the others."""
 
 from __future__ import annotations
 

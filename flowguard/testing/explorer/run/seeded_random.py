@@ -27,7 +27,7 @@ class SeededRandom:
 
     @contextmanager
     def aside(self, *, with_random: bool = True) -> Iterator[None]:
-        """Keep what boto3 draws for its own ends within the block from changing later draws.
+        """Keep boto3's draws within the block from changing later draws.
 
         Without ``with_random`` nothing in the block draws from ``random``, whose state takes long to save.
         """

@@ -30,7 +30,7 @@ from flowguard.testing.explorer.record.site import Site, calling_site, is_flowgu
 
 
 class WaitsForEver(RuntimeError):
-    """User code waits without end for what nobody can bring: every thread that it started has ended."""
+    """User code waits without end: every thread that it started has ended."""
 
 
 class CurrentInvocation(Protocol):

@@ -1,4 +1,4 @@
-"""Workers: invocations in threads of their own of which only ever one runs.
+"""Invocations, each in its thread. Only one of them runs at a time.
 
 The turn is given, never raced for.
 

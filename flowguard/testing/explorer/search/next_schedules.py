@@ -126,7 +126,7 @@ def _gives_up(choice: Choice) -> bool:
 
 
 def _after_the_copy(history: History) -> list[int]:
-    """Return the deliveries since the late copy without the copy itself."""
+    """Return the deliveries since the late copy, without that copy."""
     copies = [place for place, one in enumerate(history.deliveries) if one.record in history.copies]
     return list(range(copies[0] + 2, len(history.deliveries) + 1)) if copies else []
 
