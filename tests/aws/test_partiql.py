@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from flowguard.aws import expressions
+from flowguard.aws.claim_call import claim_call
 from flowguard.aws.clients import Clients
 from flowguard.aws.items import run_key
 from flowguard.aws.partiql import LONGEST_STATEMENT, Unsayable, insert_statement, update_statement
@@ -21,6 +22,7 @@ from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
 from flowguard.wire.message import ErrorNote
 from tests.aws.states import KINDS, NOW, STORED, Meeting, item, request
+from tests.aws.store.run import commit_call
 from tests.aws.test_claims_agree import _lay_out, decided
 
 ON_ENGINES = ("memory", pytest.param("dynamodb-local", marks=pytest.mark.proof("every small state, on a real engine")))
@@ -79,13 +81,10 @@ def stored(clients: Clients, batch: list[Meeting]) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("clients", ON_ENGINES, indirect=True)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_claim_by_statement_is_decided_as_every_claim(clients: Clients, kind: str) -> None:
-    store, step = (
-        aws_store(Settings(), clients),
-        7 if clients.dynamodb.meta.endpoint_url.endswith("amazonaws.com") else 1,
-    )
+    step = 7 if clients.dynamodb.meta.endpoint_url.endswith("amazonaws.com") else 1
     for batch in batches(kind, step):
         lay_out(clients, batch)
-        statements: Any = [update_statement(store._claim_call(meeting.request)) for meeting in batch]
+        statements: Any = [update_statement(claim_call("flowguard", meeting.request)) for meeting in batch]
         answers = clients.dynamodb.batch_execute_statement(Statements=statements)["Responses"]
         granted = [meeting for meeting in batch if meeting.item is not None and decided(meeting) is Verdict.CLAIMED]
         for meeting, answer in zip(batch, answers, strict=True):
@@ -95,7 +94,7 @@ def test_a_claim_by_statement_is_decided_as_every_claim(clients: Clients, kind: 
         written = stored(clients, batch)
         lay_out(clients, batch)
         for meeting in granted:
-            clients.dynamodb.update_item(**store._claim_call(meeting.request))
+            clients.dynamodb.update_item(**claim_call("flowguard", meeting.request))
         assert written == stored(clients, batch)
 
 
@@ -105,11 +104,11 @@ def test_a_first_hop_is_inserted_where_there_is_no_item_and_only_there(clients: 
     asked = request(STORED)
     asked = asked._replace(message=asked.message._replace(reply_to="sqs:replies"))
     _lay_out(clients, Meeting("no item", None, asked))
-    statement = insert_statement(store._claim_call(asked))
+    statement = insert_statement(claim_call("flowguard", asked))
     assert "Error" not in execute(clients, statement)
     assert store.read("flow", ObjectId("object")) == taken(None, asked)
     inserted = there(clients)
-    again = insert_statement(store._claim_call(request((501, "request-n"))))
+    again = insert_statement(claim_call("flowguard", request((501, "request-n"))))
     assert execute(clients, again)["Error"]["Code"] == "DuplicateItem"
     assert there(clients) == inserted
 
@@ -131,7 +130,7 @@ def test_a_commit_by_statement_is_judged_and_written_as_every_commit(clients: Cl
     assert isinstance(claim, Claim)
     claimed = there(clients)
     assert claimed is not None
-    call = store._commit_call(claim, COMMITS[end])
+    call = commit_call(claim, COMMITS[end])
     for change in ({}, {"owner": {"S": "other"}}, {"epoch": {"N": "1"}}, {"request_id": {"S": "other"}}):
         _lay_out(clients, Meeting("", {**claimed, **change}, request(STORED)))
         answer = execute(clients, update_statement(call))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from flowguard.aws.clients import Clients
+from flowguard.aws.commit_call import CommitCalls
+from flowguard.aws.commit_texts import CommitTexts
+from flowguard.aws.packing import Packing
 from flowguard.aws.store import DynamoDBStore
 from flowguard.destinations import Queue
 from flowguard.ids import RequestId
@@ -34,6 +37,15 @@ def commit(*writes: Write, status: Status = Status.RUNNING, body: str = "{}", **
         "writes": writes,
     }
     return Commit(**{**fields, **more})
+
+
+def commit_call(claim: Claim, end: Commit) -> Any:
+    """The call of a commit into a table whose long texts all stay in the items."""
+
+    def no_s3() -> Any:
+        raise AssertionError("no bucket was named")
+
+    return CommitCalls("flowguard", CommitTexts(Packing(no_s3, None, 32_768), "")).commit(claim, end)
 
 
 def stored(store: DynamoDBStore) -> RunItem:

@@ -17,7 +17,7 @@ from flowguard.settings import Settings
 from flowguard.wire.message import ErrorNote
 from tests.aws.engines import on_moto
 from tests.aws.states import NOW, STORED, item
-from tests.aws.store.run import claimed, commit, fenced, meet, stored
+from tests.aws.store.run import claimed, commit, commit_call, fenced, meet, stored
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_without_that_part_a_stranger_would_write(part: str, monkeypatch: pytest
         store = aws_store(Settings(), clients)
         claim = claimed(store)
         monkeypatch.setattr(expressions, "COMMIT", expressions.COMMIT.replace(text, ""))
-        call = store._commit_call(Claim(claim.message, claim.item._replace(**wrong), None), commit())
+        call = commit_call(Claim(claim.message, claim.item._replace(**wrong), None), commit())
         used = call["ConditionExpression"] + call["UpdateExpression"]
         for kind in ("ExpressionAttributeValues", "ExpressionAttributeNames"):
             call[kind] = {name: value for name, value in call[kind].items() if name in used}

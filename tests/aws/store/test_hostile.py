@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from flowguard.aws.clients import Clients
+from flowguard.aws.commit_texts import CommitTexts
 from flowguard.aws.packing import Packing
 from flowguard.aws.store import DynamoDBStore
 from flowguard.destinations import Function, Queue
@@ -180,7 +181,7 @@ def test_a_run_whose_state_fills_the_item_can_still_end_failed(dynamodb_local_ur
     low, high = 100_000, 200_000
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _fits(store, claim, state[:middle]) else (low, middle)
+        low, high = (middle, high) if _fits(clients, claim, state[:middle]) else (low, middle)
     assert store.commit(claim, commit(outbox=None, state=state[:low])) == Committed()
     onward = store.claim(asked(hop=2, stage="s" * 64))
     assert isinstance(onward, Claim)
@@ -190,9 +191,9 @@ def test_a_run_whose_state_fills_the_item_can_still_end_failed(dynamodb_local_ur
     assert (stored(store).error, stored(store).state) == (str(note), state[:low])
 
 
-def _fits(store: DynamoDBStore, claim: Claim, state: str) -> bool:
+def _fits(clients: Clients, claim: Claim, state: str) -> bool:
     try:
-        store._packed(claim, commit(outbox=None, state=state))
+        CommitTexts(_packing(clients, "inside"), "").pack(claim, commit(outbox=None, state=state))
     except Reject:
         return False
     return True

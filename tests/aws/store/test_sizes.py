@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from flowguard.aws import memos
-from flowguard.aws import store as module
+from flowguard.aws import commit_texts, memos
 from flowguard.aws.items import (
     ASKER,
     KEPT_FREE,
@@ -49,7 +48,7 @@ class Sizes:
 
     def of(self, wanted: Commit, **changes: Any) -> dict[str, int]:
         with self._monkeypatch.context() as patch:
-            patch.setattr(module, "LARGEST_ITEM", 0)
+            patch.setattr(commit_texts, "LARGEST_ITEM", 0)
             with pytest.raises(TooLarge) as refused:
                 self.store.commit(self.having(**changes), wanted)
         return refused.value.sizes
@@ -62,10 +61,10 @@ def sizes(memory: DynamoDBStore, monkeypatch: pytest.MonkeyPatch) -> Sizes:
 
 def test_what_fits_to_the_byte_is_committed(sizes: Sizes, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = sum(sizes.of(commit()).values())
-    monkeypatch.setattr(module, "LARGEST_ITEM", whole - 1)
+    monkeypatch.setattr(commit_texts, "LARGEST_ITEM", whole - 1)
     with pytest.raises(TooLarge):
         sizes.store.commit(sizes.claim, commit())
-    monkeypatch.setattr(module, "LARGEST_ITEM", whole)
+    monkeypatch.setattr(commit_texts, "LARGEST_ITEM", whole)
     assert sizes.store.commit(sizes.claim, commit()) == Committed()
 
 

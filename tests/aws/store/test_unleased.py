@@ -21,7 +21,7 @@ from flowguard.wire.message import ErrorNote
 from flowguard.writes import Condition, Put
 from tests.aws.engines import on_memory
 from tests.aws.states import NOW, STORED, item, request
-from tests.aws.store.run import cart, claimed, commit, counted, meet, stored
+from tests.aws.store.run import cart, claimed, commit, commit_call, counted, meet, stored
 
 
 def read(store: DynamoDBStore, run: tuple[int, str] = STORED, **more: Any) -> Claim:
@@ -143,7 +143,7 @@ def test_without_that_part_a_changed_item_would_be_overwritten(part: str, monkey
         claim = read(store, hop=2)
         meet(clients, {**found, part: CHANGES[part]})
         monkeypatch.setattr(expressions, "UNCHANGED", broken)
-        call = store._commit_call(claim, commit())
+        call = commit_call(claim, commit())
         del call["ExpressionAttributeValues"][f":read_{part}"]
         clients.dynamodb.update_item(**call)
         assert stored(store).hop == 2

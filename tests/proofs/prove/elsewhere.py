@@ -30,7 +30,7 @@ TESTED: Final = (
         "a redriven run that goes on, shared calls, and a commit that fails where no queue keeps the record",
     ),
     Elsewhere(
-        r"^aws\.store\.DynamoDBStore\._commit_call: (not closing and|removed\.append\('answered_by'\))",
+        r"^aws\.commit_call\._add_callers: (item\.answered_by|update\.removed\.append\('answered_by'\))",
         ("tests/worker/runtime/test_resets.py::test_callers_that_were",),
         "a result that is dropped by the run after it, which is reset",
     ),
@@ -40,7 +40,7 @@ TESTED: Final = (
         "a lease that is half over",
     ),
     Elsewhere(
-        r"^aws\.store\.DynamoDBStore\._release_call",
+        r"^aws\.commit_call\.CommitCalls\.release",
         ("tests/aws/store/test_releases.py",),
         "releases of what failed and of what was not begun",
     ),
@@ -71,8 +71,8 @@ TESTED: Final = (
         "no explored function shares its calls",
     ),
     Elsewhere(
-        r"^(aws\.store\.(_take\b|DynamoDBStore\.(judge|_commit_call: .*unwritten|"
-        r"commit: (isinstance\(refused|claim\.unw)))|"
+        r"^(aws\.commit_call\.(_take\b|CommitCalls\.commit: .*unwritten)|"
+        r"aws\.store\.DynamoDBStore\.(judge|commit: (isinstance\(refused|claim\.unw))|"
         r"expressions\.(UNCHANGED|TAKE)\b)",
         (
             "tests/aws/store/test_unleased.py",
@@ -231,7 +231,7 @@ TESTED: Final = (
         "no explored flow takes callers",
     ),
     Elsewhere(
-        r"^aws\.store\.(DynamoDBStore\._packed|_(failed_sizes|kept_free|keeps_failed|sizes_of_callers|size_of_names))",
+        r"^aws\.commit_texts\.(CommitTexts\.pack\b|keeps_failed|_(sizes_|failed_sizes|kept_free|size_of_names))",
         (
             "tests/aws/store/test_sizes.py",
             "tests/aws/store/test_waits.py",
@@ -241,7 +241,7 @@ TESTED: Final = (
         "items that are full to the byte",
     ),
     Elsewhere(
-        r"^aws\.store\.DynamoDBStore\.(claim|_claim_call|_claimed_item|_refused|release)",
+        r"^aws\.(claim_call\.|store\.DynamoDBStore\.(claim|_claimed_item|_refused|release))",
         (
             "tests/aws/store/test_calls.py",
             "tests/aws/store/test_releases.py",
@@ -256,7 +256,7 @@ TESTED: Final = (
         "refusals of every kind, and claims of flows that take callers",
     ),
     Elsewhere(
-        r"^aws\.store\.(DynamoDBStore\.(_pack\b|_key|_with_text|_with_outbox|with_wait|_left\b)|_long_texts)",
+        r"^aws\.(item_texts\.ItemTexts\.(with_(text|outbox|wait)|left\b)|commit_texts\.(CommitTexts\.(_pack|key)|_long))",
         (
             "tests/aws/store/test_long_texts.py",
             "tests/aws/store/test_commits.py",
@@ -269,7 +269,7 @@ TESTED: Final = (
         "texts that are long or gone",
     ),
     Elsewhere(
-        r"^aws\.store\.",
+        r"^aws\.(store|commit_call|commit_texts|item_texts)\.",
         (
             "tests/aws/store/test_calls.py",
             "tests/aws/store/test_failed.py",

@@ -69,7 +69,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "protocol.claims.is_waiting: item.wait is None → forced false",
         "protocol.claims.is_abandoned: item.wait is not None → forced true",
         "worker.runtime.Runtime._left: wait.plan is not None → forced true",
-        "aws.store._new_wait: plan is not None → forced true",
+        "aws.commit_call._new_wait: plan is not None → forced true",
         "aws.waits.DynamoDBWaits._settle: after.wait is not None → forced true",
         "worker.settler.Settler.look_early: wait is None → forced false",
         "worker.settler.Settler.look_early: wait.plan is None → forced false",
@@ -93,9 +93,12 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.store.DynamoDBStore._refused: item is not None and verdict is Verdict.STALE → forced true",
         "aws.store.DynamoDBStore._refused: verdict is Verdict.STALE → forced true",
     ),
-    "to remove what is not there changes nothing": (
-        "aws.store.DynamoDBStore._commit_call: item.wait is not None → forced true",
+    "the clauses of an update expression have no order": (
+        "aws.commit_call.CommitCalls.commit: _add_failed(update, claim.item, commit); then _add_callers(update, claim, commit) → the other way round",
+        "aws.commit_call.CommitCalls.commit: _add_callers(update, claim, commit); then _add_wait(update, claim.item, commit, texts) → the other way round",
+        "aws.commit_call.CommitCalls.commit: _add_wait(update, claim.item, commit, texts); then _add_texts(update, texts) → the other way round",
     ),
+    "to remove what is not there changes nothing": ("aws.commit_call._add_wait: item.wait is not None → forced true",),
     "the process is being stopped, which no schedule does: killing it is all that is left to see": (
         "worker.runtime.Runtime._handle: except KeyboardInterrupt → catches nothing",
         "worker.runtime.Runtime._handle: except KeyboardInterrupt → catches every Exception",
@@ -168,9 +171,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "expressions.FIRST_HOP[ATTACH]: request_id < :request_id → becomes request_id <= :request_id",
     ),
     "what is not there is removed without harm": (
-        "aws.store.DynamoDBStore._commit_call: item.answered_by is not None → forced true",
-        "aws.store._say_failed: item.memo is not None → forced true",
-        "aws.store._keeps_failed: item.failed is None → forced false",
+        "aws.commit_call._add_callers: item.answered_by is not None → forced true",
+        "aws.commit_call._add_failed: item.memo is not None → forced true",
+        "aws.commit_texts.keeps_failed: item.failed is None → forced false",
     ),
     "an item that awaits names at this very hop is WAITING": (
         "expressions.TIME_OUT_LATER: #status = :waiting → true",

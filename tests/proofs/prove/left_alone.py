@@ -51,6 +51,10 @@ MODULES: Final = (
     "flowguard.wire.http_request",
     "flowguard.worker.http_callbacks",
     "flowguard.aws.store",
+    "flowguard.aws.claim_call",
+    "flowguard.aws.commit_call",
+    "flowguard.aws.commit_texts",
+    "flowguard.aws.item_texts",
     "flowguard.aws.caller_lists",
     "flowguard.aws.batch_writes",
     "flowguard.aws.batch_calls",
@@ -91,7 +95,8 @@ FUNCTIONS: Final = {
     r"^aws\.store\._message$": "a text for people",
     r"^handler\.(_result|tell_unreadable)$": "what a person or an observer is told",
     r"^handler\.LambdaHandler\._services$": "chooses the services that a function is made with",
-    r"^aws\.store\.DynamoDBStore\.(read|whole)$": "for people and tests: not on a message's way",
+    r"^aws\.store\.DynamoDBStore\.(read|whole)$": "for people and tests: on no message's way",
+    r"^aws\.item_texts\.ItemTexts\.whole$": "for people and tests: on no message's way",
     r"^once_function\.(_problems|_\w+_problem|_span)$|^once_keys\.(rule_problem|_\w+_problem)$": (
         "judges a definition when it is imported; no call has come yet"
     ),

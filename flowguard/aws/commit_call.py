@@ -1,0 +1,215 @@
+"""The commit of a hop and the release of its lease, each as one call to DynamoDB."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from flowguard.aws import expressions
+from flowguard.aws.commit_texts import (
+    FIRST_MESSAGE,
+    PLAN,
+    SMALLEST_ANSWER,
+    CommitTexts,
+    PackedTexts,
+    keeps_failed,
+    kept_late,
+)
+from flowguard.aws.items import ASKER, Item, callers_item, failed_item, late_item, number, run_key
+from flowguard.protocol.callers import Callers, asker_key, caller_key
+from flowguard.protocol.claims import answered_askers, noted_asker
+from flowguard.protocol.run import ENDED, Claim, ClaimRequest, Commit, NewWait, RunItem, Status
+
+_YES, _NO = {"BOOL": True}, {"BOOL": False}
+
+
+@dataclass
+class _Update:
+    """An UpdateItem in the making."""
+
+    changes: list[str]
+    removed: list[str]
+    names: dict[str, str]
+    values: dict[str, Any]
+
+    def set(self, attribute: str, value: str, stored: Any) -> None:
+        """Set the attribute to a value, given by its name in the expression."""
+        self.changes.append(f"{attribute} = {value}")
+        self.values[value] = stored
+
+    def expression(self) -> str:
+        """Return the update expression."""
+        removed = f" REMOVE {', '.join(self.removed)}" if self.removed else ""
+        return f"SET {', '.join(self.changes)}{removed}"
+
+
+class CommitCalls:
+    """Builds the calls that end a hop's lease, with its commit or without."""
+
+    def __init__(self, table: str, texts: CommitTexts) -> None:
+        self._table = table
+        self._texts = texts
+
+    def release(self, claim: Claim, now: int, *, failed: bool) -> Any:
+        """Build the UpdateItem that ends a lease. A ``failed`` attempt is counted in the item."""
+        item = claim.item
+        return {
+            "TableName": self._table,
+            "Key": run_key(claim.message.flow, claim.message.object_id),
+            "UpdateExpression": "SET retry = :retry, lease_until = :over",
+            "ConditionExpression": expressions.COMMIT,
+            "ExpressionAttributeNames": {"#owner": "owner"},
+            "ExpressionAttributeValues": {
+                ":request_id": {"S": item.request_id},
+                ":epoch": number(item.epoch),
+                ":owner": {"S": item.owner},
+                ":no": _NO,
+                ":retry": number(item.retry + 1 if failed else item.retry),
+                ":over": number(now),
+            },
+        }
+
+    def commit(self, claim: Claim, commit: Commit) -> Any:
+        """Build the update of a commit, without ``ReturnValues``: a transaction takes none.
+
+        Raises :class:`flowguard.errors.TooLarge` for what no item can hold.
+        """
+        texts = self._texts.pack(claim, commit)
+        update = _ending(claim.item, commit)
+        _add_failed(update, claim.item, commit)
+        _add_callers(update, claim, commit)
+        _add_wait(update, claim.item, commit, texts)
+        _add_texts(update, texts)
+        if claim.unwritten is None:
+            condition, update.values[":no"] = expressions.COMMIT, _NO
+        else:
+            condition = _take(update, claim, claim.unwritten, commit)
+        return {
+            "TableName": self._table,
+            "Key": run_key(claim.message.flow, claim.message.object_id),
+            "UpdateExpression": update.expression(),
+            "ConditionExpression": condition,
+            "ExpressionAttributeNames": update.names,
+            "ExpressionAttributeValues": update.values,
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+
+
+def _ending(item: RunItem, commit: Commit) -> _Update:
+    """Return the update that every commit begins with."""
+    return _Update(
+        changes=["#status = :status", "done = :yes", "committed_at = :committed_at", "#ttl = :ttl"],
+        removed=["stages"] if commit.status is Status.COMPLETED else [],
+        names=dict(expressions.END_NAMES if commit.leaves_state else expressions.COMMIT_NAMES),
+        values={
+            ":request_id": {"S": item.request_id},
+            ":epoch": number(item.epoch),
+            ":owner": {"S": item.owner},
+            ":status": {"S": commit.status.value},
+            ":committed_at": number(commit.committed_at),
+            ":ttl": number(commit.expires_at // 1000),
+            ":yes": _YES,
+        },
+    )
+
+
+def _add_failed(update: _Update, item: RunItem, commit: Commit) -> None:
+    """Add what the commit says of where a run failed. What the hop remembers is kept for a redrive alone."""
+    if item.memo is not None and not commit.can_be_redriven:
+        update.removed.append("memo")
+    if commit.failed is not None:
+        update.set("failed", ":failed", failed_item(commit.failed))
+    elif commit.undone:
+        update.changes.append("failed.undone = :yes")
+    elif not keeps_failed(item, commit):
+        update.removed.append("failed")
+
+
+def _add_callers(update: _Update, claim: Claim, commit: Commit) -> None:
+    """Close the list of callers, where the commit ends it, and remove what has been answered."""
+    item = claim.item
+    askers = {f"#asker_{place}": f"{ASKER}{key}" for place, key in enumerate(answered_askers(claim, commit))}
+    update.names |= askers
+    update.removed += askers
+    if commit.closes_list:
+        update.removed.append("callers")
+        own = caller_key(item.request_id, item.requested_at)
+        update.changes.append(expressions.CLOSE_CALLERS)
+        update.values |= {":nobody": callers_item(Callers(item.owner)), ":caller": {"S": own}}
+    elif item.answered_by is not None:  # they were answered before the hop; their result goes now
+        update.removed.append("answered_by")
+
+
+def _add_wait(update: _Update, item: RunItem, commit: Commit, texts: PackedTexts) -> None:
+    """Write the wait that the hop begins, or remove the one that it has ended."""
+    if (late := kept_late(item, commit)) is not None:
+        update.set("late", ":late", late_item(late))
+    if commit.wait is not None:
+        update.set("waiting", ":names", {"SS": sorted(commit.wait.plan.names)})
+        update.names["#wait"] = "wait"
+        update.set("#wait", ":wait", _new_wait(commit.wait, texts))
+    elif item.wait is not None and not commit.can_be_redriven:
+        update.names["#wait"] = "wait"
+        update.removed += ["waiting", "#wait"]
+
+
+def _new_wait(wait: NewWait, texts: PackedTexts) -> Item:
+    """Return the wait as the commit writes it."""
+    plan = texts.by_name[PLAN]
+    stored = {
+        "spare": number(wait.spare),
+        "deadline": number(wait.deadline),
+        "room": number(texts.room + SMALLEST_ANSWER * len(wait.plan.names)),
+        "answers": {"M": {}},
+        PLAN: plan.value if plan is not None else {"S": ""},
+    }
+    return {"M": stored}
+
+
+def _add_texts(update: _Update, texts: PackedTexts) -> None:
+    """Set or remove each long text but a wait's plan, which is a part of the wait."""
+    for name, one in texts.by_name.items():
+        if name == FIRST_MESSAGE:
+            update.names[f"#{name}"] = name
+        if one is None:
+            update.removed.append(f"#{name}")
+        elif name != PLAN:
+            update.set(f"#{name}", f":{name}", one.value)
+
+
+def _take(update: _Update, claim: Claim, request: ClaimRequest, commit: Commit) -> str:
+    """Add to a commit what the claim of its hop would have written. Return the condition for both."""
+    m, found = claim.message, claim.before
+    update.values |= {
+        ":requested_at": number(m.requested_at),
+        ":version": number(m.version),
+        ":stage": {"S": m.stage},
+        ":hop": number(m.hop),
+        ":retry": number(m.retry),
+        ":redrive": number(m.redrive),
+        ":lease_until": number(request.lease_until),
+    }
+    update.changes.append(expressions.TAKE)
+    if commit.status is not Status.COMPLETED and m.hop == 1:
+        update.set("stages", ":stages", {"M": {m.stage: {"S": m.request_id}}})
+    elif commit.status is not Status.COMPLETED:
+        update.changes.append("stages.#stage = :request_id")
+        update.names["#stage"] = m.stage
+    if (asker := noted_asker(m)) is not None and commit.status not in ENDED:
+        update.changes.append(expressions.NOTE_ASKER)
+        update.names["#asker"] = f"{ASKER}{asker_key(asker.request_id)}"
+        update.values[":asker"] = {"S": asker.to_text()}
+    if m.hop == 1:
+        update.removed.append("late")
+        if commit.wait is None:
+            update.removed += ["waiting", "#wait"]
+            update.names["#wait"] = "wait"
+    if found is None:
+        return expressions.ABSENT
+    update.values |= {
+        ":read_request_id": {"S": found.request_id},
+        ":read_epoch": number(found.epoch),
+        ":read_owner": {"S": found.owner},
+        ":read_done": {"BOOL": found.done},
+    }
+    return expressions.UNCHANGED

@@ -1,0 +1,123 @@
+"""The long texts of run items, unpacked from the items or from S3."""
+
+from __future__ import annotations
+
+import functools
+from typing import Literal, assert_never
+
+from flowguard.aws.commit_texts import FIRST_MESSAGE, PLAN
+from flowguard.aws.items import Item, read_item, size_of_value
+from flowguard.aws.packing import Packing
+from flowguard.errors import TextGone
+from flowguard.ids import RequestId
+from flowguard.protocol.callers import LeftEnd, StoredEnd
+from flowguard.protocol.outbox import Outbox, StoredOutbox
+from flowguard.protocol.run import ENDED, LeftState, RunItem, Status
+from flowguard.protocol.waiting import GivenAnswer, WaitPlan
+
+
+class ItemTexts:
+    """Adds long texts to run items, each only where it is needed."""
+
+    def __init__(self, packing: Packing) -> None:
+        self._unpack = packing.unpack
+
+    def whole(self, found: Item) -> RunItem:
+        """Return everything an item holds, its long texts too."""
+        item = self.with_memo(self.with_wait(self.with_outbox(read_item(found), found), found), found)
+        item = self.with_text(item, found, "state")
+        if item.status not in ENDED and not item.done:  # what is there is of the run before
+            return self.with_left_end(item, found) if item.hop == 1 else item
+        return self.with_end(item, found)
+
+    def with_wait(self, item: RunItem, found: Item) -> RunItem:
+        """Return the item with its wait's plan and answers, or with the reason why an answer is lost."""
+        planned = self.with_plan(item, found)
+        if planned.wait is None:
+            return item
+        try:
+            answers = {
+                name: GivenAnswer(self._unpack(one["M"]["text"]), "failed" in one["M"])
+                for name, one in found["wait"]["M"]["answers"]["M"].items()
+            }
+        except TextGone as gone:
+            return planned._replace(lost=gone)
+        return planned._replace(wait=planned.wait._replace(answers=answers))
+
+    def with_plan(self, item: RunItem, found: Item) -> RunItem:
+        """Return the item with its wait's plan. That is all that settling an answer needs."""
+        if item.wait is None:
+            return item
+        plan = WaitPlan.from_text(self._unpack(found["wait"]["M"][PLAN]))
+        return item._replace(wait=item.wait._replace(plan=plan))
+
+    def with_outbox(self, item: RunItem, found: Item) -> RunItem:
+        """Return the item with the messages that its last commit had to send."""
+        if "outbox" not in found:
+            return item
+        stored = found["outbox"]
+        match stored:
+            case {"M": {"request_id": {"S": request_id}, "committed_at": {"N": at}}}:
+                read = functools.partial(self._unpack, stored)
+                return item._replace(outbox=StoredOutbox(RequestId(request_id), int(at), read))
+            case {"M": _}:  # as versions before this one wrote it: of a run that the item may not name any more
+                read = functools.partial(self._unpack, stored)
+                return item._replace(outbox=StoredOutbox(RequestId(""), item.committed_at, read))
+            case _:
+                return item._replace(outbox=Outbox.from_text(self._unpack(stored)))
+
+    def with_text(self, item: RunItem, found: Item, name: Literal["state", "result", "error"]) -> RunItem:
+        """Return the item with one of its long texts, or with the reason why that is lost."""
+        if name not in found:
+            return item
+        try:
+            text = self._unpack(found[name])
+        except TextGone as gone:
+            return item._replace(lost=gone)
+        match name:
+            case "state":
+                return item._replace(state=text)
+            case "result":
+                return item._replace(result=text)
+            case "error":
+                return item._replace(error=text)
+            case _:
+                assert_never(name)
+
+    def with_end(self, item: RunItem, found: Item) -> RunItem:
+        """Return the item with its result and its error."""
+        return self.with_text(self.with_text(item, found, "result"), found, "error")
+
+    def with_left_end(self, item: RunItem, found: Item) -> RunItem:
+        """Return the item with the end of the run before, whose callers may not have been answered yet."""
+        if item.answered is None or item.answered_by is None:
+            return item
+        by, at, unpack = item.answered_by, item.committed_at, self._unpack
+
+        def read() -> StoredEnd:
+            result = unpack(found["result"]) if "result" in found else None
+            if "error" in found:
+                return StoredEnd(by, at, Status.FAILED.value, result, unpack(found["error"]))
+            return StoredEnd(by, at, Status.COMPLETED.value, result)
+
+        return item._replace(left_end=LeftEnd(by, at, item.answered, read))
+
+    def left(self, found: Item) -> LeftState | None:
+        """Return the state that the run before has left. Nothing is read before it is asked for."""
+        if "state" not in found:
+            return None
+        return LeftState(functools.partial(self._unpack, found["state"]), size_of_value(found["state"]))
+
+    def with_first_message(self, item: RunItem, found: Item) -> RunItem:
+        """Return the item with what its work begins anew with."""
+        if FIRST_MESSAGE not in found:
+            return item
+        return item._replace(first_message=self._unpack(found[FIRST_MESSAGE]))
+
+    def with_memo(self, item: RunItem, found: Item) -> RunItem:
+        """Return the item with what its hop remembers."""
+        if "memo" not in found:
+            return item
+        from flowguard.aws.memos import read_memo  # a function that remembers nothing starts quicker
+
+        return item._replace(memo=read_memo(found, self._unpack))
