@@ -56,7 +56,7 @@ def show_timeline(out: Console, rows: Sequence[Delivered], start: int) -> None:
             line(str(row.hop or "")),
             line(str(row.attempt or "")),
             _verdict(row),
-            Text("\n").join([*_consequences(row), *_more(alike, start)]),
+            Text("\n").join([*(_consequences(row) or _nothing(row)), *_more(alike, start)]),
         )
         for row, *alike in _grouped(rows)
     ]
@@ -145,7 +145,17 @@ def _verdict(row: Delivered) -> Text:
     return Text(", ".join(word for word in words if word), style=_STYLES.get(row.verdict or "", ""))
 
 
-def _consequences(row: Delivered) -> Iterable[Text]:
+def _nothing(row: Delivered) -> list[Text]:
+    """Say so where a record was acknowledged and changed nothing, such as a deadline after the end of its wait."""
+    is_silent = row.acked and row.verdict is None and row.outcome is None
+    return [line("nothing was left to do", style="dim")] if is_silent else []
+
+
+def _consequences(row: Delivered) -> list[Text]:
+    return list(_each_consequence(row))
+
+
+def _each_consequence(row: Delivered) -> Iterator[Text]:
     yield from (cell(f"{_write(one)}") for one in row.writes)
     yield from (cell(f"refused: {_write(one)}", style="yellow") for one in row.refused)
     yield from (cell(f"sent to {_send(one)}") for one in row.sends)

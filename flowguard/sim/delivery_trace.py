@@ -34,6 +34,8 @@ OUTCOMES = {
     EventType.FAILED: "failed",
     EventType.UNDONE: "undone",
     EventType.BROKEN: "broken",
+    EventType.WAS_RESET: "reset",
+    EventType.WAS_CANCELLED: "cancelled",
 }
 _WRITES = {"PutItem": "put", "UpdateItem": "update", "DeleteItem": "delete"}
 
