@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any, ClassVar, Generic, get_args, get_origin
 
@@ -84,8 +85,10 @@ class Stage(ABC, Generic[PayloadT, StateT]):
         cls.name, cls.payload, cls.state = name, get_origin(payload) or payload, state
 
     @abstractmethod
-    def handle(self, payload: PayloadT, step: Step[StateT]) -> Outcome:
+    def handle(self, payload: PayloadT, step: Step[StateT]) -> Outcome | Coroutine[Any, Any, Outcome]:
         """Do the work and return how it ends. On the way read ``step.state`` and record writes and sends.
+
+        An ``async def`` is awaited, on one event loop an invocation.
 
         Called again from the top when an attempt died before its commit; nothing recorded has happened until then.
         """
@@ -243,9 +246,7 @@ def _handle_problems(stage: AnyStage) -> list[str]:
     fix = "write def handle(self, payload, step)"
     if not callable(handle):
         return [f"its handle is {shown(handle)}, which cannot be called; {fix}"]
-    if inspect.iscoroutinefunction(handle) or inspect.isasyncgenfunction(handle):
-        return [f"its handle is async, and a handler is a plain function; {fix}, and asyncio.run(…) inside it"]
-    if inspect.isgeneratorfunction(handle):
+    if inspect.isgeneratorfunction(handle) or inspect.isasyncgenfunction(handle):
         return [f"its handle yields, and a handler returns; {fix}, and return its outcome"]
     return [] if _takes_two(stage, handle) else [f"its handle cannot be called with a payload and a step; {fix}"]
 

@@ -273,7 +273,8 @@ class Step(Generic[StateT]):
 
         It is one write of the run item, under the fence of the commit. A worker that dies between the call and that
         write repeats the call: give the other side :meth:`key`. The result is kept as JSON and returned as JSON values,
-        or as the type ``result`` that pydantic knows (a model, ``list[Model]``, ``datetime``).
+        or as the type ``result`` that pydantic knows (a model, ``list[Model]``, ``datetime``). Where ``call`` is an
+        async function, await what this returns.
 
         Raises :class:`flowguard.errors.WorkerFenced` where another worker has the hop by now, and what ``call`` raises:
         that is not remembered.

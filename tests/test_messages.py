@@ -97,15 +97,11 @@ DEFINITIONS = {
         stage(", retry=RetryPolicy(for_errors={'KeyError': RetryPolicy()})"), ("retry.for_errors has 'KeyError'",)
     ),
     "policies in a list": Mistake(stage(", retry=RetryPolicy(for_errors=[KeyError])"), ("retry.for_errors is [",)),
-    "an async handler": Mistake(
-        stage(handle="async def handle(self, order, step): return Done()"),
-        ("stage PriceOrder", "its handle is async", "a plain function", "write def handle(self, payload, step)"),
-    ),
     "a handler that yields": Mistake(
         stage(handle="def handle(self, order, step): yield Done()"), ("its handle yields", "return its outcome")
     ),
     "an async handler that yields": Mistake(
-        stage(handle="async def handle(self, order, step): yield Done()"), ("its handle is async",)
+        stage(handle="async def handle(self, order, step): yield Done()"), ("its handle yields", "return its outcome")
     ),
     "a handler without a step": Mistake(
         stage(handle="def handle(self, order): return Done()"),

@@ -88,6 +88,9 @@ _ELSEWHERE: Final = frozenset(
     }
 )
 _HANDS_OVER: Final = frozenset({"submit", "run_in_executor", "create_task", "apply_async"})
+_AWAITED: Final = frozenset({"asyncio.gather", "create_task"})
+"""What an async handler waits for before it returns: ``create_task`` of a ``TaskGroup``."""
+
 _WAITS: Final = frozenset({"when_all", "when_any", "when"})
 _HTTP: Final = frozenset({"post", "put", "patch", "delete"})
 _HTTP_CLIENTS: Final = ("requests.", "httpx.", "aiohttp.")
@@ -299,9 +302,9 @@ def _is_whole(node: ast.AST, code: HandlerCode) -> bool:
 
 
 def step_elsewhere(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
-    """Find steps that are used in other threads, tasks and processes."""
-    if isinstance(code.node, ast.AsyncFunctionDef):
-        yield code.node
+    """Find steps that are used in other threads, processes, and tasks that the handler may not wait for."""
+    is_async = isinstance(code.node, ast.AsyncFunctionDef)
+    elsewhere, hands = (_ELSEWHERE - _AWAITED, _HANDS_OVER - _AWAITED) if is_async else (_ELSEWHERE, _HANDS_OVER)
     using = {
         node.name
         for node in ast.walk(code.node)
@@ -310,8 +313,8 @@ def step_elsewhere(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]
         and _uses(node, code.steps)
     }
     for call in _calls(code.node):
-        hands_over = isinstance(call.func, ast.Attribute) and call.func.attr in _HANDS_OVER
-        if hands_over or source.dotted(call.func) in _ELSEWHERE:
+        hands_over = isinstance(call.func, ast.Attribute) and call.func.attr in hands
+        if hands_over or source.dotted(call.func) in elsewhere:
             given = [*call.args, *(one.value for one in call.keywords)]
             if any(_uses(one, code.steps | frozenset(using)) for one in given):
                 yield call

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any, Final, Protocol
@@ -52,21 +53,23 @@ class EarlyEffects:
         self._names: set[str] = set()
 
     def once(self, name: str, call: Callable[[], Any], result: Any) -> Any:
-        """Return the result of the call, which is made where none is remembered."""
+        """Return the result of the call, which is made where none is remembered. Of an async one it is awaited."""
         self._begin(name)
         kind = _type_of_result(name, call, result)
+        if inspect.iscoroutinefunction(call):
+            return self._awaited(name, call, kind, result)
         text = self._memory.recall(name)
-        if text is None:
-            text = _text_of(name, call())
-            self._memory.remember(name, text)
-        if kind is None:
-            return json.loads(text)
-        try:
-            return kind.validate_json(text)
-        except ValidationError as error:
-            raise RunFailed(
-                f"what step.once({shown(name)}, …) remembers is no {shown(result)}: {problems_of(error)}"
-            ) from None
+        return _read(name, self._made(name, call()) if text is None else text, kind, result)
+
+    async def _awaited(self, name: str, call: Callable[[], Any], kind: TypeAdapter[Any] | None, result: Any) -> Any:
+        text = self._memory.recall(name)
+        return _read(name, self._made(name, await call()) if text is None else text, kind, result)
+
+    def _made(self, name: str, result: Any) -> str:
+        """Remember the result of a call, and return its text."""
+        text = _text_of(name, result)
+        self._memory.remember(name, text)
+        return text
 
     @contextmanager
     def apply(self, name: str) -> Iterator[None]:
@@ -110,7 +113,21 @@ def _type_of_result(name: str, call: object, result: Any) -> TypeAdapter[Any] | 
         raise RunFailed(f"step.once({shown(name)}, …): result is no type: {problem}. Nothing was called") from None
 
 
+def _read(name: str, text: str, kind: TypeAdapter[Any] | None, result: Any) -> Any:
+    if kind is None:
+        return json.loads(text)
+    try:
+        return kind.validate_json(text)
+    except ValidationError as error:
+        why = f"what step.once({shown(name)}, …) remembers is no {shown(result)}: {problems_of(error)}"
+        raise RunFailed(why) from None
+
+
 def _text_of(name: str, found: object) -> str:
+    if isinstance(found, Coroutine):
+        found.close()
+        fix = "give the async function itself, and await what step.once returns"
+        raise RunFailed(f"step.once({shown(name)}, …) got a coroutine from its call; {fix}. Nothing was called")
     try:
         return encode_json(found)
     except TypeError as error:

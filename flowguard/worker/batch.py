@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from functools import partial
 from typing import Final, NamedTuple
@@ -83,7 +83,7 @@ class Batch:
         its queue the rest of its group stays too, untouched.
         """
         batches = self._services.store.batches if self._together and len(envelopes) > 1 else None
-        with self._warning():
+        with closing(self._runtime), self._warning():
             endings = self._in_turn(envelopes) if batches is None else self._in_waves(envelopes, batches)
             return dispatch(self._services, self._emitter, endings)
 

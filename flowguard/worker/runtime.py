@@ -5,10 +5,10 @@ It returns an ending, which says what is to be sent and whether to ack. ``worker
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from flowguard.errors import (
     Cancelled,
@@ -25,6 +25,7 @@ from flowguard.events import EventType
 from flowguard.failure import Again, Attempt, Never, after_failure
 from flowguard.flow import AnyFlow
 from flowguard.ids import Owner
+from flowguard.outcome import Outcome
 from flowguard.payloads import decode
 from flowguard.protocol.callers import Caller, Callers, StoredEnd, asker_key
 from flowguard.protocol.claims import needs_lease, outlived, waits_unseen
@@ -53,6 +54,9 @@ from flowguard.worker.routing import Arrival
 from flowguard.worker.settler import Settler
 from flowguard.worker.together import Asked, Uncommitted, can_wait
 
+if TYPE_CHECKING:
+    from flowguard.worker.event_loop import EventLoop
+
 LEASE_WITHOUT_LAMBDA = timedelta(seconds=30)
 """How long a claim holds where no Lambda says how long it has, and the stage names no timeout."""
 
@@ -76,6 +80,7 @@ class Runtime:
         self._settler = Settler(services)
         self._canceller = Canceller(services)
         self._caller_answers = CallerAnswers(services, emitter)
+        self._loop: EventLoop | None = None
 
     def work(  # noqa: PLR0911 - each way to end is returned where it is met
         self, arrival: Arrival, budget: Budget, asked: Asked | None = None
@@ -118,6 +123,11 @@ class Runtime:
         if answer is None:
             return self._commit(*left)
         return self._answered(*left, answer)
+
+    def close(self) -> None:
+        """Close what the handlers of this invocation have shared."""
+        if self._loop is not None:
+            self._loop.close()
 
     # -- the steps
 
@@ -277,7 +287,16 @@ class Runtime:
         )
         with self._emitter.span(Phase.HANDLE, message):
             outcome = stage().handle(payload, step)
+            if isinstance(outcome, Coroutine):
+                outcome = self._awaited(outcome)
         return planner.ended(outcome, step)
+
+    def _awaited(self, handler: Coroutine[Any, Any, Outcome]) -> Outcome:
+        from flowguard.worker.event_loop import EventLoop  # a function whose handlers await nothing starts quicker
+
+        if self._loop is None:
+            self._loop = EventLoop()
+        return self._loop.result_of(handler)
 
     def _commit(self, arrival: Arrival, claim: Claim, commit: Commit) -> Ending:
         """Write all of the commit or nothing. Before it the rows by which answers find a run that waits."""

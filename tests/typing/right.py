@@ -74,6 +74,15 @@ class AuditedPrice(Audited[Cart], name="audited-price"):
         return Done(payload.cart_id)
 
 
+class Awaits(Stage[Cart, CartState], name="awaits"):
+    async def handle(self, payload: Cart, step: Step[CartState]) -> Outcome:
+        return Done(await step.once("price", price))
+
+
+async def price() -> int:
+    return 7
+
+
 class Lines(Stage[dict[str, Any]], name="lines"):
     """A stage of a flow that keeps no state."""
 

@@ -35,6 +35,12 @@ TESTED: Final = (
         "a result that is dropped by the run after it, which is reset",
     ),
     Elsewhere(
+        r"^(worker\.event_loop\.|worker\.runtime\.Runtime\.(_awaited|close)|"
+        r"worker\.batch\.Batch\.run: .*closing|worker\.runtime\.Runtime\._planned: .*Coroutine)",
+        ("tests/worker/test_event_loop.py", "tests/worker/test_async_handlers.py"),
+        "async handlers, of several records too",
+    ),
+    Elsewhere(
         r"^worker\.together\.Asked\.",
         ("tests/worker/test_together_calls.py::test_a_claim_that_was_shared", "tests/worker/test_together.py"),
         "a lease that is half over",

@@ -93,6 +93,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.store.DynamoDBStore._refused: item is not None and verdict is Verdict.STALE → forced true",
         "aws.store.DynamoDBStore._refused: verdict is Verdict.STALE → forced true",
     ),
+    "asking for the running loop raises no other error": (
+        "worker.event_loop._is_running: except RuntimeError → catches every Exception",
+    ),
     "the clauses of an update expression have no order": (
         "aws.commit_call.CommitCalls.commit: _add_failed(update, claim.item, commit); then _add_callers(update, claim, commit) → the other way round",
         "aws.commit_call.CommitCalls.commit: _add_callers(update, claim, commit); then _add_wait(update, claim.item, commit, texts) → the other way round",

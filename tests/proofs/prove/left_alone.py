@@ -29,6 +29,7 @@ MODULES: Final = (
     "flowguard.worker.resets",
     "flowguard.worker.restart",
     "flowguard.worker.replies",
+    "flowguard.worker.event_loop",
     "flowguard.worker.caller_answers",
     "flowguard.worker.failure_note",
     "flowguard.wire.reset_order",
