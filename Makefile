@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check lint types engines bench races soak prove format changelog lock clean
+.PHONY: help demo test check lint types engines bench races soak prove docs format changelog lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -12,6 +12,8 @@ CONSTRAINTS := .ci/constraints.txt
 DYNAMODB_LOCAL := .engines/dynamodb-local/ready
 ELASTICMQ := .engines/elasticmq/ready
 MINISTACK := .engines/ministack/ready
+MERMAID := .engines/mermaid/ready
+SITE_TOOLS := .engines/docs/ready
 ENGINES := $(DYNAMODB_LOCAL) $(ELASTICMQ) $(MINISTACK)
 
 unexport PYTHONDONTWRITEBYTECODE # each of the many processes would compile everything anew
@@ -51,8 +53,11 @@ races: $(VENV) $(DYNAMODB_LOCAL) ## let processes contest 10,000 claims, 1,000 w
 soak: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## kill workers over 2,000 messages of three flows, and reconcile (SOAK="--messages 20000 --seed 7")
 	@$(BIN)/python -m tests.proofs.soak $(SOAK)
 
-prove: $(VENV) $(ENGINES) ## take each guard away, once, and see it missed; the longer tests; races; soak (PROVE="--long")
+prove: $(VENV) $(ENGINES) $(SITE_TOOLS) $(MERMAID) ## take each guard away, once, and see it missed; the longer tests; races; soak (PROVE="--long")
 	@$(TIMED) $(BIN)/python -m tests.proofs.prove $(PROVE)
+
+docs: $(SITE_TOOLS) $(MERMAID) ## build the documentation site into build/site, to be read from there or from any host
+	$(TIMED) .engines/docs/bin/python -m tests.site
 
 format: $(VENV) ## put code into the one format, mend what ruff can mend
 	$(BIN)/ruff check --fix .
@@ -63,7 +68,7 @@ changelog: $(VENV) ## gather docs/changes/ into CHANGELOG.md
 
 lock: ## pin the newest versions that pyproject.toml allows in .ci/constraints.txt
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && $(PYTHON) -m venv "$$scratch" && \
-	"$$scratch/bin/pip" install --quiet --disable-pip-version-check hatchling editables '.[dev]' && \
+	"$$scratch/bin/pip" install --quiet --disable-pip-version-check hatchling editables '.[dev,docs]' && \
 	{ echo '# Made by "make lock": what a fresh clone installs.' && \
 	  "$$scratch/bin/pip" freeze --exclude flowguard; } > "$$scratch/constraints.txt" && \
 	cp "$$scratch/constraints.txt" $(CONSTRAINTS)
@@ -81,7 +86,7 @@ $(VENV): pyproject.toml $(CONSTRAINTS)
 	@$(TIMED) $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-$(DYNAMODB_LOCAL) $(ELASTICMQ): .engines/%/ready: tests/engines/%/pom.xml
+$(DYNAMODB_LOCAL) $(ELASTICMQ) $(MERMAID): .engines/%/ready: tests/engines/%/pom.xml
 	@command -v mvn java > /dev/null || { echo "$*: needs Java 17 and Maven (mvn) on the PATH" >&2; exit 1; }
 	@echo "fetching $* into .engines"
 	@rm -rf .engines/$* && mkdir -p .engines/$*
@@ -92,4 +97,13 @@ $(MINISTACK): tests/engines/ministack/requirements.txt
 	@echo "installing ministack into .engines"
 	@rm -rf .engines/ministack && $(PYTHON) -m venv .engines/ministack
 	@$(TIMED) .engines/ministack/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+# Only what the extra `docs` names, and not flowguard with what it needs.
+$(SITE_TOOLS): pyproject.toml $(CONSTRAINTS)
+	@echo "installing what builds the documentation into .engines/docs"
+	@rm -rf .engines/docs && $(PYTHON) -m venv .engines/docs
+	@.engines/docs/bin/python -m tests.site --needs > .engines/docs/requirements.txt
+	@$(TIMED) .engines/docs/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint $(CONSTRAINTS) --requirement .engines/docs/requirements.txt
 	@touch $@

@@ -1,0 +1,23 @@
+"""How Sphinx makes the site of the pages that `tests/site.py` lays out."""
+
+project = "flowguard"
+extensions = ["myst_parser"]
+root_doc = "index"
+smartquotes = False  # options and quotes are shown as they are typed
+nitpicky = True
+
+myst_heading_anchors = 6  # a link to any heading is checked, by the name that it has on a code host too
+suppress_warnings = [
+    "misc.highlighting_failure",  # outputs are shortened by an ellipsis, which is no JSON
+]
+
+html_theme = "furo"
+html_title = "flowguard"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_show_copyright = False
+html_last_updated_fmt = None
+pygments_style = "tango"
+pygments_dark_style = "monokai"

@@ -1,0 +1,207 @@
+"""The documentation site has every page, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from tests import site
+from tests.site import ROOT, SiteBroken
+
+
+@pytest.fixture(scope="module")
+def tools() -> None:
+    """Skip where the site cannot be built; in CI, which must not pass by skipping, the build fails."""
+    if not os.environ.get("CI") and not all((tool / "ready").exists() for tool in (site.TOOLS, site.MERMAID)):
+        pytest.skip("what builds the site has not been fetched; run `make docs`")
+
+
+# -- the site as a whole ----------------------------------------------------------------------------------------------
+
+
+class Html(HTMLParser):
+    """What a page of the site has: its anchors, its links, what a browser loads for it, its drawings."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.drawings = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.ids |= {given[name] for name in ("id", "name") if name in given}
+        self.drawings += given.get("class") == "mermaid"
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        elif tag == "link":
+            self.loads.append(given["href"])
+        self.loads += [given[name] for name in ("src", "srcset", "data", "poster") if name in given]
+
+
+def is_elsewhere(address: str) -> bool:
+    return re.match(r"[a-z][a-z+.-]*:|//", address) is not None and not address.startswith("data:")
+
+
+def dead(pages: Mapping[Path, Html]) -> Iterator[str]:
+    """Each link that leads nowhere, and each file that a page loads and that is not there."""
+    for place, found in pages.items():
+        for address in (*found.links, *found.loads):
+            path, _, anchor = unquote(address).partition("#")
+            there = (place.parent / path.partition("?")[0]).resolve() if path else place
+            if is_elsewhere(address) or address.startswith("data:"):
+                continue
+            if not there.is_file() or (anchor and there in pages and anchor not in pages[there].ids):
+                yield f"{place.name}: {address}"
+
+
+def loaded_from_elsewhere(root: Path, pages: Mapping[Path, Html]) -> Iterator[str]:
+    """Each file that a browser would ask another host for."""
+    for place, found in pages.items():
+        yield from (f"{place.name}: {address}" for address in found.loads if is_elsewhere(address))
+    for style in root.rglob("*.css"):
+        asked = re.findall(r"""(?:url\(|@import)\s*['"]?([^'")\s]+)""", style.read_text(encoding="utf-8"))
+        yield from (f"{style.name}: {address}" for address in asked if is_elsewhere(address))
+
+
+def search_index(root: Path) -> dict[str, Any]:
+    text = (root / "searchindex.js").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
+    return found
+
+
+def title_of(text: str) -> str:
+    [title] = re.findall(r"^# (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return str(title).replace("`", "")
+
+
+@pytest.mark.proof("builds the site")
+def test_the_site_has_all_pages_and_no_dead_links_and_asks_no_other_host(tools: None, tmp_path: Path) -> None:
+    root = tmp_path / "site"
+    site.build(root)
+    pages = {path: Html(path.read_text(encoding="utf-8")) for path in root.resolve().rglob("*.html")}
+    assert list(dead(pages)) == []
+    assert list(loaded_from_elsewhere(root, pages)) == []
+
+    texts = {place: file.read_text(encoding="utf-8") for place, file in site.sources().items() if file.suffix == ".md"}
+    front = pages[root.resolve() / "index.html"]
+    assert {place.replace(".md", ".html") for place in texts} - set(front.links) == {"index.html"}
+    index = search_index(root)
+    searched = dict(zip(index["docnames"], index["titles"], strict=True))
+    assert searched == {place.removesuffix(".md"): title_of(text) for place, text in texts.items()}
+    drawn = {place: pages[root.resolve() / place.replace(".md", ".html")].drawings for place in texts}
+    assert drawn == {place: len(re.findall(r"^```mermaid$", text, re.MULTILINE)) for place, text in texts.items()}
+
+
+@pytest.mark.proof("builds a site, if a small one")
+def test_a_page_with_faults_fails_the_build_and_all_are_told(tools: None, tmp_path: Path) -> None:
+    front, lost = tmp_path / "README.md", tmp_path / "lost.md"
+    front.write_text("# Front\n\n[There](#not-there), [elsewhere](lost.md#no-such-heading).\n", encoding="utf-8")
+    lost.write_text("# Lost\n\nNo navigation has this page.\n", encoding="utf-8")
+    with pytest.raises(SiteBroken) as broken:
+        site.build(tmp_path / "site", {"index.md": front, "lost.md": lost})
+    told = str(broken.value)
+    assert "index.md:3: WARNING" in told
+    assert "'not-there'" in told
+    assert "'no-such-heading'" in told
+    assert re.search(r"lost\.md: WARNING: .*toctree", told)
+
+
+# -- its navigation ---------------------------------------------------------------------------------------------------
+
+
+def test_each_page_is_in_the_navigation_once() -> None:
+    named = Counter(f"{page}.md" for pages in site.NAVIGATION.values() for page in pages)
+    assert {page: times for page, times in named.items() if times > 1} == {}
+    below = {f"{page.rpartition('/')[0]}/" for page in named if page.count("/") == 1}
+    pages = {place for place in site.sources() if place.endswith(".md")}
+    alone = {place for place in pages if place in named or not any(place.startswith(folder) for folder in below)}
+    assert alone - {"index.md"} == set(named), "tests/site.py: NAVIGATION has the groups of pages"
+
+
+def test_an_index_has_the_pages_of_its_folder_below_it() -> None:
+    files = {"index.md": ROOT, "decisions/index.md": ROOT, "decisions/0002.md": ROOT, "decisions/0001.md": ROOT}
+    assert "".join(site.contents("decisions/index.md", files)).splitlines()[1:] == [
+        "```{toctree}",
+        ":hidden:",
+        "",
+        "0001",
+        "0002",
+        "```",
+    ]
+    assert "".join(site.contents("decisions/0001.md", files)) == ""
+
+
+# -- its links and drawings -------------------------------------------------------------------------------------------
+
+FILES = {
+    "index.md": ROOT / "README.md",
+    "caches.md": ROOT / "docs" / "caches.md",
+    "decisions/index.md": ROOT / "docs" / "decisions" / "README.md",
+    "flows/orders/index.md": ROOT / "flows" / "orders" / "README.md",
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "moved"),
+    [
+        ("index.md", "[Caches](docs/caches.md#reset)", "[Caches](caches.md#reset)"),
+        ("index.md", "[Why](docs/decisions/README.md)", "[Why](decisions/index.md)"),
+        ("caches.md", "[orders](../flows/orders)", "[orders](flows/orders/index.md)"),
+        ("caches.md", "[orders](../flows/orders/)", "[orders](flows/orders/index.md)"),
+        ("decisions/index.md", "[caches\n`at` once](../caches.md)", "[caches\n`at` once](../caches.md)"),
+        ("flows/orders/index.md", "[home](../../README.md)", "[home](../../index.md)"),
+        ("caches.md", "[`a[0]`, [b]](../README.md)", "[`a[0]`, [b]](index.md)"),
+        ("caches.md", "[the claims](../flowguard/protocol/claims.py)", "the claims (`flowguard/protocol/claims.py`)"),
+        ("index.md", "in [`flows/`](flows/)", "in `flows/`"),
+        ("caches.md", "[up](#reset) [out](https://example.com/a.md)", "[up](#reset) [out](https://example.com/a.md)"),
+        ("caches.md", "`[a](../README.md)`", "`[a](../README.md)`"),
+        ("caches.md", "``a ` [a](../README.md)``", "``a ` [a](../README.md)``"),
+        ("caches.md", "```python\n[a](../README.md)\n```", "```python\n[a](../README.md)\n```"),
+        ("caches.md", "<!-- [a](../README.md) -->", "<!-- [a](../README.md) -->"),
+    ],
+)
+def test_links_lead_to_the_pages_of_the_site(place: str, text: str, moved: str) -> None:
+    assert site.linked(text, FILES[place], place, FILES) == moved
+
+
+def test_a_link_to_no_file_is_refused() -> None:
+    with pytest.raises(SiteBroken, match=r"docs/caches\.md links to .*no-such\.md, which is not there"):
+        site.linked("[a](no-such.md)", FILES["caches.md"], "caches.md", FILES)
+
+
+def test_a_diagram_is_drawn_by_the_script_of_the_site_and_is_no_markup() -> None:
+    text = site.drawn('```mermaid\nflowchart TD\n    a["<b>"] --> b\n```\n', "flows/orders/index.md")
+    assert text == (
+        '<pre class="mermaid">\nflowchart TD\n    a[&quot;&lt;b&gt;&quot;] --&gt; b\n</pre>\n'
+        '\n<script src="../../_static/mermaid.min.js"></script>\n'
+        '\n<script src="../../_static/drawings.js"></script>\n'
+    )
+    assert site.drawn("```text\nmermaid\n```\n", "caches.md") == "```text\nmermaid\n```\n"
+
+
+def test_what_is_not_released_yet_is_told_by_its_kinds() -> None:
+    told = "".join(site.unreleased("changelog.md", site.sources()))
+    notes = [file for file in ROOT.glob("docs/changes/+*.md") if file.suffixes[-2:] == [".added", ".md"]]
+    assert told.count("\n### Added\n") == bool(notes)
+    assert len(re.findall(r"^- ", told, re.MULTILINE)) >= len(notes)
+    assert re.findall(r"\]\(\.\./", told) == []
+
+
+def test_without_its_tools_the_build_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site, "MERMAID", tmp_path / "mermaid")
+    monkeypatch.setattr(site, "TOOLS", tmp_path / "docs")
+    with pytest.raises(SiteBroken, match=r"docs has not been fetched.*run `make docs`"):
+        site.build(tmp_path / "site", {})
+    assert not (tmp_path / "site").exists()
