@@ -123,7 +123,8 @@ def _items(lines: list[str]) -> Iterator[str]:
 
 def _inline(text: str) -> str:
     text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text)
-    return re.sub(r"``([^`]*)``", r"`\1`", text)
+    text = re.sub(r"``([^`]*)``", r"`\1`", text)
+    return re.sub(r"(`[^`]*`)|<", lambda found: found[1] or r"\<", text)  # or a browser takes it for markup
 
 
 # -- signatures -------------------------------------------------------------------------------------------------------

@@ -143,6 +143,16 @@ def test_an_index_has_the_pages_of_its_folder_below_it() -> None:
     assert "".join(site.contents("decisions/0001.md", files)) == ""
 
 
+MARKUP = re.compile(r"(?<!\\)</?[A-Za-z][^>]*>")
+CODE = re.compile(r"^ *(`{3,}|~{3,}).*?^ *\1 *$|(`+)(?!`).*?(?<!`)\2(?!`)", re.MULTILINE | re.DOTALL)
+
+
+def test_no_word_of_a_page_is_taken_for_markup() -> None:
+    assert MARKUP.findall(r"a <b> \<c>") == ["<b>"]
+    texts = {place: file.read_text(encoding="utf-8") for place, file in site.sources().items() if place.endswith(".md")}
+    assert {place: found for place, text in texts.items() if (found := MARKUP.findall(CODE.sub("", text)))} == {}
+
+
 # -- its links and drawings -------------------------------------------------------------------------------------------
 
 FILES = {
