@@ -86,6 +86,29 @@ def title_of(text: str) -> str:
     return str(title).replace("`", "")
 
 
+def test_what_leads_nowhere_or_to_another_host_is_noticed(tmp_path: Path) -> None:
+    front, other, style = (tmp_path / name for name in ("index.html", "other.html", "site.css"))
+    front.write_text(
+        '<h1 id="top"></h1><a href="#top"></a><a href="#lost"></a><a href="other.html#here"></a><a href="other.html?q=1">'
+        '</a><a href="other.html#gone"></a><a href="https://example.com/no.html"></a><a href="gone.html"></a>'
+        '<script src="//cdn.example/a.js"></script><script src="gone.js"></script><img src="data:image/png;base64,AA">'
+        '<link rel="stylesheet" href="https://fonts.example/a.css">'
+    )
+    other.write_text('<h2 id="here"></h2><pre class="mermaid">a</pre>')
+    style.write_text(
+        '@import "https://fonts.example/b.css"; a { background: url(http://cdn.example/c.png) url(d.png) }'
+    )
+    pages = {path: Html(path.read_text()) for path in (front, other)}
+    lost = ["#lost", "other.html#gone", "gone.html", "gone.js"]
+    asked = ["//cdn.example/a.js", "https://fonts.example/a.css"]
+    assert list(dead(pages)) == [f"index.html: {address}" for address in lost]
+    assert list(loaded_from_elsewhere(tmp_path, pages)) == [f"index.html: {address}" for address in asked] + [
+        "site.css: https://fonts.example/b.css",
+        "site.css: http://cdn.example/c.png",
+    ]
+    assert [pages[path].drawings for path in (front, other)] == [0, 1]
+
+
 @pytest.mark.proof("builds the site")
 def test_the_site_has_all_pages_and_no_dead_links_and_asks_no_other_host(tools: None, tmp_path: Path) -> None:
     root = tmp_path / "site"
