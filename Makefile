@@ -56,8 +56,8 @@ soak: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## kill workers over 2,000 messages
 prove: $(VENV) $(ENGINES) $(SITE_TOOLS) $(MERMAID) ## take each guard away, once, and see it missed; the longer tests; races; soak (PROVE="--long")
 	@$(TIMED) $(BIN)/python -m tests.proofs.prove $(PROVE)
 
-docs: $(SITE_TOOLS) $(MERMAID) ## build the documentation site into build/site, to be read from there or from any host
-	$(TIMED) .engines/docs/bin/python -m tests.site
+docs: $(SITE_TOOLS) $(MERMAID) ## build the documentation site into build/site
+	@$(TIMED) .engines/docs/bin/python -m tests.site
 
 format: $(VENV) ## put code into the one format, mend what ruff can mend
 	$(BIN)/ruff check --fix .

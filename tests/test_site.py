@@ -89,8 +89,9 @@ def title_of(text: str) -> str:
 def test_what_leads_nowhere_or_to_another_host_is_noticed(tmp_path: Path) -> None:
     front, other, style = (tmp_path / name for name in ("index.html", "other.html", "site.css"))
     front.write_text(
-        '<h1 id="top"></h1><a href="#top"></a><a href="#lost"></a><a href="other.html#here"></a><a href="other.html?q=1">'
-        '</a><a href="other.html#gone"></a><a href="https://example.com/no.html"></a><a href="gone.html"></a>'
+        '<h1 id="top"></h1><a href="#top"></a><a href="#lost"></a><a href="other.html#here"></a>'
+        '<a href="other.html?q=1"></a><a href="other.html#gone"></a><a href="https://example.com/"></a>'
+        '<a href="gone.html"></a>'
         '<script src="//cdn.example/a.js"></script><script src="gone.js"></script><img src="data:image/png;base64,AA">'
         '<link rel="stylesheet" href="https://fonts.example/a.css">'
     )

@@ -1,4 +1,8 @@
-"""How Sphinx makes the site of the pages that `tests/site.py` lays out."""
+"""How Sphinx makes the site of the pages that `tests/site.py` lays out.
+
+It is Sphinx with MyST: MkDocs is no longer kept, and its theme Material ends in May 2027. MyST reads Markdown as code
+hosts do, so that a page looks the same there.
+"""
 
 project = "flowguard"
 extensions = ["myst_parser"]
