@@ -38,6 +38,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "once-per-key",
         "without-a-lease",
         "batches",
+        "async-handlers",
         "waiting-for-others",
         "callbacks-over-http",
         "security-of-tokens",
