@@ -4,13 +4,16 @@
 
     together    normalise, route ─ 10 claims ─ 10 × (validate, handle) ─ 10 commits ─ answer     ┐ on one botocore stub,
     alone       the same, each with two calls of its own                                         │ in rounds that take
-    bare        20 UpdateItems                                                                   ┘ turns
+    Powertools  10 × (PutItem ─ handle ─ UpdateItem) ─ answer                                    │ turns
+    bare        20 UpdateItems                                                                   ┘
 """
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
+from collections.abc import Callable
 from typing import Any
 
 from flowguard import LambdaHandler, Settings, lambda_handler
@@ -36,9 +39,18 @@ def figures(rounds: int = ROUNDS) -> list[Figure]:
         Figure("CPU of their calls, of 20 bare ones", ratio(shared, bare_calls, rounds=rounds, messages=1), 0.35, "×"),
         Figure("  with all that flowguard does", ratio(together, bare_calls, rounds=rounds, messages=1), None, "×"),
         Figure("  of ten records that go alone", ratio(alone, bare_calls, rounds=rounds, messages=1), None, "×"),
+        *(of_powertools("  of Powertools' batch and idempotency", lambda: cpu_of_powertools(together, rounds))),
         Figure("time of ten records, of one record's", slow["together"] / slow["one"], 2, "×", "10 ms a call"),
         Figure("  of ten records that go alone", slow["alone"] / slow["one"], None, "×"),
+        *(of_powertools("  of Powertools' batch and idempotency", lambda: slow["together"] / slow_powertools())),
     ]
+
+
+def of_powertools(name: str, measure: Callable[[], float]) -> list[Figure]:
+    try:
+        return [Figure(name, measure(), None, "×", "20 calls on the same stub")]
+    except ImportError as missing:
+        return [Figure(name, None, None, "×", f"no {missing.name}")]
 
 
 def a_batch(count: int, *, name: str = "cart") -> dict[str, Any]:
@@ -111,22 +123,84 @@ def repeated(client: Any, calls: list[tuple[str, Answer]]) -> Work:
     return all_of_them
 
 
+def powertools(client: Any) -> Callable[[], object]:
+    """Ten records through Powertools' batch processor, each under its idempotency, whose cache is off as by default."""
+    from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+    from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+    from aws_lambda_powertools.utilities.idempotency import (
+        DynamoDBPersistenceLayer,
+        IdempotencyConfig,
+        idempotent_function,
+    )
+
+    store = DynamoDBPersistenceLayer(table_name="idempotency", boto3_client=client)
+    config = IdempotencyConfig(event_key_jmespath="cart_id")
+
+    def settle(cart: dict[str, Any]) -> None:
+        return None
+
+    guarded = idempotent_function(settle, data_keyword_argument="cart", persistence_store=store, config=config)
+
+    def handled(record: SQSRecord) -> None:
+        guarded(cart=record.json_body)
+
+    carts = [{**a_cart().model_dump(), "cart_id": f"cart-{number}"} for number in range(RECORDS)]
+    records = [
+        {**record, "body": json.dumps(cart)} for record, cart in zip(a_batch(RECORDS)["Records"], carts, strict=True)
+    ]
+
+    def batch() -> object:
+        processor, context = BatchProcessor(event_type=EventType.SQS), Context()
+        config.register_lambda_context(context)  # type: ignore[arg-type]  # it reads no more than this
+        return process_partial_response(
+            event={"Records": records},
+            record_handler=handled,
+            processor=processor,
+            context=context,  # type: ignore[arg-type]  # as above
+        )
+
+    return batch
+
+
+def cpu_of_powertools(together: Work, rounds: int) -> float:
+    client = a_session().client("dynamodb")
+    answer(client, one_answer)
+    theirs = powertools(client)
+    with recorded(client) as made:
+        taken(theirs())
+    if len(made) != 2 * RECORDS:
+        raise AssertionError("each record takes a PutItem and an UpdateItem")
+    return ratio(together, theirs, rounds=rounds, messages=1)
+
+
+def slow_powertools(rounds: int = 9) -> float:
+    """Seconds of ten records by Powertools, whose calls take 10 ms each."""
+    client = a_session().client("dynamodb")
+    answer(client, slowly)
+    theirs = powertools(client)
+    return statistics.median(seconds_of(theirs) for _ in range(rounds))
+
+
 def slow_times(rounds: int = 9) -> dict[str, float]:
     """Seconds of an event whose calls take 10 ms each: of ten records together, of ten alone, of one."""
     clients = Clients(a_session())
-
-    def make(operation: str) -> Answer:
-        time.sleep(SLOW_MS / 1000)
-        return one_answer(operation)
-
-    answer(clients.dynamodb, make)
+    answer(clients.dynamodb, slowly)
     services = aws_services(Settings(), clients)
     ours, single = (lambda_handler(OneStage, together=shared).using(services) for shared in (True, False))
     events = {"together": (ours, a_batch(RECORDS)), "alone": (single, a_batch(RECORDS)), "one": (ours, a_batch(1))}
     return {name: statistics.median(spent(*work) for _ in range(rounds)) for name, work in events.items()}
 
 
+def slowly(operation: str) -> Answer:
+    time.sleep(SLOW_MS / 1000)
+    return one_answer(operation)
+
+
 def spent(handler: LambdaHandler, event: dict[str, Any]) -> float:
+    return seconds_of(lambda: handler(event, Context()))
+
+
+def seconds_of(work: Callable[[], object]) -> float:
     begun = time.perf_counter()
-    taken(handler(event, Context()))
+    taken(work())
     return time.perf_counter() - begun
