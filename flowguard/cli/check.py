@@ -47,10 +47,14 @@ def check(paths: tuple[Path, ...], *, as_json: bool, as_sarif: bool) -> None:
             say(one_line(f"{one.path}:{one.line}:{one.column}: {one.rule_id} {one.text}"))
             say(f"    {one.rule.why}; {one.rule.fix} (docs/{one.rule.page})")
     if not as_json and not as_sarif:
-        say(f"{len(findings)} findings in {len(files)} files")
+        say(f"{_counted(len(findings), 'finding')} in {_counted(len(files), 'file')}")
     sys.exit(BAD if any(one.rule is UNREADABLE for one in findings) else FOUND if findings else 0)
 
 
 def _facts(one: CodeFinding) -> dict[str, Any]:
     facts = {"path": one.path, "line": one.line, "column": one.column, "rule": one.rule_id, "text": one.text}
     return {**facts, "name": one.rule.name, "why": one.rule.why, "fix": one.rule.fix, "page": one.rule.page}
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")

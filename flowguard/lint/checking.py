@@ -51,7 +51,9 @@ def check_file(path: Path) -> list[CodeFinding]:
     try:
         with tokenize.open(path) as file:
             text = file.read()
-    except (OSError, SyntaxError, UnicodeDecodeError) as error:
+    except OSError as error:
+        return [_unreadable(str(path), 1, error.strerror or type(error).__name__)]
+    except (SyntaxError, UnicodeDecodeError) as error:
         return [_unreadable(str(path), 1, str(error))]
     return check_source(text, str(path))
 
@@ -72,7 +74,7 @@ def check_source(text: str, path: str) -> list[CodeFinding]:
 
 
 def _unreadable(path: str, line: int, why: str) -> CodeFinding:
-    return CodeFinding(path, line, 1, UNREADABLE.id, f"the file ({_cut(why)})")
+    return CodeFinding(path, line, 1, UNREADABLE.id, _cut(why))
 
 
 def _finding(path: str, rule: str, node: ast.AST) -> CodeFinding:

@@ -152,7 +152,10 @@ RULES: Final = (
 
 @dataclass(frozen=True, order=True)
 class CodeFinding:
-    """What a rule found at a place. Line and column count from 1; ``code`` is what stands there, or the start of it."""
+    """What a rule found at a place. Line and column count from 1.
+
+    ``code`` is what stands there, or the start of it; of a file that cannot be read, the reason.
+    """
 
     path: str
     line: int
@@ -167,4 +170,6 @@ class CodeFinding:
     @property
     def text(self) -> str:
         """Return what is wrong, in a sentence."""
+        if self.rule is UNREADABLE:
+            return f"{self.rule.what}: {self.code}"
         return f"{self.code} {self.rule.what}" if self.code else f"this {self.rule.what}"

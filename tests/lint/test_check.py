@@ -111,7 +111,7 @@ def test_a_finding_has_its_place_its_reason_and_its_cure(bad: Path) -> None:
     assert shown.exit_code == 1
     assert f"{bad}/shop.py:9:9: FG110 time.sleep(…) sleeps" in shown.stdout
     assert "or send with delay= (docs/when-a-stage-fails.md)" in shown.stdout
-    assert shown.stdout.endswith("2 findings in 1 files\n")
+    assert shown.stdout.endswith("2 findings in 1 file\n")
 
 
 def test_json_is_a_line_for_each_finding(bad: Path) -> None:
@@ -149,7 +149,9 @@ def test_no_control_of_a_name_or_a_source_reaches_the_terminal(tmp_path: Path) -
 def test_a_file_that_cannot_be_read_is_exit_code_2(bad: Path) -> None:
     (bad / "broken.py").write_bytes(b"\xff\xfe\x00")
     assert check(str(bad)).exit_code == 2
-    assert check(str(bad / "nowhere.py")).exit_code == 2
+    nowhere = check(str(bad / "nowhere.py"))
+    assert nowhere.exit_code == 2
+    assert "nowhere.py:1:1: FG001 cannot be read: No such file or directory\n" in nowhere.stdout
     empty = bad / "empty"
     empty.mkdir()
     assert (check(str(empty)).exit_code, check(str(empty)).stdout) == (2, "")
