@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 
-from tests.proofs.bench import batches, calls, cpu, imports, waits, wrus
+from tests.proofs.bench import batches, calls, cpu, imports, waits, watched, wrus
 from tests.proofs.bench.figure import Figure, State, table
 
 MEASURES: tuple[Callable[[], list[Figure]], ...] = (
@@ -16,6 +16,7 @@ MEASURES: tuple[Callable[[], list[Figure]], ...] = (
     waits.figures,
     cpu.figures,
     batches.figures,
+    watched.figures,
     imports.figures,
 )
 

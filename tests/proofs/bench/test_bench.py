@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 
 import pytest
 
+from flowguard.observers.named import BUILT_IN
 from tests.aws.engines import on_dynamodb_local
 from tests.proofs.bench import __main__ as bench
-from tests.proofs.bench import batches, calls, cpu, imports, waits, wrus
+from tests.proofs.bench import batches, calls, cpu, imports, waits, watched, wrus
 from tests.proofs.bench.figure import Figure, State, table
 from tests.proofs.bench.flow import PAYLOAD_BYTES, a_cart
 
@@ -52,6 +54,14 @@ def test_an_item_is_as_large_as_dynamodb_says() -> None:
     assert wrus.item_size(
         {"pk": {"S": "é"}, "n": {"N": "123"}, "b": {"B": b"12"}, "m": {"M": {"x": {"BOOL": True}}}}
     ) == (2 + 2 + 1 + 3 + 1 + 2 + 1 + 3 + 1 + 1 + 1)
+
+
+def test_each_shipped_observer_is_measured_and_none_is_left_behind() -> None:
+    logger = logging.getLogger("flowguard")
+    before = logger.level, logger.propagate, list(logger.handlers)
+    names = [figure.name.split()[2].rstrip(",") for figure in watched.figures(rounds=1)]
+    assert names == ["logs", *BUILT_IN]
+    assert (logger.level, logger.propagate, logger.handlers) == before
 
 
 def test_the_bare_calls_are_the_very_calls_of_the_handler() -> None:

@@ -1,0 +1,124 @@
+"""CPU that each observer adds to a message, against the same message with nobody who watches.
+
+::
+
+    silent      normalise, route ─ claim ─ validate, handle ─ commit ─ answer        ┐ on one botocore stub,
+    watched     the same, and each event and phase is written where the observer     ┘ in rounds that take turns
+                writes: a line to /dev/null, a span to a processor that drops it
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from flowguard import Settings, lambda_handler
+from flowguard.aws.clients import Clients
+from flowguard.aws.services import aws_services
+from flowguard.events import log
+from flowguard.observers import Metrics, Observer, OpenTelemetry, Timings, XRay
+from tests.proofs.bench.cpu import Work, ratio
+from tests.proofs.bench.figure import Figure
+from tests.proofs.bench.flow import Context, OneStage, a_cart, a_request
+from tests.proofs.bench.stub import a_session, answer
+
+ROUNDS = 100
+
+
+def figures(rounds: int = ROUNDS) -> list[Figure]:
+    silent = message(lambda event: None)
+    found = []
+    for name, (watching, says) in OBSERVERS.items():
+        with watching() as observer:
+            took = ratio(message(observer), silent, rounds=rounds)
+        found.append(Figure(f"CPU with {name}, of a message without", took, None, "×", says))
+    return found
+
+
+def message(observer: Observer) -> Work:
+    """One message through a handler that this observer watches, and no other."""
+    clients = Clients(a_session())
+    answer(clients.dynamodb, lambda _: {})  # no item was there; the commit has nothing to answer
+    is_of_services = not hasattr(observer, "span")
+    services = aws_services(Settings(), clients, observer=observer if is_of_services else lambda event: None)
+    handler = lambda_handler(OneStage, observers=() if is_of_services else (observer,)).using(services)
+    event, _ = a_request(OneStage, a_cart(), request_id="6c8c7d52-20f5-4b1c", requested_at=int(time.time() * 1000))
+    context = Context()
+
+    def one() -> object:
+        return handler(event, context)
+
+    if one() != {"batchItemFailures": []}:
+        raise AssertionError("the message was not handled")
+    return one
+
+
+@contextmanager
+def _logged(observer: Observer) -> Iterator[Observer]:
+    """Let the lines of flowguard's logger be formatted, and written to no file."""
+    logger = logging.getLogger("flowguard")
+    before = logger.level, logger.propagate
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        handler = logging.StreamHandler(nowhere)
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        try:
+            yield observer
+        finally:
+            logger.removeHandler(handler)
+            logger.level, logger.propagate = before
+
+
+@contextmanager
+def _metrics() -> Iterator[Observer]:
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        yield Metrics(write=nowhere.write)
+
+
+@contextmanager
+def _xray() -> Iterator[Observer]:
+    from aws_xray_sdk.core.recorder import AWSXRayRecorder
+
+    recorder = AWSXRayRecorder()
+    recorder.configure(service="bench", sampling=False, context_missing="IGNORE_ERROR")
+    recorder.emitter._socket.close()  # the SDK never closes it
+    recorder.emitter = _Dropped()
+    recorder.begin_segment("bench")
+    yield XRay(recorder)
+    recorder.end_segment()
+
+
+class _Dropped:
+    """An emitter that makes the document of each segment, and sends it nowhere."""
+
+    def send_entity(self, entity: Any) -> None:
+        entity.serialize()
+
+    def set_daemon_address(self, address: str | None) -> None:
+        return None
+
+
+@contextmanager
+def _opentelemetry() -> Iterator[Observer]:
+    from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+
+    provider = TracerProvider()
+    provider.add_span_processor(SpanProcessor())
+    yield OpenTelemetry(provider.get_tracer("bench"), flush=False)
+
+
+Watching = Callable[[], AbstractContextManager[Observer]]
+
+OBSERVERS: dict[str, tuple[Watching, str]] = {
+    "logs": (lambda: _logged(log), "lines of JSON to /dev/null"),
+    "timings": (lambda: _logged(Timings()), "a line to /dev/null"),
+    "metrics": (_metrics, "a line an invocation to /dev/null"),
+    "xray": (_xray, "documents are made, and dropped"),
+    "opentelemetry": (_opentelemetry, "spans are made, and dropped"),
+}
