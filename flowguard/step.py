@@ -465,8 +465,3 @@ class Step(Generic[StateT]):
 
 
 AnyStep = Step[Any]
-
-
-def untyped(step: Step[StateT]) -> AnyStep:
-    """Return the step of a stage whose state type is not known here."""
-    return cast("AnyStep", step)

@@ -116,10 +116,6 @@ class ModuleSource:
         return isinstance(value, ast.Call) and self.dotted(value.func) in makers
 
 
-def _is_stage(base: str) -> bool:
-    return base.startswith("flowguard") and base.endswith(".Stage")
-
-
 def _methods(node: ast.ClassDef) -> dict[str, Function]:
     return {one.name: one for one in node.body if isinstance(one, Function)}
 

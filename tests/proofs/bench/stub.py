@@ -10,7 +10,6 @@ from zlib import crc32
 
 import boto3
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
-from botocore.config import Config
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -23,10 +22,6 @@ def a_session() -> boto3.session.Session:
     return boto3.session.Session(
         aws_access_key_id="AKIAIOSFODNN7EXAMPLE", aws_secret_access_key="a secret", region_name="us-east-1"
     )
-
-
-def a_client(config: Config | None = None) -> DynamoDBClient:
-    return a_session().client("dynamodb", config=config)
 
 
 def answer(client: DynamoDBClient, make: Callable[[str], Answer]) -> None:

@@ -8,8 +8,7 @@ from flowguard.protocol import claims
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import Claim, Commit, Committed, Fenced, RunItem
 from flowguard.protocol.verdicts import Verdict
-from flowguard.worker import plan, runtime
-from flowguard.worker.ending import Ending
+from flowguard.worker import plan
 from tests.proofs.model.mutants.mutant import Mutant, Patch
 from tests.proofs.model.mutants.told import acks, told
 
@@ -19,10 +18,6 @@ _UNDONE = plan.Planner._undone
 
 def _forgets(item: RunItem | None, request: Any) -> RunItem:
     return _TAKEN(item, request)._replace(failed=None)
-
-
-def _ends_at_once(self: runtime.Runtime, arrival: Any, claim: Any, note: Any, error: Any) -> Ending:
-    return self._end_failed(arrival, claim, note, error)
 
 
 def _without(kind: Kind) -> Patch:
