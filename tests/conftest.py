@@ -15,7 +15,7 @@ import botocore.session
 import pytest
 from botocore.hooks import EventAliaser, HierarchicalEmitter
 
-from flowguard.sim import in_process
+from flowguard.sim import in_process, memory_and_moto, moto
 from flowguard.sim.account import session_here
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.reused_clients import SameClients
@@ -38,6 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
     patch.setattr(botocore.session, "create_loader", functools.cache(botocore.session.create_loader))
     patch.setattr(in_process, "session_here", functools.partial(_with_same_clients, {}))
     patch.setattr(sandbox, "SameClients", functools.cache(SameClients))
+    for using in (moto, memory_and_moto):
+        patch.setattr(using, "moto_engines", _quickly(moto.moto_engines))
 
 
 def _with_one_table(aliaser: Any) -> Callable[[object, str], str]:
@@ -52,6 +54,18 @@ def _with_same_clients(sessions: dict[boto3.Session, Any]) -> boto3.Session:
     if session not in sessions:
         sessions[session] = session.client = functools.cache(session.client)
     return session  # type: ignore[no-any-return]
+
+
+def _quickly(engines: Callable[[int], AbstractContextManager[None]]) -> Callable[[int], AbstractContextManager[None]]:
+    """Return what runs moto's engines, which find out once under which names they look fields up."""
+
+    def quick(seed: int) -> AbstractContextManager[None]:
+        from tests.quick_moto import find_names_once  # here, since moto is heavy, and not all tests need it
+
+        find_names_once()
+        return engines(seed)
+
+    return quick
 
 
 def pytest_collection_finish() -> None:

@@ -1,0 +1,44 @@
+"""Moto's answers, for which it looks a field up under each of its names: which names those are is found out once.
+
+An answer of DynamoDB is made of plain dicts, so that the names of a field depend on nothing but its shape. Moto finds
+them out anew for each field of each value, and needs more time for that than for all else.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Final
+
+from moto.core import serialize
+
+BY_MOTO: Final = serialize.ResponseSerializer.get_value
+"""Moto's own way."""
+
+
+@functools.cache
+def find_names_once() -> None:
+    """Let moto look fields of plain dicts up under names that it found out before, as long as this process lives."""
+    serialize.ResponseSerializer.get_value = with_known_names()  # type: ignore[method-assign]  # it answers the same
+
+
+def with_known_names() -> Any:
+    """Return what looks a field up, by moto's own way where that is no plain dict or where moto transforms some."""
+
+    @functools.cache
+    def names_of(kind: Any, shape: Any, key: str) -> tuple[str, ...]:
+        context = serialize.AttributePickerContext(obj={}, key=key, shape=shape)
+        found = tuple(kind().get_possible_keys(context))
+        return () if any("." in name for name in found) else found  # moto would follow a path
+
+    def value(serializer: Any, there: Any, key: str, shape: Any) -> Any:
+        picker = serializer._value_picker
+        if type(there) is dict and not getattr(picker, "response_transformers", True):
+            names = names_of(picker.__class__, shape, key)
+            for name in names:
+                if name in there:
+                    return there[name]
+            if names:
+                return None
+        return BY_MOTO(serializer, there, key, shape)
+
+    return value
