@@ -144,7 +144,7 @@ class _Watching(Search):
         candidates = {number: tuple(spread(schedules, effort.most)) for number, schedules in able.items()}
         met = {number: len(schedules) for number, schedules in able.items()}
         seconds = time.perf_counter() - began
-        calls = calls_of(self.references())
+        calls = calls_of(self.runs.run(Schedule()))
         right = self.right
         return Truth(right.ends, right.without, calls, right.undisturbed, candidates, met, report, seconds)
 
