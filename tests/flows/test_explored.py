@@ -54,7 +54,6 @@ def about(name: str) -> tuple[Any, Any, dict[str, Any]]:
     [
         ("approved", "none"),
         ("approved", "a7-1.r1"),
-        ("clicked twice", "none"),
         ("a cart with a wish", "none"),
         ("a cart with a wish", "d5"),
     ],
@@ -68,7 +67,9 @@ def test_a_flow_that_waits_survives(name: str, schedule: str) -> None:
 @pytest.mark.proof("explores a flow that waits")
 def test_a_recorded_request_is_posted_when_its_token_is_there() -> None:
     flows, messages, given = about("clicked twice")
-    lines = replay(flows, messages, "none", **given).timeline
+    trace = replay(flows, messages, "none", **given)
+    assert trace.ok, str(trace)
+    lines = trace.timeline
     answers = [line for line in lines if "answer 'decision'" in line]
     assert len(answers) == 4, "two clicks, and the copy of each in the queue"
     assert lines.index(answers[0]) > next(place for place, line in enumerate(lines) if "(commit)" in line)
