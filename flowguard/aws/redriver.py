@@ -16,6 +16,7 @@ from flowguard.flow import AnyFlow
 from flowguard.printable import LONGEST_PART, bounded
 from flowguard.protocol.outbox import Send
 from flowguard.wire.home import Home, is_local
+from flowguard.wire.message import Message
 from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.ports import Refusal
@@ -73,6 +74,7 @@ class Redriver:
         self._signer = signer
         self._sender = AWSSender(clients)
         self._homes: dict[str, str] = {}
+        self._redriven: dict[tuple[object, ...], int] = {}
         if to is not None:
             with explained(f"queue {to!r}"):
                 url = self._sender.queue_url(to)
@@ -82,7 +84,8 @@ class Redriver:
     def redrive(self, letters: Sequence[Letter]) -> list[Outcome]:
         """Redrive one page of letters.
 
-        Each is sent first and deleted after that. So a stop between the two leaves a copy, and loses nothing.
+        Each is sent first and deleted after that. So a stop between the two leaves a copy, and loses nothing. A letter
+        of a hop that has failed again since it was sent stays: its redrives would never end.
         """
         judged = [self._judged(letter) for letter in letters]
         sends: dict[int, Send] = {}
@@ -95,6 +98,8 @@ class Redriver:
         refused = self._sender.send(list(sends.values()))
         for i, (place, send) in enumerate(sends.items()):
             judged[place] = replace(judged[place], to=_name(send.to), failed=_why(refused.get(i)))
+            if i not in refused:
+                self._remember(judged[place].letter)
         return self._deleted(judged)
 
     def _judged(self, letter: Letter) -> Outcome:
@@ -103,10 +108,18 @@ class Redriver:
         if letter.unsent is not None:
             judgement = judge(letter, None, now=self._clock.now())
             return Outcome(letter, judgement if self._to is None else judgement._replace(why="sent to where --to says"))
+        if letter.message.redrive > self._redriven.get(_hop_of(letter.message), letter.message.redrive):
+            return Outcome(
+                letter, None, failed="it was redriven, and has failed again; it stays until its cause is mended"
+            )
         found = self._item(letter)
         item = read_item(found) if found else None
         unsent = bool(found) and "outbox" in found
         return Outcome(letter, judge(letter, item, now=self._clock.now(), unsent=unsent))
+
+    def _remember(self, letter: Letter) -> None:
+        if letter.message is not None and letter.unsent is None:
+            self._redriven.setdefault(_hop_of(letter.message), letter.message.redrive)
 
     def _item(self, letter: Letter) -> Any:
         message = letter.message
@@ -219,6 +232,10 @@ class Redriver:
         if outcome.judgement is None or outcome.failed is not None:
             return False
         return self._drop_obsolete or outcome.judgement.fate is Fate.REDRIVEN
+
+
+def _hop_of(message: Message) -> tuple[object, ...]:
+    return message.flow, message.object_id, message.request_id, message.hop
 
 
 def _why(refusal: Refusal | None) -> str | None:

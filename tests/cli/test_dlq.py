@@ -19,6 +19,7 @@ from flowguard.errors import Reject
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
 from flowguard.wire.attributes import Attribute, attributes_to
+from tests.aws.dead_letters.letters import work
 from tests.scene import ENGINES, OrderState, Scene, scene
 
 TARIFF = "no such tariff"
@@ -136,6 +137,26 @@ def test_all_letters_go_back_and_it_is_said_of_each(at: Scene) -> None:
     assert summary == "3 REDRIVEN"
     assert all(line.startswith("REDRIVEN    ") and "→ arn:aws:sqs:" in line for line in lines)
     assert (len(at.sent("price-order")), at.sent("dead")) == (3, [])
+
+
+def test_a_letter_that_fails_again_at_once_stays_and_the_redrive_ends(at: Scene) -> None:
+    def deliver_what_was_sent(call: ApiCall, proceed: Proceed) -> Response:
+        """The function is as quick as the command: what it sends back is a letter again before the next page."""
+        assert call.number < 200, "it goes on for ever"
+        answer = proceed()
+        if call.operation == "DeleteMessageBatch" and call.params["QueueUrl"].endswith("dead"):
+            work(at, "price-order")
+        return answer
+
+    at.script.pricing = reject
+    with intercept(deliver_what_was_sent):
+        result = dlq("redrive", "--all", "--json")
+    assert result.exit_code == 1
+    assert [row["verdict"] for row in rows(result)] == ["REDRIVEN"] * 3 + [None] * 3
+    assert result.stderr.count("it was redriven, and has failed again") == 3
+    assert [row["redrive"] for row in listed()] == [2] * 3
+    at.script.pricing = lambda step: None
+    assert dlq("redrive", "--all").exit_code == 0
 
 
 def test_where_messages_are_signed_letters_are_signed_anew_and_forged_ones_stay(
