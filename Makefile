@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check lint types engines bench races soak prove docs format changelog lock clean
+.PHONY: help demo test check lint types engines bench races soak e2e prove docs format changelog lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE # each of the many processes would compile ever
 TIMED = TIMEFORMAT='$@: %0R s'; time
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV) ## watch the shipped flows survive duplicates, disorder and crashes
 	@$(BIN)/flowguard demo
@@ -52,6 +52,9 @@ races: $(VENV) $(DYNAMODB_LOCAL) ## let processes contest 10,000 claims, 1,000 w
 
 soak: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## kill workers over 2,000 messages of three flows, and reconcile (SOAK="--messages 20000 --seed 7")
 	@$(BIN)/python -m tests.proofs.soak $(SOAK)
+
+e2e: $(VENV) $(MINISTACK) ## deploy the shipped flows to MiniStack and drive them through real function processes (E2E="--only orders")
+	@$(BIN)/python -m tests.proofs.e2e $(E2E)
 
 prove: $(VENV) $(ENGINES) $(SITE_TOOLS) $(MERMAID) ## take each guard away, once, and see it missed; the longer tests; races; soak (PROVE="--long")
 	@$(TIMED) $(BIN)/python -m tests.proofs.prove $(PROVE)

@@ -60,6 +60,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "model",
         "races",
         "soak",
+        "end-to-end",
     ),
     "Operate": ("deploy", "command-line", "find-one-order", "observing", "dead-letters", "figures"),
     "Examples": (

@@ -259,11 +259,11 @@ def not_json(block: Block) -> str | None:
 
 
 def test_every_make_target_of_a_page_exists() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert [
         f"{page_name(page)}: make {named}"
         for page in PAGES
-        for named in re.findall(r"(?:^(?:\$ )?|`)make ([a-z]+)", page.read_text(), re.MULTILINE)
+        for named in re.findall(r"(?:^(?:\$ )?|`)make ([a-z0-9]+)", page.read_text(), re.MULTILINE)
         if named not in targets
     ] == []
 

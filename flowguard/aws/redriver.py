@@ -109,9 +109,7 @@ class Redriver:
             judgement = judge(letter, None, now=self._clock.now())
             return Outcome(letter, judgement if self._to is None else judgement._replace(why="sent to where --to says"))
         if letter.message.redrive > self._redriven.get(_hop_of(letter.message), letter.message.redrive):
-            return Outcome(
-                letter, None, failed="it was redriven, and has failed again; it stays until its cause is mended"
-            )
+            return Outcome(letter, None, failed="it was redriven, and has failed again; mend its cause first")
         found = self._item(letter)
         item = read_item(found) if found else None
         unsent = bool(found) and "outbox" in found

@@ -26,6 +26,6 @@ def ministack() -> Iterator[str]:
             "MINISTACK_ACCOUNT_ID": "123456789012",
             "TMPDIR": scratch,
         }
-        command = [str(home / "bin" / "ministack")]
+        command = [str(home / "bin" / "python"), "-m", "ministack"]  # the script has its first place written into it
         with running(home, command, port=port, health="/_ministack/health", env=env) as endpoint_url:
             yield endpoint_url

@@ -1,0 +1,1 @@
+"""The shipped flows, deployed: the generated template and zip on MiniStack, whose functions are processes."""

@@ -1,0 +1,84 @@
+"""Deploying modules on MiniStack: the template of ``flowguard iac`` and the zip of ``flowguard package``."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.deploy.packaging.wheels import RUNTIME
+from tests.engines.ministack import ministack
+from tests.engines.polling import comes_true
+from tests.proofs.e2e.cloud import STACK, Cloud
+from tests.proofs.e2e.code import boto3_of_lambda, packed
+from tests.proofs.e2e.command import PROJECT, flowguard
+
+BUCKET: Final = "functions"
+OPTIONS: Final = """
+runtime = "{runtime}"
+architecture = "x86_64"
+[settings]
+observers = "logs,switches:Switches"
+[defaults]
+max_concurrency = 2
+environment = {{ PYTHONPATH = "{boto3}", E2E_SWITCHES = "{switches}" }}
+# what is killed is delivered again after six times its time-out; each payment dies alone
+[functions.charge_card]
+timeout = 6
+batch_size = 1
+[functions.book_payment]
+timeout = 6
+batch_size = 1
+[functions.unload]
+timeout = 4
+batch_size = 1
+[queues.depot-unload]
+max_receive_count = 3
+"""
+_SECONDS_TO_DEPLOY: Final = 120
+
+
+@contextmanager
+def deployed(modules: Sequence[str]) -> Iterator[Cloud]:
+    """Everything that the handlers of modules need, as long as the block."""
+    with tempfile.TemporaryDirectory(prefix="e2e-") as scratch, ministack() as endpoint_url:
+        directory = Path(scratch)
+        cloud = Cloud(endpoint_url, directory / "switches")
+        cloud.switches.mkdir()
+        options = directory / "deploy.toml"
+        runtime = boto3_of_lambda(directory)
+        options.write_text(OPTIONS.format(runtime=RUNTIME, boto3=runtime, switches=cloud.switches))
+        code = packed(modules, options, directory, include=PROJECT / "switches.py")
+        template = flowguard("iac", *modules, "--options", str(options))
+        _create(cloud, template, code)
+        yield cloud
+
+
+def _create(cloud: Cloud, template: str, code: Path) -> None:
+    s3, stacks = cloud.client("s3"), cloud.client("cloudformation")
+    keys = "k1:an-invented-secret-of-32-characters"
+    cloud.client("ssm").put_parameter(Name="/flowguard/token-keys", Value=keys, Type="SecureString")
+    s3.create_bucket(Bucket=BUCKET)
+    s3.put_object(Bucket=BUCKET, Key=code.name, Body=code.read_bytes())
+    s3.put_object(Bucket=BUCKET, Key="template.json", Body=template.encode())
+    given = {"CodeBucket": BUCKET, "CodeKey": code.name}
+    stacks.create_stack(
+        StackName=STACK,
+        TemplateURL=f"{cloud.endpoint_url}/{BUCKET}/template.json",  # it is too long to be sent along
+        Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in given.items()],
+        Capabilities=["CAPABILITY_IAM"],
+    )
+    assert comes_true(lambda: _status(cloud) != "CREATE_IN_PROGRESS", _SECONDS_TO_DEPLOY, every=0.2), _status(cloud)
+    assert _status(cloud) == "CREATE_COMPLETE", json.dumps(_events(cloud), default=str)
+
+
+def _status(cloud: Cloud) -> str:
+    return str(cloud.client("cloudformation").describe_stacks(StackName=STACK)["Stacks"][0]["StackStatus"])
+
+
+def _events(cloud: Cloud) -> list[str]:
+    found = cloud.client("cloudformation").describe_stack_events(StackName=STACK)["StackEvents"]
+    return [str(one.get("ResourceStatusReason")) for one in found if "FAILED" in one["ResourceStatus"]]
