@@ -33,8 +33,13 @@ batch_size = 1
 timeout = 6
 batch_size = 1
 [functions.unload]
-timeout = 4
+timeout = 5
 batch_size = 1
+# a slow machine may need more deliveries than five
+[queues.payments]
+max_receive_count = 20
+[queues.payments-to-book]
+max_receive_count = 20
 [queues.depot-unload]
 max_receive_count = 3
 """

@@ -43,22 +43,25 @@ def scene(cloud: Cloud) -> Scene:
 
 def _declined(cloud: Cloud) -> Scene:
     """Redrive the dead letter. The card is still declined, so a letter of the next redrive comes of it."""
-    yield Until("the declined payment is a dead letter", lambda: cloud.depth(LETTERS) == 1)
-    [letter] = _letters(cloud)
+    yield Until("the declined payment is a dead letter", lambda: cloud.depth(LETTERS) >= 1)
+    letter, *_ = _letters(cloud)
     yield Check("the dead letter says why", ("declined", "Reject"), (letter["object_id"], letter["error"]["type"]))
     given = ["--flow-class", "flows.take_payment.flow:TakePayment", "--all", "--json"]
     # 1 where the function is so quick that the command sees the next letter too, and leaves it
     said = flowguard("dlq", "redrive", LETTERS, *given, env=cloud.environment, expected=(0, 1))
     verdicts = [json.loads(line).get("verdict") for line in said.splitlines()]
     yield Check("it is redriven", ["REDRIVEN"], verdicts[:1])
-    yield Until("it is declined once more", lambda: cloud.depth(LETTERS) == 1)
-    redrives = (letter["redrive"], _letters(cloud)[0]["redrive"])
-    yield Check("the next letter names the next redrive", (1, 2), redrives)
+    yield Until("it is declined once more", lambda: 2 in _redrives(cloud))
+    yield Check("the next letter names the next redrive", (1, [2]), (letter["redrive"], _redrives(cloud)))
 
 
 def _letters(cloud: Cloud) -> list[Any]:
     said = flowguard("dlq", "list", LETTERS, "--json", "--visibility", "5", env=cloud.environment)
     return [json.loads(line) for line in said.splitlines()]
+
+
+def _redrives(cloud: Cloud) -> list[int]:
+    return sorted({one["redrive"] for one in _letters(cloud)})
 
 
 def _pay(cloud: Cloud, payment: str, *script: str, copies: int = 2) -> None:
