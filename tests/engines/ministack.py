@@ -13,8 +13,11 @@ from tests.engines.process import LOOPBACK, engine_home, free_port, running
 
 
 @contextmanager
-def ministack() -> Iterator[str]:
-    """The endpoint URL of a MiniStack that lives as long as the block."""
+def ministack(*, enforced: bool = False) -> Iterator[str]:
+    """The endpoint URL of a MiniStack that lives as long as the block.
+
+    Where the permissions are ``enforced``, the account's number and ``test`` are the keys that may do everything.
+    """
     home = engine_home("ministack")
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="ministack-") as scratch:
@@ -25,6 +28,7 @@ def ministack() -> Iterator[str]:
             "SFTP_ENABLED": "0",
             "MINISTACK_ACCOUNT_ID": "123456789012",
             "TMPDIR": scratch,
+            **({"AUTH": "true", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": ""} if enforced else {}),
         }
         command = [str(home / "bin" / "python"), "-m", "ministack"]  # the script has its first place written into it
         with running(home, command, port=port, health="/_ministack/health", env=env) as endpoint_url:

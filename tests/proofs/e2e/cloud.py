@@ -42,7 +42,7 @@ class Cloud:
 
     @cached_property
     def session(self) -> Session:
-        return Session("test", "test", region_name=REGION)
+        return Session(ACCOUNT, "test", region_name=REGION)
 
     def client(self, service: str) -> Any:
         if service not in self._clients:
@@ -56,7 +56,7 @@ class Cloud:
         """What a command of flowguard needs to work here."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint_url,
-            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_ACCESS_KEY_ID": ACCOUNT,
             "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_DEFAULT_REGION": REGION,
         }
@@ -82,6 +82,20 @@ class Cloud:
         arn = f"arn:aws:sns:{REGION}:{ACCOUNT}:{topic}"
         given = _attributes(attributes or {})
         self.client("sns").publish(TopicArn=arn, Message=json.dumps(payload), MessageAttributes=given)
+
+    def let_send(self, queue: str, service: str, source_arn: str) -> str:
+        """Let a topic or rule send to a queue of the template, and return the queue's ARN."""
+        arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}"
+        statement = {
+            "Effect": "Allow",
+            "Principal": {"Service": service},
+            "Action": "sqs:SendMessage",
+            "Resource": arn,
+            "Condition": {"ArnEquals": {"aws:SourceArn": source_arn}},
+        }
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+        self.client("sqs").set_queue_attributes(QueueUrl=self.url(queue), Attributes={"Policy": policy})
+        return arn
 
     def put_event(self, source: str, detail_type: str, detail: object) -> None:
         entry = {"Source": source, "DetailType": detail_type, "Detail": json.dumps(detail)}

@@ -7,12 +7,16 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+from boto3.session import Session
+from botocore.exceptions import ClientError
 
 from tests.deploy.packaging.wheels import RUNTIME
 from tests.engines.ministack import ministack
 from tests.engines.polling import comes_true
-from tests.proofs.e2e.cloud import STACK, Cloud
+from tests.proofs.e2e.actions import for_ministack
+from tests.proofs.e2e.cloud import REGION, STACK, Cloud
 from tests.proofs.e2e.code import boto3_of_lambda, packed
 from tests.proofs.e2e.command import PROJECT, flowguard
 
@@ -49,7 +53,7 @@ _SECONDS_TO_DEPLOY: Final = 120
 @contextmanager
 def deployed(modules: Sequence[str]) -> Iterator[Cloud]:
     """Everything that the handlers of modules need, as long as the block."""
-    with tempfile.TemporaryDirectory(prefix="e2e-") as scratch, ministack() as endpoint_url:
+    with tempfile.TemporaryDirectory(prefix="e2e-") as scratch, ministack(enforced=True) as endpoint_url:
         directory = Path(scratch)
         cloud = Cloud(endpoint_url, directory / "switches")
         cloud.switches.mkdir()
@@ -58,7 +62,8 @@ def deployed(modules: Sequence[str]) -> Iterator[Cloud]:
         options.write_text(OPTIONS.format(runtime=RUNTIME, boto3=runtime, switches=cloud.switches))
         code = packed(modules, options, directory, include=PROJECT / "switches.py")
         template = flowguard("iac", *modules, "--options", str(options))
-        _create(cloud, template, code)
+        assert _denies(cloud), "MiniStack lets anybody do anything"
+        _create(cloud, for_ministack(template), code)
         yield cloud
 
 
@@ -78,6 +83,19 @@ def _create(cloud: Cloud, template: str, code: Path) -> None:
     )
     assert comes_true(lambda: _status(cloud) != "CREATE_IN_PROGRESS", _SECONDS_TO_DEPLOY, every=0.2), _status(cloud)
     assert _status(cloud) == "CREATE_COMPLETE", json.dumps(_events(cloud), default=str)
+
+
+def _denies(cloud: Cloud) -> bool:
+    """Answer whether a user without any permission may do nothing."""
+    iam = cloud.client("iam")
+    iam.create_user(UserName="nobody")
+    key = iam.create_access_key(UserName="nobody")["AccessKey"]
+    make: Any = Session(key["AccessKeyId"], key["SecretAccessKey"], region_name=REGION).client
+    try:
+        make("sqs", endpoint_url=cloud.endpoint_url).create_queue(QueueName="of-nobody")
+    except ClientError as error:
+        return "AccessDenied" in error.response["Error"]["Code"]
+    return False
 
 
 def _status(cloud: Cloud) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.proofs.e2e.cloud import ACCOUNT, REGION, Cloud
+from tests.proofs.e2e.cloud import Cloud
 from tests.proofs.e2e.play import Check, Scene, Until
 
 MODULE = "flows.appointments.handlers"
@@ -14,8 +14,8 @@ PATIENTS = ("ada", "ben", "cleo", "dan")
 def scene(cloud: Cloud) -> Scene:
     events = cloud.client("events")
     pattern = {"source": ["website"], "detail-type": ["Appointment wanted"]}
-    events.put_rule(Name="appointments-wanted", EventPattern=json.dumps(pattern))
-    queue = f"arn:aws:sqs:{REGION}:{ACCOUNT}:appointment-requests"
+    rule = events.put_rule(Name="appointments-wanted", EventPattern=json.dumps(pattern))["RuleArn"]
+    queue = cloud.let_send("appointment-requests", "events.amazonaws.com", rule)
     events.put_targets(Rule="appointments-wanted", Targets=[{"Id": "queue", "Arn": queue}])
     for patient in PATIENTS:
         booking = {"booking_id": f"booking-{patient}", "patient": patient, "doctor": "dr-lee", "days": ["2027-01-05"]}

@@ -6,7 +6,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Final
 
-from tests.proofs.e2e.cloud import ACCOUNT, REGION, Cloud
+from tests.proofs.e2e.cloud import Cloud
 from tests.proofs.e2e.play import Check, Scene, Until
 
 MODULE = "flows.validate_cart.handlers"
@@ -21,7 +21,7 @@ QUEUES = ("carts", "carts-to-complete", "carts-to-check", "carts-to-confirm", "s
 
 def scene(cloud: Cloud) -> Scene:
     topic = cloud.client("sns").create_topic(Name="shop-carts")["TopicArn"]
-    queue = f"arn:aws:sqs:{REGION}:{ACCOUNT}:carts"
+    queue = cloud.let_send("carts", "sns.amazonaws.com", topic)
     cloud.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue)
     line = {"sku": "cup", "quantity": 2}
     for cart, wishes in (("plain", []), ("wishing", ["a lid"])):
