@@ -62,7 +62,16 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "soak",
         "end-to-end",
     ),
-    "Operate": ("deploy", "command-line", "find-one-order", "observing", "dead-letters", "figures"),
+    "Operate": (
+        "deploy",
+        "upgrading",
+        "operating",
+        "command-line",
+        "find-one-order",
+        "observing",
+        "dead-letters",
+        "figures",
+    ),
     "Examples": (
         "flows/validate_cart/index",
         "flows/triggered_cache/index",
