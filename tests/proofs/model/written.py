@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from flowguard.aws.store import DynamoDBStore
+from flowguard.aws.commit_call import CommitCalls
+from flowguard.aws.commit_texts import CommitTexts
 from flowguard.protocol.run import Claim, RunItem
 
-
-class _Client:
-    """Takes one call, and makes none."""
-
-    def __init__(self) -> None:
-        self.call: Any = None
-
-    def update_item(self, **call: Any) -> dict[str, Any]:
-        self.call = call
-        return {}
+NO_TEXTS: Final = CommitTexts(packing=None, prefix="")  # type: ignore[arg-type]  # a release has no text to pack
 
 
 def released(item: RunItem, claim: Claim, now: int) -> RunItem:
-    client: Any = _Client()
-    nothing_to_pack: Any = None
-    DynamoDBStore(client, "table", nothing_to_pack).release(claim, now, failed=True)
-    changes = client.call["UpdateExpression"].removeprefix("SET ").split(", ")
+    call = CommitCalls("table", NO_TEXTS).release(claim, now, failed=True)
+    changes = call["UpdateExpression"].removeprefix("SET ").split(", ")
     written = dict(change.split(" = ") for change in changes)
-    values: Any = {name: int(client.call["ExpressionAttributeValues"][value]["N"]) for name, value in written.items()}
+    values: Any = {name: int(call["ExpressionAttributeValues"][value]["N"]) for name, value in written.items()}
     return item._replace(**values)
