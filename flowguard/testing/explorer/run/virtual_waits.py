@@ -1,4 +1,4 @@
-"""CurrentInvocation of user code, which cost no time by the clock on the wall: the virtual time moves instead.
+"""Waits of user code, which take no real time. The virtual time moves instead.
 
 ::
 
