@@ -66,7 +66,10 @@ class Ledger(Protocol):
     def claim(self, ask: KeyAsk) -> KeyClaim | Met: ...
 
     def finish(self, claim: KeyClaim, end: Completion) -> Met | None:
-        """Complete the key, or return its new owner. Raises :class:`TooLarge` before anything is written."""
+        """Store the result under the key. Return the entry of another call, where that has taken the key meanwhile.
+
+        Raises :class:`TooLarge` before anything is written.
+        """
         ...
 
     def free(self, claim: KeyClaim, failure: str, now: int) -> None:

@@ -52,8 +52,8 @@ class OrderState(BaseModel):
 class Script:
     """What happens inside the handlers of a scene: called with the step before the stage does its own work."""
 
-    pricing: Callable[[Step[OrderState]], None] = lambda step: None
-    closing: Callable[[Step[OrderState]], None] = lambda step: None
+    pricing: Callable[[Step[OrderState]], object] = lambda step: None
+    closing: Callable[[Step[OrderState]], object] = lambda step: None
     handled: list[tuple[str, RequestId, int]] = field(default_factory=list)
 
 

@@ -43,31 +43,32 @@ class _Update:
         return f"SET {', '.join(self.changes)}{removed}"
 
 
+def release_call(table: str, claim: Claim, now: int, *, failed: bool) -> Any:
+    """Build the UpdateItem that ends a lease. A ``failed`` attempt is counted in the item."""
+    item = claim.item
+    return {
+        "TableName": table,
+        "Key": run_key(claim.message.flow, claim.message.object_id),
+        "UpdateExpression": "SET retry = :retry, lease_until = :over",
+        "ConditionExpression": expressions.COMMIT,
+        "ExpressionAttributeNames": {"#owner": "owner"},
+        "ExpressionAttributeValues": {
+            ":request_id": {"S": item.request_id},
+            ":epoch": number(item.epoch),
+            ":owner": {"S": item.owner},
+            ":no": _NO,
+            ":retry": number(item.retry + 1 if failed else item.retry),
+            ":over": number(now),
+        },
+    }
+
+
 class CommitCalls:
-    """Builds the calls that end a hop's lease, with its commit or without."""
+    """Builds the calls that commit hops."""
 
     def __init__(self, table: str, texts: CommitTexts) -> None:
         self._table = table
         self._texts = texts
-
-    def release(self, claim: Claim, now: int, *, failed: bool) -> Any:
-        """Build the UpdateItem that ends a lease. A ``failed`` attempt is counted in the item."""
-        item = claim.item
-        return {
-            "TableName": self._table,
-            "Key": run_key(claim.message.flow, claim.message.object_id),
-            "UpdateExpression": "SET retry = :retry, lease_until = :over",
-            "ConditionExpression": expressions.COMMIT,
-            "ExpressionAttributeNames": {"#owner": "owner"},
-            "ExpressionAttributeValues": {
-                ":request_id": {"S": item.request_id},
-                ":epoch": number(item.epoch),
-                ":owner": {"S": item.owner},
-                ":no": _NO,
-                ":retry": number(item.retry + 1 if failed else item.retry),
-                ":over": number(now),
-            },
-        }
 
     def commit(self, claim: Claim, commit: Commit) -> Any:
         """Build the update of a commit, without ``ReturnValues``: a transaction takes none.

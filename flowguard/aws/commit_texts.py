@@ -36,7 +36,7 @@ SMALLEST_ANSWER: Final = 256
 """Bytes that a commit leaves for the answer to each name: a failure's text, or a pointer to S3."""
 
 LONGEST_IN_KEY: Final = 512
-"""Characters of a request id, quoted, within a key of S3, which has at most 1,024; a longer one becomes a digest."""
+"""Characters of a quoted request id in an S3 key. A longer id is replaced by its digest: a key holds 1,024 bytes."""
 
 _FIXED_OF_A_WAIT: Final = 192
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from flowguard.aws.claim_call import claim_call
-from flowguard.aws.commit_call import CommitCalls
+from flowguard.aws.commit_call import CommitCalls, release_call
 from flowguard.aws.commit_texts import CommitTexts
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.item_texts import ItemTexts
@@ -54,9 +54,9 @@ class DynamoDBStore:
         self._packing = packing
         self._prefix = prefix
         self._pause = pause
-        self._texts = ItemTexts(packing)
-        self._packed = CommitTexts(packing, prefix)
-        self._calls = CommitCalls(table, self._packed)
+        self._item_texts = ItemTexts(packing)
+        self._commit_texts = CommitTexts(packing, prefix)
+        self._calls = CommitCalls(table, self._commit_texts)
 
     # -- claim
 
@@ -111,26 +111,26 @@ class DynamoDBStore:
         return SettingsError("FLOWGUARD_TABLE", f"{where}; {fix}. Nothing was written, and the message stays queued")
 
     def _claimed_item(self, request: ClaimRequest, found: Any) -> RunItem:
-        item = self._texts.with_memo(read_item(found), found)
+        item = self._item_texts.with_memo(read_item(found), found)
         if request.message.hop == 1:
-            item = self._texts.with_outbox(item, found)._replace(left=self._texts.left(found))
-            return self._texts.with_left_end(item, found) if request.on_conflict is OnConflict.ATTACH else item
+            item = self._item_texts.with_outbox(item, found)._replace(left=self._item_texts.left(found))
+            return self._item_texts.with_left_end(item, found) if request.on_conflict is OnConflict.ATTACH else item
         if begins_anew(item, request.message):
-            return item._replace(left=self._texts.left(found))
+            return item._replace(left=self._item_texts.left(found))
         if request.message.resumed:
-            item = self._texts.with_wait(self._texts.with_outbox(item, found), found)
-        return self._texts.with_text(item, found, "state")
+            item = self._item_texts.with_wait(self._item_texts.with_outbox(item, found), found)
+        return self._item_texts.with_text(item, found, "state")
 
     def _refused(self, request: ClaimRequest, found: Any) -> Refused:
         item = read_item(found) if found else None
         verdict = decide(item, request)
         if item is not None and verdict in (Verdict.DONE, Verdict.KEPT):
-            item = self._texts.with_text(self._texts.with_outbox(item, found), found, "result")
-            item = self._texts.with_text(self._texts.with_wait(item, found), found, "error")
+            item = self._item_texts.with_text(self._item_texts.with_outbox(item, found), found, "result")
+            item = self._item_texts.with_text(self._item_texts.with_wait(item, found), found, "error")
         if item is not None and verdict is Verdict.STALE:
-            item = self._texts.with_outbox(item, found)
+            item = self._item_texts.with_outbox(item, found)
         if item is not None and verdict is Verdict.RESET:
-            item = self._texts.with_first_message(item, found)
+            item = self._item_texts.with_first_message(item, found)
         return Refused(verdict, item)
 
     # -- release
@@ -140,7 +140,7 @@ class DynamoDBStore:
 
         Repeated after a lost answer it writes the same again.
         """
-        call = self._calls.release(claim, now, failed=failed)
+        call = release_call(self._table, claim, now, failed=failed)
         try:
             patiently(lambda: self._client.update_item(**call), self._pause)
         except ClientError as error:
@@ -195,8 +195,8 @@ class DynamoDBStore:
         if isinstance(answer, Committed) and commit.closes_list and item is not None:
             return Committed(item.answered)
         if isinstance(answer, Fenced) and answer.by is FencedBy.FINISHED and item is not None:
-            item = self._texts.with_wait(self._texts.with_outbox(item, found), found)
-            return Fenced(answer.by, self._texts.with_end(item, found))
+            item = self._item_texts.with_wait(self._item_texts.with_outbox(item, found), found)
+            return Fenced(answer.by, self._item_texts.with_end(item, found))
         return answer
 
     # -- long texts, unpacked only where they are needed
@@ -204,7 +204,9 @@ class DynamoDBStore:
     @property
     def waits(self) -> DynamoDBWaits:
         """Return what keeps answers and the rows that they are found by, in the same table."""
-        return DynamoDBWaits(self._client, self._table, self._packing, self._texts.with_plan, self._prefix, self._pause)
+        return DynamoDBWaits(
+            self._client, self._table, self._packing, self._item_texts.with_plan, self._prefix, self._pause
+        )
 
     @property
     def callers(self) -> DynamoDBCallers:
@@ -212,7 +214,7 @@ class DynamoDBStore:
         from flowguard.aws.caller_lists import DynamoDBCallers  # a function without callers starts quicker
 
         return DynamoDBCallers(
-            self._client, self._table, self._texts.with_first_message, self._texts.with_end, self._pause
+            self._client, self._table, self._item_texts.with_first_message, self._item_texts.with_end, self._pause
         )
 
     @functools.cached_property
@@ -220,7 +222,7 @@ class DynamoDBStore:
         """Return what claims and commits several runs in one request, in the same table."""
         from flowguard.aws.batch_calls import DynamoDBBatches, RunCalls  # a function without batches starts quicker
 
-        release = functools.partial(self._calls.release, failed=False)
+        release = functools.partial(release_call, self._table, failed=False)
         calls = RunCalls(
             functools.partial(claim_call, self._table),
             self._claimed_item,
@@ -236,14 +238,14 @@ class DynamoDBStore:
         """Return what cancels runs, in the same table."""
         from flowguard.aws.cancellations import DynamoDBCancellations  # most functions cancel nothing
 
-        return DynamoDBCancellations(self._client, self._table, self._texts.with_plan, self._pause)
+        return DynamoDBCancellations(self._client, self._table, self._item_texts.with_plan, self._pause)
 
     @property
     def memos(self) -> DynamoDBMemos:
         """Return what keeps the memory of hops, in the same table."""
         from flowguard.aws.memos import DynamoDBMemos  # a function that remembers nothing starts quicker
 
-        return DynamoDBMemos(self._client, self._table, self._packing, self._packed.key, self._pause)
+        return DynamoDBMemos(self._client, self._table, self._packing, self._commit_texts.key, self._pause)
 
     # -- for tools and tests, never called while a message is handled
 
@@ -255,4 +257,4 @@ class DynamoDBStore:
 
     def whole(self, found: Item) -> RunItem:
         """Return everything an item holds, its long texts too."""
-        return self._texts.whole(found)
+        return self._item_texts.whole(found)

@@ -98,7 +98,10 @@ class RunItem(NamedTuple):
     left_end: LeftEnd | None = None
     """The end of the run before. Only a claim of a first hop has it."""
     cancellation: Cancellation | None = None
-    """The last cancellation. It may be of an earlier run: :attr:`cancelled_because` is set if it is of this one."""
+    """The last cancellation that the item knows, of this run or an earlier one.
+
+    :attr:`cancelled_because` is set only where it is of this run.
+    """
     lost: TextGone | None = None
     """Why the state or the result cannot be read, where the item points to a text that is gone."""
     failed: FailedHop | None = None

@@ -127,7 +127,7 @@ def _text_of(name: str, found: object) -> str:
     if isinstance(found, Coroutine):
         found.close()
         fix = "give the async function itself, and await what step.once returns"
-        raise RunFailed(f"step.once({shown(name)}, …) got a coroutine from its call; {fix}. Nothing was called")
+        raise RunFailed(f"step.once({shown(name)}, …) got a coroutine from its call; {fix}. It was not awaited")
     try:
         return encode_json(found)
     except TypeError as error:

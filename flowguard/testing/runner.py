@@ -197,7 +197,7 @@ class FlowRunner:
     # -- delivery and its result
 
     def run(self, *, within: timedelta | None = None) -> FlowResult:
-        """Deliver until no message is left, whenever it is due. Raises :class:`NotAtRest`.
+        """Deliver all messages, delayed ones too. The clock moves to each. Raises :class:`NotAtRest`.
 
         ``within`` delivers only what is due by then, and leaves the clock there.
         """

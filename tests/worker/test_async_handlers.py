@@ -36,7 +36,7 @@ def awaiting(script: Script) -> AnyFlow:
             script.handled.append((order.order_id, step.request_id, step.attempt))
             step.state.total = sum(await asyncio.gather(_price(3), _price(4)))
             step.put("orders", {"id": order.order_id, "total": step.state.total})
-            found: Any = script.pricing(step)  # type: ignore[func-returns-value]  # some scripts are async
+            found = script.pricing(step)
             if asyncio.iscoroutine(found):
                 await found
             return CloseOrder.message(Priced(total=step.state.total))
@@ -80,7 +80,7 @@ def test_an_async_stage_that_fails_is_retried_and_what_it_recorded_is_not_there(
         await asyncio.sleep(0)
         raise LookupError("sold out")
 
-    at.script.pricing = lambda step: fail()  # type: ignore[assignment]  # awaited by the stage
+    at.script.pricing = lambda step: fail()
     assert at.deliver(at.message()) == [True]
     assert at.tally.count(EventType.RETRIED) == 1
     found: Any = at.aws.client("dynamodb").scan(TableName="orders")
@@ -113,7 +113,7 @@ def test_what_an_async_call_has_brought_is_remembered(at: Scene) -> None:
         if not got[1:]:
             raise LookupError("after the charge")
 
-    at.script.pricing = charging  # type: ignore[assignment]  # awaited by the stage
+    at.script.pricing = charging
     at.deliver(at.message())
     assert at.deliver(at.message(retry=1)) == [True]
     assert (asked, got) == (["charge"], [{"charge": 1}, {"charge": 1}])
@@ -128,7 +128,7 @@ def test_a_remembered_call_may_have_a_type(at: Scene) -> None:
     async def asking(step: Step[OrderState]) -> None:
         got.append(await step.once("pause", pause, timedelta))
 
-    at.script.pricing = asking  # type: ignore[assignment]  # awaited by the stage
+    at.script.pricing = asking
     at.deliver(at.message())
     assert got == [timedelta(minutes=2)]
 

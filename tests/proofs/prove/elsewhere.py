@@ -46,7 +46,7 @@ TESTED: Final = (
         "a lease that is half over",
     ),
     Elsewhere(
-        r"^aws\.commit_call\.CommitCalls\.release",
+        r"^aws\.commit_call\.release_call",
         ("tests/aws/store/test_releases.py",),
         "releases of what failed and of what was not begun",
     ),

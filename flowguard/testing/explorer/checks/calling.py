@@ -15,7 +15,7 @@ from flowguard.testing.explorer.record.parked import parked
 
 
 def callers_are_answered(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """Check I16: at the end each request that attached to a run, or met its end, has an answer under its id.
+    """Check I16: at the end every caller has been sent an answer under its own request id.
 
     An answer that was refused for good is parked, unless the dead letters' queue refuses too. A run that has not ended
     is judged elsewhere.
