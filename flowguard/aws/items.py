@@ -208,14 +208,13 @@ def _wait(item: Item) -> Wait:
 
 def size_of_value(value: Item) -> int:
     """Return the bytes of an attribute's value as DynamoDB counts them, or a few more."""
-    match value:
-        case {"M": dict(members)}:
-            return 3 + sum(1 + len(name.encode()) + size_of_value(one) for name, one in members.items())
-        case {"SS": list(texts)}:
-            return 3 + sum(1 + len(text.encode()) for text in texts)
-        case {"S": str(text)}:
-            return len(text.encode())
-        case {"B": bytes(data)}:
+    for kind, data in value.items():
+        if kind == "S":
+            return len(data.encode())
+        if kind == "B":
             return len(data)
-        case _:
-            return _LARGEST_NUMBER
+        if kind == "M":
+            return 3 + sum(1 + len(name.encode()) + size_of_value(one) for name, one in data.items())
+        if kind == "SS":
+            return 3 + sum(1 + len(text.encode()) for text in data)
+    return _LARGEST_NUMBER

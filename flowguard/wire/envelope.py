@@ -20,7 +20,7 @@ from flowguard.errors import EnvelopeError
 from flowguard.printable import bounded
 from flowguard.wire.attributes import Attribute, attributes_to, json_kind, read_attributes
 from flowguard.wire.bus_event import BusEvent, find_bus_event
-from flowguard.wire.message import PLACE, Place
+from flowguard.wire.message import EVENT, PLACE, Place
 from flowguard.wire.notification import (
     LAST_MOMENT,
     UNKNOWN_FUNCTION,
@@ -273,6 +273,8 @@ def _unwrapped(envelope: Envelope) -> Envelope:
 
 
 def _says_event(place: str) -> bool:
+    if EVENT not in place and "\\" not in place:  # most say nothing of it, and routing reads the rest of them anyway
+        return False
     try:
         return Place.parse(place).is_event
     except ValueError:  # routing names what is wrong with it

@@ -48,10 +48,11 @@ def test_its_record_keeps_the_whole_event_and_normalising_again_changes_nothing(
     assert (again.record, again.message, again.event) == (found.record, found.message, found.event)
 
 
+@pytest.mark.parametrize("place", ['{"retry":1,"event":true}', '{"retry":1,"\\u0065vent":true}'])
 @every_way
-def test_its_retry_is_unwrapped_too(source: Source, came: Any) -> None:
+def test_its_retry_is_unwrapped_too(source: Source, came: Any, place: str) -> None:
     first = only(came)
-    extras = {REQUEST_ID: Attribute.string("r-1"), PLACE: Attribute.string('{"retry":1,"event":true}')}
+    extras = {REQUEST_ID: Attribute.string("r-1"), PLACE: Attribute.string(place)}
     body, attributes = resend(first, extras)
     for retry in (
         only(sqs_event("orders", body, attributes=attributes)),
