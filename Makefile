@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check lint types engines bench races soak e2e prove docs format changelog lock clean
+.PHONY: help demo test check lint types engines bench bench-check races soak e2e prove docs format changelog lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -13,6 +13,7 @@ DYNAMODB_LOCAL := .engines/dynamodb-local/ready
 ELASTICMQ := .engines/elasticmq/ready
 MINISTACK := .engines/ministack/ready
 MERMAID := .engines/mermaid/ready
+RIVALS := .engines/rivals/ready
 SITE_TOOLS := .engines/docs/ready
 ENGINES := $(DYNAMODB_LOCAL) $(ELASTICMQ) $(MINISTACK)
 
@@ -44,8 +45,11 @@ types: $(VENV) ## mypy strict over package, flows and tests
 
 engines: $(ENGINES) ## fetch DynamoDB Local, ElasticMQ (Maven, Java 17) and MiniStack
 
-bench: $(VENV) $(DYNAMODB_LOCAL) ## print the costs of a stage as ratios
-	@$(BIN)/python -m tests.proofs.bench
+bench: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) $(RIVALS) ## print the costs of a stage as ratios (BENCH="--only cpu --json")
+	@$(TIMED) $(BIN)/python -m tests.proofs.bench $(BENCH)
+
+bench-check: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) $(RIVALS) ## fail where a figure misses its mark by more than its noise
+	@$(TIMED) $(BIN)/python -m tests.proofs.bench --check
 
 races: $(VENV) $(DYNAMODB_LOCAL) ## let processes contest 10,000 claims, 1,000 waits, 8,000 updates and 4,000 callers, and reconcile (RACES="--claims 2000 --seed 7")
 	@$(BIN)/python -m tests.proofs.races $(RACES)
@@ -96,10 +100,11 @@ $(DYNAMODB_LOCAL) $(ELASTICMQ) $(MERMAID): .engines/%/ready: tests/engines/%/pom
 	@$(TIMED) mvn --quiet --batch-mode -Dstyle.color=never --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/.engines/$*"
 	@touch $@
 
-$(MINISTACK): tests/engines/ministack/requirements.txt
-	@echo "installing ministack into .engines"
-	@rm -rf .engines/ministack && $(PYTHON) -m venv .engines/ministack
-	@$(TIMED) .engines/ministack/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+# What flowguard is measured against has an environment of its own, with what draws the measures.
+$(MINISTACK) $(RIVALS): .engines/%/ready: tests/engines/%/requirements.txt
+	@echo "installing $* into .engines"
+	@rm -rf .engines/$* && $(PYTHON) -m venv .engines/$*
+	@$(TIMED) .engines/$*/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
 # Only what the extra `docs` names, and not flowguard with what it needs.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
+from functools import cache
 from typing import NewType, Protocol
 
 RequestId = NewType("RequestId", str)
@@ -20,8 +21,17 @@ Owner = NewType("Owner", str)
 LONGEST_NAME = 1_024
 """In bytes of UTF-8, of an object or a request. It is in a key, which DynamoDB limits, and in every message."""
 
-_REFUSED = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that no SQS message may hold."""
+
+@cache
+def _refused() -> re.Pattern[str]:
+    """Return what finds a refused character. To compile it takes some ms of a cold start, and few texts need it."""
+    return re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def refused_character(text: str) -> str | None:
+    """Return the first character that no SQS message may hold, since XML 1.0 has no place for it. None without one."""
+    found = None if text.isprintable() else _refused().search(text)
+    return None if found is None else found[0]
 
 
 def id_problem(text: str) -> str | None:
@@ -29,8 +39,8 @@ def id_problem(text: str) -> str | None:
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     if size > LONGEST_NAME:
         return f"has {size:,} bytes of at most {LONGEST_NAME:,}"
-    found = _REFUSED.search(text)
-    return None if found is None else f"has the character U+{ord(found[0]):04X}, which SQS refuses"
+    found = refused_character(text)
+    return None if found is None else f"has the character U+{ord(found):04X}, which SQS refuses"
 
 
 def name_problem(value: object) -> str | None:

@@ -264,6 +264,8 @@ def _takes_two(stage: AnyStage, handle: Any) -> bool:
 
 
 def _needed_by(method: Any) -> list[str]:
+    if method is object.__init__:  # inspect would read what it takes from a text, which costs more than all the rest
+        return []
     _, *parameters = inspect.signature(method).parameters.values()
     return [
         parameter.name

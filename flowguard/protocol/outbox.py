@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, assert_never
 
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic, parse_destination
 from flowguard.errors import EnvelopeError, RunFailed, TooLarge
-from flowguard.ids import RequestId
+from flowguard.ids import RequestId, refused_character
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.bodies import bus_detail, function_payload
@@ -53,9 +53,6 @@ LARGEST_SCHEDULED = 262_144
 
 MOST_ATTRIBUTES = 10
 
-_REFUSED_CHARACTERS = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 has no place for: SQS and SNS refuse it in bodies and attributes."""
-
 _ATTRIBUTE_NAME = re.compile(r"(?!(?i:aws|amazon)\.)[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 _LONGEST_ATTRIBUTE_NAME = 256
 _LONGEST_ATTRIBUTE_TYPE = 256
@@ -70,12 +67,6 @@ def largest(to: Destination) -> int:
             return 1_048_576
         case _:
             assert_never(to)
-
-
-def refused_character(text: str) -> str | None:
-    """Return the first character that SQS and SNS refuse, as Python writes it. None where they take all."""
-    found = _REFUSED_CHARACTERS.search(text)
-    return None if found is None else ascii(found[0])
 
 
 @dataclass(frozen=True)
@@ -148,7 +139,7 @@ class Send:
         if not self.body:
             return "has an empty body, which SQS and SNS refuse"
         if character := refused_character(self.body):
-            return f"has the character {character} in its body, which SQS and SNS refuse; send JSON, which escapes it"
+            return f"has the character {character!a} in its body, which SQS and SNS refuse; send JSON, which escapes it"
         return attributes_problem(self.attributes)
 
     def as_json(self) -> list[Any]:
@@ -281,7 +272,7 @@ def _attribute_problem(name: str, attribute: Attribute) -> str | None:
     if attribute.type != "String" and (problem := _type_problem(attribute)):
         return f"has {shown}, {problem}"
     if character := refused_character(attribute.value):
-        return f"has the character {character} in {shown}, which SQS and SNS refuse"
+        return f"has the character {character!a} in {shown}, which SQS and SNS refuse"
     return None
 
 

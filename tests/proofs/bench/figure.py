@@ -9,7 +9,9 @@ from typing import Any
 
 class State(StrEnum):
     OK = "ok"
-    OVER = "over"
+    NEAR = "near"
+    """The mark is missed by no more than the figure's noise."""
+    MISSED = "missed"
     SKIPPED = "skipped"
     COMPARED = "-"
     """There is no mark: a number to compare with."""
@@ -17,13 +19,18 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Figure:
-    """``measured`` is None where it could not be; ``note`` says why, or what the number is made of."""
+    """``measured`` is None where it could not be; ``note`` says why, or what the number is made of.
+
+    ``noise`` is the share by which runs of one version differ. ``is_least`` says that the mark is the least.
+    """
 
     name: str
     measured: float | None
     mark: float | None
     unit: str = ""
     note: str = ""
+    noise: float = 0.0
+    is_least: bool = False
 
     @property
     def state(self) -> State:
@@ -31,7 +38,17 @@ class Figure:
             return State.SKIPPED
         if self.mark is None:
             return State.COMPARED
-        return State.OK if round(self.measured, 2) <= self.mark else State.OVER
+        if self._keeps(self.mark):
+            return State.OK
+        return (
+            State.NEAR
+            if self._keeps(self.mark * (1 - self.noise if self.is_least else 1 + self.noise))
+            else State.MISSED
+        )
+
+    def _keeps(self, mark: float) -> bool:
+        measured = round(self.measured or 0, 2)
+        return measured >= round(mark, 2) if self.is_least else measured <= round(mark, 2)
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "state": self.state.value}
@@ -39,18 +56,25 @@ class Figure:
 
 def table(figures: list[Figure]) -> str:
     """The figures in columns, with a heading."""
-    rows = [("figure", "measured", "mark", "", "")]
+    rows = [("figure", "measured", "mark", "noise", "", "")]
     for figure in figures:
         measured, mark = (_number(value, figure.unit) for value in (figure.measured, figure.mark))
-        rows.append((figure.name, measured, mark, figure.state.value, figure.note))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    return "\n".join(
-        f"{row[0]:{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:{widths[3]}}  {row[4]}".rstrip()
-        for row in rows
-    )
+        noise = f"{figure.noise:.0%}" if figure.noise else ""
+        rows.append((figure.name, measured, mark, noise, figure.state.value, figure.note))
+    widths = [max(len(row[column]) for row in rows) for column in range(6)]
+    return "\n".join(_line(row, widths) for row in rows)
+
+
+def _line(row: tuple[str, ...], widths: list[int]) -> str:
+    """The numbers stand to the right."""
+    cells = [
+        f"{cell:{'>' if 1 <= at <= 3 else '<'}{width}}"
+        for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
+    return "  ".join(cells).rstrip()
 
 
 def _number(value: float | None, unit: str) -> str:
     if value is None:
         return "-"
-    return f"{value:.2f}{unit}" if unit else f"{value:g}"
+    return f"{value:,.2f}{unit}" if unit else f"{value:,g}"

@@ -11,7 +11,7 @@ import pytest
 from flowguard.observers.named import BUILT_IN
 from tests.aws.engines import on_dynamodb_local
 from tests.proofs.bench import __main__ as bench
-from tests.proofs.bench import batches, calls, cpu, imports, waits, watched, wrus
+from tests.proofs.bench import batches, calls, cpu, memory, pictures, price, starts, waits, watched, wrus
 from tests.proofs.bench.figure import Figure, State, table
 from tests.proofs.bench.flow import PAYLOAD_BYTES, a_cart
 
@@ -78,42 +78,77 @@ def test_what_the_collector_was_to_leave_alone_is_left_alone_afterwards() -> Non
 
 
 def test_a_cold_start_is_measured_in_a_process_of_its_own() -> None:
-    found = imports.start("import json")
+    found = starts.start(starts.Program("import json"))
     assert 0 <= found.cpu < 10_000
     assert found.memory > 1
 
 
+def test_a_worker_is_measured_in_a_process_of_its_own() -> None:
+    first, last = memory.grown(40)
+    assert 10_000 < first <= last
+
+
+def test_ten_stages_that_share_their_calls_are_written_twice_and_sent_once() -> None:
+    leased, unleased = (price.event_of(flow, cpu_ms=0) for flow in (price.TwoStages, price.Unleased))
+    assert (leased.writes, leased.sends, leased.calls) == (20, 1, 3)
+    assert (unleased.writes, unleased.sends) == (10, 1)
+    assert unleased.dollars_a_million() < leased.dollars_a_million()
+
+
 FIGURES = [
     Figure("within", 1.004, 1.00, "×"),
-    Figure("over", 3, 2),
+    Figure("over", 3, 2, noise=0.1),
+    Figure("nearly", 1.05, 1.00, "×", noise=0.05),
     Figure("compared", 1.5, None, "×"),
+    Figure("at least", 0.85, 0.85, "×", is_least=True),
+    Figure("too little", 0.7, 0.85, "×", noise=0.1, is_least=True),
     Figure("missing", None, 2, note="not there"),
 ]
 
 
 def test_a_figure_is_judged_as_it_is_printed() -> None:
-    assert [figure.state for figure in FIGURES] == [State.OK, State.OVER, State.COMPARED, State.SKIPPED]
+    states = [State.OK, State.MISSED, State.NEAR, State.COMPARED, State.OK, State.MISSED, State.SKIPPED]
+    assert [figure.state for figure in FIGURES] == states
 
 
 def test_the_table_has_a_row_for_each_figure() -> None:
     assert table(FIGURES).splitlines() == [
-        "figure    measured   mark",
-        "within       1.00×  1.00×  ok",
-        "over             3      2  over",
-        "compared     1.50×      -  -",
-        "missing          -      2  skipped  not there",
+        "figure      measured   mark  noise",
+        "within         1.00×  1.00×         ok",
+        "over               3      2    10%  missed",
+        "nearly         1.05×  1.00×     5%  near",
+        "compared       1.50×      -         -",
+        "at least       0.85×  0.85×         ok",
+        "too little     0.70×  0.85×    10%  missed",
+        "missing            -      2         skipped  not there",
     ]
 
 
+def measures(*figures: Figure) -> dict[str, bench.Measure]:
+    return {"some": lambda: list(figures), "others": lambda: []}
+
+
 def test_a_missed_mark_fails_only_where_that_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    assert bench.main([], [lambda: FIGURES]) == 0
+    assert bench.main([], measures(*FIGURES)) == 0
     assert capsys.readouterr().out == f"{table(FIGURES)}\n"
-    assert bench.main(["--strict"], [lambda: FIGURES]) == 1
-    assert bench.main(["--strict"], [lambda: FIGURES[:1]]) == 0
+    assert bench.main(["--check"], measures(*FIGURES)) == 1
+    assert capsys.readouterr().err == "missed by more than its noise: over, too little\n"
+    assert bench.main(["--check"], measures(FIGURES[0], FIGURES[2])) == 0
+    assert bench.main(["--check", "--only", "others"], measures(*FIGURES)) == 0
 
 
 def test_the_figures_can_be_had_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert bench.main(["--json"], [lambda: FIGURES]) == 0
+    assert bench.main(["--json"], measures(*FIGURES[:2])) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [row["state"] for row in rows] == ["ok", "over", "-", "skipped"]
+    assert [row["state"] for row in rows] == ["ok", "missed"]
     assert rows[0]["measured"] == 1.004
+
+
+def test_a_panel_is_drawn_of_the_figures_that_are_there() -> None:
+    rows = [
+        Figure("CPU of a cold start", 1.1, 1.05, "×").as_json(),
+        Figure("  of the durable execution SDK", 0.5, None, "×").as_json(),
+        Figure("  of Powertools' batch and idempotency", None, None, "×").as_json(),
+    ]
+    [panel] = pictures.panels(rows)
+    assert [(bar.label, round(bar.value, 2)) for bar in panel.bars] == [("flowguard", 1.1), ("durable SDK", 2.2)]

@@ -187,15 +187,21 @@ def _nothing_goes_round(history: History) -> Iterator[Problem]:
 
 
 def _parked_is_reported(history: History) -> Iterator[Problem]:
-    """Check that a parked message has the reason in its letter and is reported by an event."""
-    for one in history.posted:
-        if not (one.is_unsent or one.says_to) or not one.call:
-            continue
+    """Check that a parked message has the reason in its letter and is reported by an event.
+
+    A worker to which SQS did not answer does not know that it was parked. Whoever parks it once more reports it.
+    """
+    letters = [
+        (one, history.deliveries[history.calls[one.call - 1].worker - 1])
+        for one in history.posted
+        if (one.is_unsent or one.says_to) and one.call
+    ]
+    reported = {one.id for one, worker in letters if worker.died or any(map(_is_parked, worker.events))}
+    for one, worker in letters:
         error = one.place.first_error
         if error is None or not any(refused.refusal.answer.code in str(error) for refused in history.refusals):
             yield Problem("I7", one.to, "a parked message does not name what refused it", _codes(history), str(error))
-        worker = history.deliveries[history.calls[one.call - 1].worker - 1]
-        if not any(_is_parked(event) for event in worker.events) and not worker.died:
+        if one.id not in reported:
             yield Problem("I7", one.to, "a message was parked, and nothing reports it", PARKED, _last(worker))
 
 

@@ -132,6 +132,14 @@ def test_what_a_next_request_led_to_stands_in_the_time_line() -> None:
     assert any("refused for good" in line for line in lines)
 
 
+def test_a_message_whose_parking_was_not_answered_is_reported_by_who_parks_it_again() -> None:
+    schedule = f"f{SECOND}.u{SECOND + 1}"
+    history = history_of(schedule)
+    parked, again = [one for one in history.posted if one.is_letter]
+    assert parked.id == again.id
+    assert wrong(schedule) == set()
+
+
 # -- and with a guard taken away
 
 
@@ -184,6 +192,7 @@ def acked_all_the_same(patch: Patch) -> None:
         ),
         (nothing_is_final, "f2-1", "I6: a record was delivered until SQS gave it up"),
         (parked_without_a_word, "f3", "I7: a message was parked, and nothing reports it"),
+        (parked_without_a_word, "f4.u5", "I7: a message was parked, and nothing reports it"),
         (parked_without_a_reason, "f4", "I7: a parked message does not name what refused it"),
         (dropped_instead_of_parked, "f3", "I7: side was committed and never sent"),
         (dropped_instead_of_parked, "f4", "I6: nothing is under way any more"),

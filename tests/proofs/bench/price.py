@@ -1,0 +1,147 @@
+"""What a million stages cost that take a message, save that, and send the next: events of ten, SQS and Lambda included.
+
+What is counted: units of DynamoDB and requests of SQS, on the AWS in memory (moto for Powertools). Receiving and
+deleting a batch are two requests. What is assumed: each call takes 10 ms, a function has 256 MB. The CPU is that of the
+event on the stub, on the machine that measures.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import boto3
+
+from flowguard import Done, Flow, Outcome, Settings, Stage, Step, lambda_handler
+from flowguard.aws.clients import Clients
+from flowguard.aws.services import aws_services
+from flowguard.deploy.meter import Meter
+from flowguard.deploy.prices import Prices, Unit
+from flowguard.flow import AnyFlow
+from flowguard.sim.calls import Recorder, intercept
+from flowguard.sim.keyed import create_table
+from flowguard.sim.memory.aws import MemoryAWS
+from flowguard.sim.moto import EmbeddedAWS
+from tests.proofs.bench.batches import RECORDS, SLOW_MS, a_batch, batch_and_bare, of_powertools, powertools, taken
+from tests.proofs.bench.cpu import Work
+from tests.proofs.bench.figure import Figure
+from tests.proofs.bench.flow import Cart, Context, a_cart
+from tests.proofs.bench.stub import a_session, answer
+
+MARK: Final = 0.67
+MEMORY_MB: Final = 256
+ROUNDS: Final = 40
+PRICES: Final = Prices()
+
+
+class Begin(Stage[Cart], name="begin", then="finish"):
+    def handle(self, cart: Cart, step: Step) -> Outcome:
+        return Finish.message(cart)
+
+
+class Finish(Stage[Cart], name="finish"):
+    def handle(self, cart: Cart, step: Step) -> Outcome:
+        return Done()
+
+
+class TwoStages(Flow, name="two-stages", object_id="cart_id"):
+    stages = (Begin, Finish)
+
+
+class BeginUnleased(Stage[Cart], name="begin", then="finish", lease=False):
+    def handle(self, cart: Cart, step: Step) -> Outcome:
+        return Finish.message(cart)
+
+
+class Unleased(Flow, name="two-stages-unleased", object_id="cart_id"):
+    stages = (BeginUnleased, Finish)
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event of ten: what it writes and reads in DynamoDB, its calls of SQS, all its calls, and the CPU it takes."""
+
+    writes: float
+    reads: float
+    sends: int
+    calls: int
+    cpu_ms: float
+
+    def dollars_a_million(self) -> float:
+        """Return the price of a million records."""
+        seconds = (self.calls * SLOW_MS + self.cpu_ms) / 1_000
+        used = {
+            Unit.WRITES: self.writes,
+            Unit.READS: self.reads,
+            Unit.SQS: self.sends + 2,
+            Unit.INVOCATIONS: 1,
+            Unit.GB_SECONDS: seconds * MEMORY_MB / 1_024,
+        }
+        return sum(amount * PRICES.of(unit) for unit, amount in used.items()) / RECORDS * 1_000_000
+
+
+def figures(rounds: int = ROUNDS) -> list[Figure]:
+    together, *_ = batch_and_bare()
+    cpu_ms = milliseconds(together, rounds)
+    leased = event_of(TwoStages, cpu_ms).dollars_a_million()
+    unleased = event_of(Unleased, cpu_ms).dollars_a_million()
+    note = f"events of {RECORDS}, {SLOW_MS} ms a call, {MEMORY_MB} MB, prices of {PRICES.as_of}"
+    return [
+        Figure("dollars a million stages", leased, None, " $", note),
+        Figure("  without a lease", unleased, None, " $", "the work may run twice at once"),
+        *of_powertools("  of Powertools' batch and idempotency", lambda: leased / powertools_event(rounds), MARK),
+        *of_powertools("  without a lease, of the same", lambda: unleased / powertools_event(rounds), MARK),
+        Figure("  of Step Functions, a transition", leased / 25, None, "×", "$25 a million, without what it calls"),
+    ]
+
+
+def event_of(flow: AnyFlow, cpu_ms: float) -> Event:
+    """Ten new requests for its first stage, sharing their calls."""
+    with MemoryAWS() as aws:
+        aws.create_table("flowguard")
+        aws.create_queue(flow.name)
+        handler = lambda_handler(flow, together=True).using(aws_services(Settings(), Clients()))
+        taken(handler(a_batch(1, flow=flow, name="first"), Context()))  # which looks for the queue
+        with intercept(Recorder()) as recorder:
+            taken(handler(a_batch(RECORDS, flow=flow), Context()))
+        with intercept(Meter()) as meter:  # one by one, since it reads no PartiQL: what is written is the same
+            for record in a_batch(RECORDS, flow=flow, name="alone")["Records"]:
+                taken(handler({"Records": [record]}, Context()))
+        used = meter.take()
+    return Event(used[Unit.WRITES], used[Unit.READS], recorder.count("sqs"), recorder.count(), cpu_ms)
+
+
+def powertools_event(rounds: int) -> float:
+    """Dollars a million records whose handler sends the next message itself."""
+    stubbed = a_session().client("dynamodb")
+    answer(stubbed, lambda _: {})
+    cpu_ms = milliseconds(powertools(stubbed), rounds)
+    with EmbeddedAWS():
+        create_table(boto3.client("dynamodb"), "idempotency", "id")
+        sqs = boto3.client("sqs")
+        url = sqs.create_queue(QueueName="next")["QueueUrl"]
+
+        def send(cart: dict[str, Any]) -> None:
+            sqs.send_message(QueueUrl=url, MessageBody=json.dumps(a_cart().model_dump()))
+
+        work = powertools(boto3.client("dynamodb"), send)
+        with intercept(Recorder()) as recorder, intercept(Meter()) as meter:
+            taken(work())
+        used = meter.take()
+    calls = recorder.count("sqs") + 2 * RECORDS
+    return Event(used[Unit.WRITES], used[Unit.READS], recorder.count("sqs"), calls, cpu_ms).dollars_a_million()
+
+
+def milliseconds(work: Work, rounds: int) -> float:
+    work()
+    return statistics.median(_cpu(work) for _ in range(rounds)) * 1_000
+
+
+def _cpu(work: Callable[[], object]) -> float:
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
