@@ -44,6 +44,7 @@ LAYERS = (
         "wire.http_request",
         "wire.http_response",
         "wire.http_source",
+        "wire.trace_context",
         "worker.alarm",
         "writes",
     },

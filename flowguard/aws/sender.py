@@ -23,6 +23,8 @@ from flowguard.protocol.outbox import Kind, Send, largest
 from flowguard.retry import LONGEST_SQS_DELAY, LONGEST_VISIBILITY
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.bodies import bus_detail, function_payload
+from flowguard.wire.message import PLACE, Place
+from flowguard.wire.trace_context import HEADER, xray_header
 from flowguard.worker.ports import Refusal
 
 if TYPE_CHECKING:
@@ -156,8 +158,21 @@ def queue_entry(place: int, send: Send, *, fifo: bool) -> dict[str, Any]:
         "Id": str(place),
         "MessageBody": send.body,
         "MessageAttributes": attributes_to(Attribute.to_sqs_api, send.attributes),
+        **(_traced(send) if send.kind is Kind.NEXT else {}),
         **(_fifo(send) if fifo else {"DelaySeconds": send.delay}),
     }
+
+
+def _traced(send: Send) -> dict[str, Any]:
+    """Return the trace header of a hop that goes on after a wait.
+
+    The header that Lambda gives to its own calls names whoever brought the answer, and this one counts before it.
+    """
+    said = send.attributes.get(PLACE)
+    place = Place() if said is None else Place.parse(said.value)
+    if place.trace is None or not place.resumed:
+        return {}
+    return {"MessageSystemAttributes": {HEADER: {"DataType": "String", "StringValue": xray_header(place.trace)}}}
 
 
 def topic_entry(place: int, send: Send, *, fifo: bool) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from flowguard.events import Event, EventType
 from flowguard.spans import Phase, Span
 from flowguard.wire.message import Message
+from flowguard.wire.trace_context import TRACEPARENT, traceparent
 
 LONGEST_FLUSH_MS: Final = 1_000
 """How long the end of an invocation waits until its spans are exported, before Lambda freezes the process."""
@@ -54,8 +55,9 @@ _message: ContextVar[trace.Span | None] = ContextVar("_message", default=None)
 class OpenTelemetry:
     """Opens a span around each phase.
 
-    A message's span has a link to the span that its request was made in, where the flow carries the attribute
-    ``traceparent``. ``tracer`` is that of the SDK; with ``flush`` the end of an invocation waits for the export.
+    A message's span has a link to the span that its request was made in, where that was sent with an attribute
+    ``traceparent``, or traced by X-Ray. ``tracer`` is that of the SDK. With ``flush`` the end of an invocation waits
+    for the export.
     """
 
     def __init__(self, tracer: Tracer | None = None, *, flush: bool = True) -> None:
@@ -121,7 +123,9 @@ def _attributes(fields: Mapping[str, Any]) -> dict[str, str | int | float]:
 def _links(message: Message) -> Iterator[Link]:
     """Yield the link to the span that the request was made in. A text that is no context is passed over."""
     carried = {name: attribute.value for name, attribute in message.carried.items() if name.startswith("trace")}
-    if "traceparent" in carried:
+    if TRACEPARENT not in carried and message.trace is not None:
+        carried = {TRACEPARENT: traceparent(message.trace) or ""}
+    if TRACEPARENT in carried:
         made_in = trace.get_current_span(TraceContextTextMapPropagator().extract(carried)).get_span_context()
         if made_in.is_valid:
             yield Link(made_in)

@@ -12,6 +12,7 @@ from aws_xray_sdk.core import xray_recorder
 
 from flowguard.events import Event, EventType
 from flowguard.spans import Phase, Span
+from flowguard.wire.trace_context import xray_header
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,90}/[A-Za-z0-9._-]{1,90}")
 """Flows and stages of flowguard. A sender's other words become annotations alone."""
@@ -79,7 +80,7 @@ class XRay:
                     subsegment.put_annotation("error", type(error).__name__)
                 raise
             finally:
-                _annotate(subsegment, span.fields())
+                _annotate(subsegment, {**span.fields(), **_made_in(span)})
 
     @contextmanager
     def _subsegment(self, name: str) -> Iterator[Any]:
@@ -99,6 +100,12 @@ def _name_of(span: Span) -> str:
     fields = span.fields()
     name = f"{fields.get('flow')}/{fields.get('stage')}"
     return name if _NAME.fullmatch(name) else span.phase.value
+
+
+def _made_in(span: Span) -> dict[str, str]:
+    """Return the id of the trace that the request was made in, where a message alone has it."""
+    trace = None if span.message is None else span.message.trace
+    return {} if trace is None else {"request_trace": xray_header(trace).partition(";")[0].removeprefix("Root=")}
 
 
 def _is_open(subsegment: Any) -> bool:

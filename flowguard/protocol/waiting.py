@@ -57,6 +57,7 @@ class WaitPlan(NamedTuple):
     carried: Mapping[str, Attribute] = {}
     children: Mapping[str, Child] = {}
     """Those of :attr:`asked` that are cancelled with the run."""
+    trace: str | None = None
 
     def stage_at(self, end: WaitEnd) -> str:
         """Return the stage at which the run goes on."""
@@ -67,8 +68,8 @@ class WaitPlan(NamedTuple):
         """Return the JSON text that is stored."""
         carried = {name: [a.type, a.value] for name, a in self.carried.items()}
         row = [self.stage, dict(self.names), sorted(self.asked), sorted(self.early), self.on_timeout, self.on_error]
-        children = [dict(self.children)] if self.children else []
-        return json.dumps([*row, self.reply_to, self.answer_to, carried, *children], separators=(",", ":"))
+        more = [dict(self.children), self.trace] if self.trace else [dict(self.children)] if self.children else []
+        return json.dumps([*row, self.reply_to, self.answer_to, carried, *more], separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> WaitPlan:
@@ -86,6 +87,7 @@ class WaitPlan(NamedTuple):
             answer_to,
             carried={name: Attribute(*pair) for name, pair in carried.items()},
             children={name: Child(*row) for name, row in children.items()},
+            trace=more[1] if more[1:] else None,
         )
 
 

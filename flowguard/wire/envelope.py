@@ -135,6 +135,12 @@ class Envelope(NamedTuple):
         return int(self.received["attributes"].get("ApproximateReceiveCount") or 1)
 
     @property
+    def of_sqs(self) -> dict[str, Any]:
+        """Return the attributes that SQS itself gives a record, such as ``SentTimestamp``."""
+        found: dict[str, Any] = self.received["attributes"]
+        return found
+
+    @property
     def group_id(self) -> str | None:
         """Return a FIFO queue's message group, or a fair queue's tenant."""
         group: str | None = self.received["attributes"].get("MessageGroupId")

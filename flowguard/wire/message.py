@@ -21,6 +21,7 @@ from flowguard.errors import shown
 from flowguard.ids import ObjectId, RequestId, id_problem
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.cancel_reason import read_reason
+from flowguard.wire.trace_context import TRACE, read_trace
 
 REQUEST_ID = "uniquerequestid"
 REQUESTED_AT = "requestedat"
@@ -141,6 +142,8 @@ class Message(NamedTuple):
     """JSON text: the address in another run that this run's end is the answer to."""
     cancelled: str | None = None
     """Why the request is cancelled, where this is a copy of it that says so. Its body is no payload."""
+    trace: str | None = None
+    """The trace that the request was made in. It goes along with all that the run sends to its own flow."""
 
     @property
     def attempt(self) -> tuple[int, int]:
@@ -237,7 +240,7 @@ class Message(NamedTuple):
         }
 
     def _of_waits(self) -> dict[str, Any]:
-        """Return what the place says of waits.
+        """Return what the place says of waits, and of the trace that outlasts them.
 
         That is whether the hop resumes one, which answer the end of the run is, and why nobody needs that any more.
         """
@@ -245,6 +248,7 @@ class Message(NamedTuple):
             **({RESUMED: True} if self.resumed else {}),
             **({ANSWER_TO: json.loads(self.answer_to)} if self.answer_to is not None else {}),
             **({CANCELLED: self.cancelled} if self.cancelled is not None else {}),
+            **({TRACE: self.trace} if self.trace is not None else {}),
         }
 
 
@@ -271,6 +275,7 @@ class Place(NamedTuple):
     resumed: bool = False
     answer_to: str | None = None
     cancelled: str | None = None
+    trace: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Place:
@@ -305,6 +310,7 @@ class Place(NamedTuple):
             resumed=found.get(RESUMED) is True,
             answer_to=_answer_to(found),
             cancelled=_cancelled(found),
+            trace=read_trace(found.get(TRACE)),
         )
 
 

@@ -17,6 +17,7 @@ from flowguard.stage import AnyStage
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message, Place
+from flowguard.wire.trace_context import made_in
 from flowguard.worker.trust import STRICT, Trust
 
 CLOCKS_DIFFER_BY = timedelta(minutes=15)
@@ -144,6 +145,7 @@ class Routes:
             resumed=place.resumed,
             answer_to=place.answer_to,
             cancelled=place.cancelled,
+            trace=place.trace or (made_in(envelope.attributes, envelope.of_sqs) if place.hop == 1 else None),
         )
         judged = None if trust is None else trust.judge(envelope, flow, message, place)
         named = named if judged is None else named._replace(payload=judged)

@@ -223,6 +223,7 @@ class Settler:
             answer_to=plan.answer_to,
             carried=plan.carried,
             resumed=True,
+            trace=plan.trace,
         )
         attributes = {**signed_attributes(message, self._services.signer), **message.carried}
         inbox = flow.inbox_of(flow.stage(message.stage))
@@ -255,4 +256,5 @@ def _message(address: AnswerAddress, item: RunItem | None) -> Message:
     )
     if item is None or not is_run_of(item, address):
         return message
-    return message._replace(stage=item.stage, version=item.version)
+    plan = None if item.wait is None else item.wait.plan
+    return message._replace(stage=item.stage, version=item.version, trace=None if plan is None else plan.trace)

@@ -154,6 +154,7 @@ def _next_hop(send: Send, error: ErrorNote, signer: Signer) -> dict[str, Attribu
         carried={name: a for name, a in send.attributes.items() if name not in OWN_ATTRIBUTES},
         resumed=place.resumed,
         answer_to=place.answer_to,
+        trace=place.trace,
     )
     again = onward.redriven(error)._replace(attempts=None)
     attributes = {**signed_attributes(again, signer), **again.carried}

@@ -80,6 +80,7 @@ class WaitPlanner(NamedTuple):
             reply_to=self.message.reply_to,
             answer_to=self.message.answer_to,
             carried=self.message.carried,
+            trace=self.message.trace,
             children=children,
         )
         rows = tuple(
@@ -143,7 +144,8 @@ class WaitPlanner(NamedTuple):
             reply_to=self.flow.answers,
             signed=self.signer.is_on,
         )
-        asked: Message = message._replace(answer_to=json.dumps(address.as_json(), separators=(",", ":")))
+        back = json.dumps(address.as_json(), separators=(",", ":"))
+        asked: Message = message._replace(answer_to=back, trace=self.message.trace)
         attributes = {**self.message.carried, **signed_attributes(asked, self.signer)}
         send = Send(Kind.ASK, inbox, asked.body, own, attributes, group=asked.object_id).checked()
         m = asked

@@ -16,6 +16,7 @@ from flowguard.flow import PER_REQUEST, Flow
 from flowguard.observers.combined import combined
 from flowguard.outcome import Done, Outcome
 from flowguard.retry import Fixed, RetryPolicy
+from flowguard.sim.calls import ApiCall, Proceed, intercept
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.world import START
@@ -41,7 +42,7 @@ class CheckStock(Stage[Order], name="check-stock"):
         return Done({"shelf": "A7"})
 
 
-class Stocks(Flow, name="stocks", object_id=PER_REQUEST, carry=("traceparent",)):
+class Stocks(Flow, name="stocks", object_id=PER_REQUEST):
     stages = (CheckStock,)
 
 
@@ -78,7 +79,6 @@ class Shop(
     Flow,
     name="linked-shop",
     object_id="order_id",
-    carry=("traceparent",),
     callbacks=(Callback("carrier-answers", id="ref"),),
 ):
     stages = (TakeOrder, PlaceOrder, ShipOrder, GiveUp)
@@ -129,9 +129,30 @@ def test_all_of_a_run_is_linked_to_the_span_that_its_request_was_made_in(exporte
     assert {frozenset(links(one)) for one in phases} == {frozenset({(TRACE, MADE_IN)})}
 
 
+def test_the_hop_after_a_wait_is_sent_with_the_trace_of_its_request(exported: Exported) -> None:
+    """Whoever brings an answer is in a trace of his own, which Lambda would go on with."""
+    sent: list[Any] = []
+
+    def note(call: ApiCall, proceed: Proceed) -> Any:
+        sent.extend(call.params.get("Entries", ()) if call.operation == "SendMessageBatch" else ())
+        return proceed()
+
+    with intercept(note):
+        run(exported, answered=True)
+    headers = {
+        one["MessageAttributes"]["flowstage"]["StringValue"]: one["MessageSystemAttributes"]["AWSTraceHeader"]
+        for one in sent
+        if "MessageSystemAttributes" in one
+    }
+    value = f"Root=1-{TRACE[:8]}-{TRACE[8:]};Parent={MADE_IN};Sampled=1"
+    assert headers == {"linked-shop/ship-order": {"DataType": "String", "StringValue": value}}
+
+
 def test_answers_name_the_run_that_they_are_for(exported: Exported) -> None:
     end = run(exported, answered=True)
-    settled = [said(one) for one in exported.spans() if one.name == "settle answer"]
+    spans = [one for one in exported.spans() if one.name == "settle answer"]
+    assert links(spans[-1]) == {(TRACE, MADE_IN)}, "the plan of the wait comes with the answer that ends it"
+    settled = [said(one) for one in spans]
     assert [one["flowguard.verdict"] for one in settled] == ["RECORDED", "RESUMED"]
     assert {one["messaging.message.conversation_id"] for one in settled} == {end.request_id}
     assert {one["flowguard.stage"] for one in settled} == {"place-order"}

@@ -125,6 +125,18 @@ def test_a_span_is_linked_to_the_one_that_the_request_was_made_in(exported: Expo
     assert said(exported.by_name()["settle answer"])["flowguard.verdict"] == "RESUMED"
 
 
+@pytest.mark.parametrize(
+    "trace", [f"00-{TRACE}-{MADE_IN}-01", f"Root=1-{TRACE[:8]}-{TRACE[8:]};Parent={MADE_IN};Sampled=1"]
+)
+def test_a_trace_that_travels_with_the_run_is_linked_in_either_form(trace: str) -> None:
+    with scene() as at:
+        [link] = _links(at.message(trace=trace))
+        assert (f"{link.context.trace_id:032x}", f"{link.context.span_id:016x}") == (TRACE, MADE_IN)
+        [own] = _links(at.message(trace=f"00-{MADE_IN * 2}-{MADE_IN}-01", carried=TRACEPARENT))
+        assert f"{own.context.trace_id:032x}" == TRACE, "what the flow carries says more of it"
+        assert not list(_links(at.message(trace=f"Root=1-{TRACE[:8]}-{TRACE[8:]}"))), "no parent is named"
+
+
 @pytest.mark.parametrize("text", ["", "00-0-0-00", "x" * 250_000, "\x1b\ud800", f"00-{'0' * 32}-{MADE_IN}-01"])
 def test_a_context_that_is_none_is_passed_over(text: str, exported: Exported) -> None:
     with scene() as at:

@@ -38,6 +38,7 @@ class StoredMessage:
     first_received_at: int = 0
     receipt: str | None = None
     dead_letter_source: str | None = None
+    trace: str | None = None
 
     def in_flight(self, now: int) -> bool:
         return self.receipt is not None and self.visible_at > now

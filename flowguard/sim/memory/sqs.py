@@ -28,7 +28,9 @@ _SETTINGS: Final = frozenset(
     | {"KmsMasterKeyId", "KmsDataKeyReusePeriodSeconds", "SqsManagedSseEnabled", "DeduplicationScope"}
     | {"FifoThroughputLimit"}
 )
-_MESSAGE: Final = "MessageBody DelaySeconds MessageAttributes MessageGroupId MessageDeduplicationId"
+_MESSAGE: Final = """
+    MessageBody DelaySeconds MessageAttributes MessageSystemAttributes MessageGroupId MessageDeduplicationId
+"""
 _RECEIVE: Final = """
     QueueUrl AttributeNames MessageSystemAttributeNames MessageAttributeNames MaxNumberOfMessages VisibilityTimeout
     WaitTimeSeconds
@@ -141,7 +143,9 @@ class SQS:
         delay, now = entry.get("DelaySeconds", queue.setting("DelaySeconds")), self._around.now()
         group, deduplication = fifo_ids(queue, entry)
         copied = {name: dict(value) for name, value in attributes.items()}
-        return StoredMessage(0, self._around.new_id(), body, copied, now, now + delay * 1000, group, deduplication)
+        trace = entry.get("MessageSystemAttributes", {}).get("AWSTraceHeader", {}).get("StringValue")
+        visible_at, new_id = now + delay * 1000, self._around.new_id()
+        return StoredMessage(0, new_id, body, copied, now, visible_at, group, deduplication, trace=trace)
 
     def _send_batch(self, params: Params) -> Response:
         queue = self._queue(params)

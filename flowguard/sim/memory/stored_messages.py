@@ -51,6 +51,7 @@ def _system(message: StoredMessage) -> dict[str, str]:
         "MessageGroupId": message.group,
         "MessageDeduplicationId": message.deduplication,
         "SequenceNumber": sequence(message) if message.deduplication is not None else None,
+        "AWSTraceHeader": message.trace,
         "DeadLetterQueueSourceArn": message.dead_letter_source,
     }
     return {name: value for name, value in said.items() if value is not None}
