@@ -43,6 +43,10 @@ class Settings(BaseModel):
         description="What watches: logs, and module:attribute for one of your own, with commas between them.",
     )
 
+    debug_sampled: bool = Field(
+        False, description="Whether step.log writes the level DEBUG too, in runs whose trace is sampled."
+    )
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
         """Read the settings from the environment. Raises :class:`SettingsError` naming the variable.

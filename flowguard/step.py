@@ -38,6 +38,9 @@ from flowguard.wire.tokens import NO_TOKENS, Tokens
 from flowguard.writes import Check, Condition, Delete, Put, Update, Write
 
 _stage_logger = logging.getLogger("flowguard.stage")
+_debug_logger = logging.getLogger("flowguard.stage.debug")
+"""Whatever the level of the loggers above it, its lines reach their handlers."""
+_debug_logger.setLevel(logging.DEBUG)
 
 
 class NoState(BaseModel):
@@ -62,6 +65,8 @@ class Before(NamedTuple):
     epoch: int = 1
     leased: bool = True
     """Whether the stage claims its hops: what is written before the commit is written under a claim."""
+    debugs: bool = False
+    """Whether each line of the log is written, of the level DEBUG too."""
 
 
 class Step(Generic[StateT]):
@@ -106,7 +111,7 @@ class Step(Generic[StateT]):
         self._early = EarlyEffects(memory, self._writes)
         self._messages = SideMessages(message, signer, committed_at)
         self.log = logging.LoggerAdapter(
-            _stage_logger,
+            _debug_logger if before.debugs else _stage_logger,
             {"request_id": message.request_id, "flow": message.flow, "stage": message.stage, "hop": message.hop},
         )
         self._message = message

@@ -70,7 +70,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "find-one-order",
         "observing",
         "dead-letters",
-        "figures",
+        "performance",
     ),
     "Examples": (
         "flows/validate_cart/index",

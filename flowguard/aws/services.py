@@ -56,6 +56,7 @@ def aws_services(
         tables=DynamoDBTables(clients, jitter, pause),
         signer=aws_signer(settings, clients, clock),
         tokens=aws_tokens(settings, clients, clock),
+        debug_sampled=settings.debug_sampled,
     )
 
 

@@ -221,7 +221,7 @@ def _settings(function: FoundFunction, permissions: Iterable[Permission], option
     """Return the settings that a function needs in its environment."""
     settings = options.settings
     found = {"FLOWGUARD_TABLE": settings.table}
-    for name in ("bucket", "prefix", "offload_above", "signing_keys", "observers"):
+    for name in ("bucket", "prefix", "offload_above", "signing_keys", "observers", "debug_sampled"):
         if (value := getattr(settings, name)) is not None:
             found[f"FLOWGUARD_{name.upper()}"] = str(value)
     stages = any(uses_of(stage).tokens for _, stage in function.stages)

@@ -84,6 +84,7 @@ class SettingsOptions(Frozen):
     token_keys: str = Field("ssm:/flowguard/token-keys", pattern=r"^(ssm|secretsmanager):.+$")
     observers: str | None = None
     """What watches, where that is not the logs alone. What it calls needs ``policies`` of the functions."""
+    debug_sampled: bool | None = None
 
 
 class DeployOptions(Frozen):

@@ -44,12 +44,19 @@ def made_in(attributes: Mapping[str, Attribute], of_sqs: Mapping[str, Any]) -> s
     return (None if given is None else read_trace(given.value)) or read_trace(of_sqs.get(HEADER))
 
 
+def is_sampled(trace: str | None) -> bool:
+    """Answer whether whoever made the request has chosen it to be traced."""
+    if trace is None:
+        return False
+    said = re.fullmatch(_W3C, trace)
+    return ";Sampled=1" in trace if said is None else int(said[3], 16) & 1 == 1
+
+
 def xray_header(trace: str) -> str:
     """Return the context as X-Ray writes it."""
     if (said := re.fullmatch(_W3C, trace)) is None:
         return trace
-    sampled = int(said[3], 16) & 1
-    return f"Root=1-{said[1][:8]}-{said[1][8:]};Parent={said[2]};Sampled={sampled}"
+    return f"Root=1-{said[1][:8]}-{said[1][8:]};Parent={said[2]};Sampled={int(is_sampled(trace))}"
 
 
 def traceparent(trace: str) -> str | None:
@@ -58,4 +65,4 @@ def traceparent(trace: str) -> str | None:
         return trace
     if (parent := re.search(_PARENT, trace)) is None:
         return None
-    return f"00-{said[1]}{said[2]}-{parent[1]}-{'01' if ';Sampled=1' in trace else '00'}"
+    return f"00-{said[1]}{said[2]}-{parent[1]}-{int(is_sampled(trace)):02}"

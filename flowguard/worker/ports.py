@@ -257,6 +257,8 @@ class Services:
     """Reads the user's tables, for ``step.modify``."""
     signer: Signer = UNSIGNED
     tokens: Tokens = NO_TOKENS
+    debug_sampled: bool = False
+    """Whether handlers log at DEBUG in runs whose trace is sampled."""
 
 
 class Budget(Protocol):

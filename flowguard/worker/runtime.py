@@ -38,6 +38,7 @@ from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY
 from flowguard.spans import Phase
 from flowguard.step import Before, Step
 from flowguard.wire.message import ErrorNote
+from flowguard.wire.trace_context import is_sampled
 from flowguard.worker.caller_answers import CallerAnswers
 from flowguard.worker.cancelling import Canceller, is_for_its_run
 from flowguard.worker.children import cancelled_requests
@@ -283,6 +284,7 @@ class Runtime:
                 calls=calls,
                 epoch=claim.item.epoch,
                 leased=stage.lease,
+                debugs=services.debug_sampled and is_sampled(message.trace),
             ),
         )
         with self._emitter.span(Phase.HANDLE, message):

@@ -29,6 +29,11 @@ TESTED: Final = (
         "no explored request is traced",
     ),
     Elsewhere(
+        r"^worker\.runtime\.Runtime\._planned: (services\.debug_sampled|is_sampled)",
+        ("tests/worker/test_debug_lines.py",),
+        "no explored request is traced",
+    ),
+    Elsewhere(
         r"^worker\.runtime\.Runtime\.(_planner: noted|work: asked|_claim_attempt: claim is None)",
         (
             "tests/worker/runtime/test_callers.py::test_the_end_of_a_run",
