@@ -23,6 +23,7 @@ from flowguard.flow import AnyFlow
 from flowguard.ids import name_problem
 from flowguard.settings import Settings
 from flowguard.sim.loading import NoSuchFlow, load_flows
+from flowguard.worker.ports import Sender
 
 
 class CannotRun(click.ClickException):
@@ -95,11 +96,11 @@ def flow_class(text: str) -> AnyFlow:
         return load_flows([text])[0]
 
 
-def flow_client(options: Mapping[str, Any]) -> FlowClient:
-    """Build the client that the options ask for, at the time of the command."""
+def flow_client(options: Mapping[str, Any], sender: Sender | None = None) -> FlowClient:
+    """Build the client that the options ask for, at the time of the command. ``sender`` is used instead of AWS's."""
     clients, clock, settings = clients_of(options), command_time().clock, settings_of(options)
     return FlowClient(
-        AWSSender(clients),
+        sender if sender is not None else AWSSender(clients),
         clock=clock,
         signer=aws_signer(settings, clients, clock),
         store=lambda: aws_store(settings, clients),

@@ -1,0 +1,268 @@
+"""The command ``flowguard send``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+from uuid import uuid4
+
+import click
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.sender import AWSSender
+from flowguard.cli.connection import (
+    CannotRun,
+    check_id,
+    clients_of,
+    connected,
+    connection_errors,
+    flow_class,
+    flow_client,
+)
+from flowguard.cli.printing import complain, say_json
+from flowguard.cli.recordings import Unreadable, read_files, read_text
+from flowguard.cli.run_lines import say_line
+from flowguard.client import FlowClient, Started
+from flowguard.destinations import Destination, Queue, form_problem
+from flowguard.errors import FlowguardError, RunFailed, SendFailed, TooLarge
+from flowguard.flow import AnyFlow
+from flowguard.payloads import decode
+from flowguard.printable import bounded
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.recording import read_recording
+from flowguard.wire.attributes import Attribute, read_attributes
+from flowguard.wire.envelope import BadRecord, Envelope
+from flowguard.wire.notification import to_json
+from flowguard.worker.ports import Refusal
+
+REFUSED: Final = 1  # the exit code where AWS did not take a message
+
+
+class KeptBack:
+    """A sender that keeps what it is given: for ``--dry-run``."""
+
+    def __init__(self) -> None:
+        self.kept: list[Send] = []
+
+    def send(self, sends: Sequence[Send]) -> Mapping[int, Refusal]:
+        self.kept += sends
+        return {}
+
+    def postpone(self, envelope: Envelope, seconds: int) -> None:
+        """Do nothing: no message was received."""
+
+
+class MessageIds:
+    """An interceptor that notes the ids which SQS and SNS give to messages."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
+        answer = proceed()
+        if call.operation.startswith(("SendMessage", "Publish")):
+            self.found += [one["MessageId"] for one in answer.get("Successful", [answer]) if "MessageId" in one]
+        return answer
+
+    @property
+    def last(self) -> str | None:
+        return self.found[-1] if self.found else None
+
+
+@click.command()
+@click.argument("target", metavar="MODULE:FLOW|QUEUE")
+@click.argument("file", metavar="[FILE]", required=False)
+@click.option("--payload", metavar="TEXT", help="The payload itself, instead of a FILE.")
+@click.option("--object", "object_id", metavar="ID", help="The object, where the payload does not name it.")
+@click.option("--request-id", metavar="ID", help="The request's id; the same twice is one run.")
+@connected
+@click.option("--dry-run", is_flag=True, help="Print what would be sent, and send nothing.")
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each message.")
+def send(
+    target: str,
+    file: str | None,
+    *,
+    payload: str | None,
+    object_id: str | None,
+    request_id: str | None,
+    dry_run: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Send a request that starts a run of MODULE:FLOW, or messages to QUEUE.
+
+    To a flow goes its payload: the text of FILE, or --payload. A dash is standard input. It is checked by the model of
+    the first stage, and sent as FlowClient.start does, with all attributes and the signature.
+
+    To a QUEUE, given by name, ARN or URL, goes each record of a recorded event in FILE as it is: its body and its
+    attributes. --payload is one message without attributes.
+
+    The exit code is 0 where all was sent, 1 where AWS did not take a message, 2 where the command cannot be run or
+    something cannot be read; then nothing was sent.
+    """
+    if (file is None) == (payload is None):
+        raise click.UsageError("give either a FILE or --payload")
+    if _is_flow(target):
+        text = payload if payload is not None else _text_of(str(file))
+        _send_request(flow_class(target), text, object_id, request_id, options, dry_run=dry_run, as_json=as_json)
+        return
+    if object_id is not None or request_id is not None:
+        raise click.UsageError("--object and --request-id are for a flow; write MODULE:FLOW, not a queue")
+    queue = Queue(target)
+    if problem := form_problem(queue):
+        raise click.BadParameter(problem, param_hint="QUEUE")
+    sends = [_plain(queue, payload)] if payload is not None else _recorded(queue, str(file))
+    _send_all(queue, sends, options, dry_run=dry_run, as_json=as_json)
+
+
+def _is_flow(target: str) -> bool:
+    return ":" in target and not target.startswith(("arn:", "http://", "https://"))
+
+
+def _text_of(file: str) -> str:
+    try:
+        text = read_text(file)
+    except (OSError, ValueError) as error:
+        problem = getattr(error, "strerror", None) or str(error)
+        raise CannotRun(f"{file}: {problem}. Nothing was sent") from None
+    if not text.strip():
+        raise CannotRun(f"{file}: empty. Nothing was sent")
+    return text
+
+
+# -- a request --------------------------------------------------------------------------------------------------------
+
+
+def _send_request(
+    flow: AnyFlow,
+    text: str,
+    object_id: str | None,
+    request_id: str | None,
+    options: Mapping[str, Any],
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    for what, given in (("--object", object_id), ("--request-id", request_id)):
+        if given is not None:
+            check_id(what, given)
+    clients, inbox = clients_of(options), flow.inbox_of(flow.entry())
+    if not dry_run:
+        _find(clients, inbox)
+    kept_back, ids = KeptBack(), MessageIds()
+    with _as_errors_of(str(inbox)), intercept(ids):
+        client = flow_client(options, kept_back if dry_run else AWSSender(clients))
+        started = _started(client, flow, text, object_id, request_id)
+    if dry_run:
+        _show(kept_back.kept, as_json=as_json)
+    elif as_json:
+        facts = {"flow": flow.name, "to": str(inbox), **vars(started)}
+        say_json(to_json({**facts, "message_id": ids.last}))
+    else:
+        say_line(f"SENT  {flow.name} of {bounded(started.object_id)}: request {started.request_id} to {inbox}")
+
+
+def _started(client: FlowClient, flow: AnyFlow, text: str, object_id: str | None, request_id: str | None) -> Started:
+    entry = flow.entry()
+    payload = decode(entry.payload, text, what=f"the payload of {flow.name}/{entry.name}")
+    return client.start(flow, payload, object_id=object_id, request_id=request_id)
+
+
+@contextmanager
+def _as_errors_of(what: str) -> Iterator[None]:
+    """Turn what keeps a message from being sent into errors of the command."""
+    try:
+        with connection_errors(what):
+            yield
+    except (RunFailed, TooLarge, TypeError) as error:
+        raise CannotRun(f"{error}. Nothing was sent") from None
+    except SendFailed as error:
+        complain(str(error))
+        sys.exit(REFUSED)
+
+
+def _find(clients: Clients, inbox: Destination) -> None:
+    """Look a queue up, so that one which is not there is named as that."""
+    if isinstance(inbox, Queue):
+        with connection_errors(f"queue {inbox.name}"):
+            AWSSender(clients).queue_url(inbox.name)
+
+
+# -- messages as they are ---------------------------------------------------------------------------------------------
+
+
+def _plain(queue: Queue, text: str) -> Send:
+    return _checked("--payload", Send(Kind.SIDE, queue, text, str(uuid4())))
+
+
+def _recorded(queue: Queue, file: str) -> list[Send]:
+    """Read the records of a file. Raises :class:`CannotRun` where one cannot be read, or not be sent."""
+    sends: list[Send] = []
+    for read in read_files([file]):
+        if isinstance(read, Unreadable):
+            raise CannotRun(f"{read}. Nothing was sent")
+        name, event = read
+        for record in read_recording(event):
+            if isinstance(record, BadRecord):
+                raise CannotRun(f"{name}: {record.error}. Nothing was sent")
+            sends.append(_checked(name, _as_it_is(queue, record.envelope)))
+    if not sends:
+        raise CannotRun(f"{file}: no record is in it. Nothing was sent")
+    return sends
+
+
+def _as_it_is(queue: Queue, envelope: Envelope) -> Send:
+    received = envelope.received
+    own = str(received["attributes"].get("MessageDeduplicationId") or uuid4())
+    attributes = read_attributes(
+        received.get("messageAttributes"), Attribute.of_sqs_record, envelope.message_id, "messageAttributes"
+    )
+    return Send(Kind.SIDE, queue, str(received["body"]), own, attributes, group=envelope.group_id)
+
+
+def _checked(name: str, send: Send) -> Send:
+    """Return a message that SQS takes. Raises :class:`CannotRun` for another."""
+    try:
+        return send.checked()
+    except FlowguardError as error:
+        raise CannotRun(f"{name}: {error}. Nothing was sent") from None
+
+
+def _send_all(queue: Queue, sends: Sequence[Send], options: Mapping[str, Any], *, dry_run: bool, as_json: bool) -> None:
+    if dry_run:
+        _show(sends, as_json=as_json)
+        return
+    clients = clients_of(options)
+    _find(clients, queue)
+    sender, refused = AWSSender(clients), 0
+    for number, one in enumerate(sends, 1):
+        ids = MessageIds()
+        with connection_errors(f"queue {queue.name}"), intercept(ids):
+            refusals = sender.send([one])
+        for refusal in refusals.values():
+            refused += 1
+            complain(f"message {number} of {len(sends)} was not sent to {queue}: {refusal.why}")
+        if refusals:
+            continue
+        if as_json:
+            say_json(to_json({"to": str(queue), "message_id": ids.last}))
+        else:
+            say_line(f"SENT  message {number} of {len(sends)} to {queue}: id {ids.last}")
+    if refused:
+        sys.exit(REFUSED)
+
+
+def _show(sends: Sequence[Send], *, as_json: bool) -> None:
+    """Print messages as their receivers would get them."""
+    for one in sends:
+        attributes = {name: given.value for name, given in sorted(one.attributes.items())}
+        if as_json:
+            say_json(to_json({"to": str(one.to), "body": one.body, "attributes": attributes}))
+            continue
+        say_line(f"would be sent to {one.to}")
+        for name, value in attributes.items():
+            say_line(f"  {name}: {value}")
+        say_line(f"  {one.body}")

@@ -1,0 +1,201 @@
+"""``flowguard send``: what reaches the queue, and what is refused before anything is sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from click.testing import CliRunner, Result
+
+from flowguard.cli import main
+from flowguard.cli.connection import CommandTime
+from flowguard.protocol.run import Status
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from tests.cli.test_hostile_text import CONTROL, HOSTILE
+from tests.scene import START, Scene, scene
+
+ORDERS = "tests.scene:Orders"
+SAMPLES = Path(__file__).parents[2] / "samples" / "validate_cart"
+
+
+@pytest.fixture
+def at() -> Iterator[Scene]:
+    with scene() as found:
+        yield found
+
+
+def send(at: Scene, *arguments: str, code: int = 0, stdin: str | bytes = "") -> Result:
+    result = CliRunner().invoke(main, ["send", *arguments], obj=CommandTime(at.clock), input=stdin)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code == code, result.output
+    assert CONTROL.findall(result.stdout + result.stderr) == []
+    return result
+
+
+def received(at: Scene, queue: str = "price-order") -> list[Any]:
+    sqs = at.aws.client("sqs")
+    answer = sqs.receive_message(
+        QueueUrl=sqs.get_queue_url(QueueName=queue)["QueueUrl"],
+        MaxNumberOfMessages=10,
+        MessageAttributeNames=["All"],
+        MessageSystemAttributeNames=["All"],
+    )
+    return answer.get("Messages", [])
+
+
+# -- to a flow
+
+
+def test_a_request_starts_a_run(at: Scene) -> None:
+    said = send(at, ORDERS, "--payload", '{"order_id":"o1"}', "--request-id", "run-7").stdout
+    assert said == "SENT  orders of o1: request run-7 to sqs:price-order\n"
+    [message] = received(at)
+    at.handler({"Messages": [{**message, "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:price-order"}]})
+    item = at.item()
+    assert item is not None
+    assert (item.request_id, item.status) == ("run-7", Status.RUNNING)
+
+
+def test_the_ids_as_json(at: Scene) -> None:
+    said = json.loads(send(at, ORDERS, "--payload", '{"order_id":"o1"}', "--json").stdout)
+    [message] = received(at)
+    own = message["MessageAttributes"]["uniquerequestid"]["StringValue"]
+    assert said == {
+        "flow": "orders",
+        "to": "sqs:price-order",
+        "request_id": own,
+        "requested_at": START,
+        "object_id": "o1",
+        "message_id": message["MessageId"],
+    }
+
+
+def test_a_payload_from_a_file_and_from_standard_input(at: Scene, tmp_path: Path) -> None:
+    file = tmp_path / "order.json"
+    file.write_text('{"order_id": "o1"}', encoding="utf-16")
+    send(at, ORDERS, str(file))
+    send(at, ORDERS, "-", stdin='{"order_id": "o2"}')
+    assert [json.loads(one["Body"])["order_id"] for one in received(at)] == ["o1", "o2"]
+
+
+def test_a_dry_run_sends_nothing(at: Scene) -> None:
+    with intercept(Recorder()) as calls:
+        shown = send(at, ORDERS, "--payload", '{"order_id":"o1"}', "--request-id", "r", "--dry-run").stdout
+        told = json.loads(send(at, ORDERS, "--payload", '{"order_id":"o1"}', "--dry-run", "--json").stdout)
+    assert calls.calls == []
+    assert shown.splitlines()[0] == "would be sent to sqs:price-order"
+    assert "  uniquerequestid: r" in shown.splitlines()
+    assert shown.splitlines()[-1] == '  {"order_id":"o1","note":""}'
+    assert (told["to"], told["body"]) == ("sqs:price-order", '{"order_id":"o1","note":""}')
+
+
+@pytest.mark.parametrize(
+    ("payload", "says"),
+    [
+        ('{"note":"n"}', "order_id: Field required"),
+        ('{"order_id":7}', "order_id: Input should be a valid string"),
+        ("[]", "the payload of orders/price-order is no Order: the whole"),
+        ("not json", "the whole: Invalid JSON"),
+        ("", "-: empty"),
+        (json.dumps({"order_id": HOSTILE}), "the whole: Invalid JSON"),
+        ('{"order_id":""}', "the object"),
+        (json.dumps({"order_id": "o" * 2_000_000}), "of at most 1,024"),
+        (json.dumps({"order_id": "o1", "note": "n" * 2_000_000}), "bytes"),
+    ],
+)
+def test_a_payload_that_the_flow_would_refuse_is_not_sent(at: Scene, payload: str, says: str) -> None:
+    said = send(at, ORDERS, "-", stdin=payload, code=2).stderr
+    assert says in said
+    assert "Nothing was sent" in said
+    assert len(said) < 2_000
+    assert received(at) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((ORDERS,), "give either a FILE or --payload"),
+        ((ORDERS, "x.json", "--payload", "{}"), "give either a FILE or --payload"),
+        ((ORDERS, "no-such.json"), "no-such.json: No such file or directory"),
+        (("tests.scene:Nothing", "--payload", "{}"), "tests.scene has no 'Nothing'"),
+        ((ORDERS, "--payload", "{}", "--object", ""), "--object"),
+        ((ORDERS, "--payload", "{}", "--request-id", "r" * 2_000), "--request-id"),
+        (("orders", "--payload", "x", "--object", "o1"), "are for a flow; write MODULE:FLOW"),
+        (("no queue", "--payload", "x"), "a queue has a name"),
+        (("nowhere", "--payload", "x"), "queue nowhere: does not exist; check its name, the region and the account"),
+        (("emails", "--payload", "\x00"), "--payload: a message to sqs:emails"),
+        ((ORDERS, "--payload", '{"order_id":"\udcff"}'), "Nothing was sent"),
+        (("emails", "--payload", "\udcff"), "--payload: a message to sqs:emails"),
+        (("emails", "--payload", ""), "--payload: a message to sqs:emails"),
+        (("emails", "--payload", "x" * 2_000_000), "--payload: a message to sqs:emails"),
+    ],
+)
+def test_what_cannot_be_sent(at: Scene, arguments: tuple[str, ...], says: str) -> None:
+    assert says in send(at, *arguments, code=2).stderr
+    assert received(at) == received(at, "emails") == []
+
+
+def test_a_flow_whose_queue_is_not_there(at: Scene) -> None:
+    sqs = at.aws.client("sqs")
+    sqs.delete_queue(QueueUrl=sqs.get_queue_url(QueueName="price-order")["QueueUrl"])
+    said = send(at, ORDERS, "--payload", '{"order_id":"o1"}', code=2).stderr
+    assert said.startswith("Error: queue price-order: does not exist; ")
+
+
+@pytest.mark.parametrize(("operation", "code"), [("GetQueueUrl", 2), ("SendMessageBatch", 1)])
+@pytest.mark.parametrize("arguments", [(ORDERS, "--payload", '{"order_id":"o1"}'), ("price-order", "--payload", "x")])
+def test_access_denied(at: Scene, arguments: tuple[str, ...], operation: str, code: int) -> None:
+    def deny(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == operation:
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": HOSTILE}}, operation)
+        return proceed()
+
+    with intercept(deny):
+        said = send(at, *arguments, "--json", code=code)
+    assert said.stdout == ""
+    assert "denied" in said.stderr.lower()
+    assert "price-order" in said.stderr
+
+
+# -- to a queue
+
+
+def test_a_recorded_record_is_sent_as_it_is(at: Scene) -> None:
+    sample = SAMPLES / "05-sns-to-sqs.json"
+    [recorded] = json.loads(sample.read_text(encoding="utf-8"))["Records"]
+    said = json.loads(send(at, "emails", str(sample), "--json").stdout)
+    [message] = received(at, "emails")
+    assert message["Body"] == recorded["body"]
+    assert said == {"to": "sqs:emails", "message_id": message["MessageId"]}
+
+
+def test_attributes_of_a_record_are_sent_too(at: Scene) -> None:
+    given = {
+        "uniquerequestid": {"stringValue": "run-1", "dataType": "String"},
+        "picture": {"binaryValue": "AAH/", "dataType": "Binary"},
+    }
+    event = {
+        "Records": [
+            {"messageId": f"m{number}", "body": f"b{number}", "messageAttributes": given, "eventSource": "aws:sqs"}
+            for number in (1, 2)
+        ]
+    }
+    said = send(at, "emails", "-", stdin=json.dumps(event)).stdout
+    assert [line.rpartition(" ")[0] for line in said.splitlines()] == [
+        "SENT  message 1 of 2 to sqs:emails: id",
+        "SENT  message 2 of 2 to sqs:emails: id",
+    ]
+    for number, message in enumerate(received(at, "emails"), 1):
+        assert message["Body"] == f"b{number}"
+        assert message["MessageAttributes"]["uniquerequestid"]["StringValue"] == "run-1"
+        assert message["MessageAttributes"]["picture"]["BinaryValue"] == b"\x00\x01\xff"
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"Records":[]}', '{"Records":[{"eventSource":"aws:sqs","body":7}]}'])
+def test_a_file_without_records_sends_nothing(at: Scene, text: str) -> None:
+    assert "Nothing was sent" in send(at, "emails", "-", stdin=text, code=2).stderr
+    assert received(at, "emails") == []
