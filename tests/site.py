@@ -32,7 +32,7 @@ NOTES: Final = "docs/changes/+*.{kind}.md"
 KINDS: Final = ("added", "changed", "fixed", "removed")
 
 NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
-    "Start": ("quick-start", "way-of-a-message", "guarantees", "choosing", "comparison", "glossary"),
+    "Start": ("quick-start", "develop-locally", "way-of-a-message", "guarantees", "choosing", "comparison", "glossary"),
     "Write a flow": (
         "caches",
         "once-per-key",

@@ -18,6 +18,7 @@ PROJECT: Final[Mapping[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read
 
 NEEDS: Final = {
     "cli": ("cli", "local"),  # as its commands say where one is missing
+    "dev": ("serve",),
     "sim": ("local",),
     "testing": ("testing",),
     "testing/explorer": ("local",),  # which the command line runs too
@@ -74,6 +75,7 @@ COME_ALONG: Final = {
     "pydantic-core": "pydantic",
     "typing-extensions": "pydantic",
     "markupsafe": "jinja2",
+    "werkzeug": "flask",
 }
 """Distributions that are part of what another one offers, and come with it."""
 

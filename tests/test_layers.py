@@ -111,12 +111,13 @@ LAYERS = (
     {"callback_function"},
     {"sim"},
     {"deploy"},
+    {"dev"},
     {"testing", "cli"},
     {"__main__"},
 )
 
 # The only places that know of AWS's own libraries.
-KNOW_AWS = {"aws", "sim", "deploy", "cli"}
+KNOW_AWS = {"aws", "sim", "deploy", "dev", "cli"}
 AWS_LIBRARIES = {"boto3", "botocore", "moto"}
 
 # What a function may import when it runs, with a comment that says why: these, and whatever is not ours.

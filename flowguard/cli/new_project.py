@@ -86,7 +86,7 @@ def flowguard_requirement() -> str:
     It is taken from where pip had it, or else from an index.
     """
     installed = distribution("flowguard")
-    name = f"{installed.name}[cli,testing]"
+    name = f"{installed.name}[serve,testing]"
     said = json.loads(installed.read_text("direct_url.json") or "{}")
     if not (url := said.get("url")):
         return f"{name}=={installed.version}"

@@ -24,7 +24,6 @@ from flowguard.cli.connection import (
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.recordings import Unreadable, read_files, read_text
 from flowguard.cli.run_lines import say_line
-from flowguard.client import FlowClient, Started
 from flowguard.destinations import Destination, Queue, form_problem
 from flowguard.errors import FlowguardError, RunFailed, SendFailed, TooLarge
 from flowguard.flow import AnyFlow
@@ -149,13 +148,14 @@ def _send_request(
     for what, given in (("--object", object_id), ("--request-id", request_id)):
         if given is not None:
             check_id(what, given)
-    clients, inbox = clients_of(options), flow.inbox_of(flow.entry())
-    if not dry_run:
-        _find(clients, inbox)
-    kept_back, ids = KeptBack(), MessageIds()
+    inbox, kept_back, ids = flow.inbox_of(flow.entry()), KeptBack(), MessageIds()
     with _as_errors_of(str(inbox)), intercept(ids):
+        payload = decode(flow.entry().payload, text, what=f"the payload of {flow.name}/{flow.entry().name}")
+        clients = clients_of(options)
+        if not dry_run:
+            _find(clients, inbox)
         client = flow_client(options, kept_back if dry_run else AWSSender(clients))
-        started = _started(client, flow, text, object_id, request_id)
+        started = client.start(flow, payload, object_id=object_id, request_id=request_id)
     if dry_run:
         _show(kept_back.kept, as_json=as_json)
     elif as_json:
@@ -163,12 +163,6 @@ def _send_request(
         say_json(to_json({**facts, "message_id": ids.last}))
     else:
         say_line(f"SENT  {flow.name} of {bounded(started.object_id)}: request {started.request_id} to {inbox}")
-
-
-def _started(client: FlowClient, flow: AnyFlow, text: str, object_id: str | None, request_id: str | None) -> Started:
-    entry = flow.entry()
-    payload = decode(entry.payload, text, what=f"the payload of {flow.name}/{entry.name}")
-    return client.start(flow, payload, object_id=object_id, request_id=request_id)
 
 
 @contextmanager

@@ -1,0 +1,104 @@
+"""The live view of ``flowguard dev``: a line for each thing that happens, for people or as JSON."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rich.console import Console
+
+from flowguard.cli.console import console, line
+from flowguard.cli.moments import iso
+from flowguard.cli.printing import complain, say_json
+from flowguard.printable import bounded
+from flowguard.wire.notification import to_json
+
+_STYLES: Final = {"completed": "green", "failed": "red", "retried": "yellow", "broken": "red", "fenced": "yellow"}
+_CUT: Final = 60
+
+
+class LiveView:
+    """Prints what happens, to people by default."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._out: Console = console()
+
+    def show(self, said: Mapping[str, Any]) -> None:
+        """Print one thing that happened. ``event`` says what."""
+        at = said.get("at", time.time_ns() // 1_000_000)
+        if self._as_json:
+            say_json(to_json({**said, "at": iso(at)}))
+            return
+        clock = iso(at)[11:23]
+        match said["event"]:
+            case "delivery":
+                self._print(f"{clock}  {_delivery(said)}", _STYLES.get(said["outcome"] or "", ""))
+                self._print_trace(said["raised"])
+            case "listening":
+                self._listening(said)
+            case "loaded":
+                for name, queues in said["functions"].items():
+                    self._print(f"{clock}  {name} reads {', '.join(queues) or 'no queue'}", "bold")
+                for note in said["notes"]:
+                    complain(note)
+            case "changed":
+                self._print(f"{clock}  changed: {', '.join(said['files'])}; loading again", "bold")
+            case "not loaded":
+                for row in f"{said['why']}\nnothing is served; save a file to load again".split("\n"):
+                    complain(row)
+            case _:
+                self._print(f"{clock}  {_other(said)}", "yellow")
+
+    def _listening(self, said: Mapping[str, Any]) -> None:
+        self._print(f"AWS on {said['url']}, in {said['region']}. In another terminal:", "bold")
+        self._print("  export " + " ".join(f"{name}={value}" for name, value in said["environment"].items()))
+        for command in said["commands"]:
+            self._print(f"  {command}")
+
+    def _print(self, text: str, style: str = "") -> None:
+        self._out.print(line(text, style), soft_wrap=True)
+
+    def _print_trace(self, trace: str | None) -> None:
+        for row in (trace or "").rstrip().split("\n") if trace else ():
+            self._print(f"    {row}", "dim")
+
+
+def _delivery(said: Mapping[str, Any]) -> str:
+    """Return the line of a delivery: where, which object, what came of it."""
+    where = f"{said['flow']}/{said['stage']}" if said["flow"] else f"{said['function']} from {said['queue']}"
+    parts = [bounded(where, _CUT)]
+    if said["object_id"]:
+        parts.append(bounded(said["object_id"], _CUT))
+    if said["hop"]:
+        parts.append(f"hop {said['hop']}, attempt {said['attempt']}")
+    parts.append(", ".join(filter(None, (said["verdict"], said["outcome"]))) or "no verdict")
+    parts.append(f"{said['ms']} ms")
+    if said["sent"]:
+        parts.append("sent to " + ", ".join(dict.fromkeys(map(_name, said["sent"]))))
+    if said["why"]:
+        parts.append(bounded(said["why"]))
+    if not said["acked"]:
+        parts.append("stays in its queue")
+    return "  ".join(parts)
+
+
+def _name(to: str) -> str:
+    """Return a destination without the region and account of its ARN."""
+    kind, _, name = to.partition(":")
+    return bounded(f"{kind}:{name.rpartition(':')[2]}", _CUT)
+
+
+def _other(said: Mapping[str, Any]) -> str:
+    match said["event"]:
+        case "problem":
+            return f"{said['queue']}: {said['why']}"
+        case "died":
+            return f"the functions' process ended with code {said['code']}"
+        case "killed":
+            return "a function did not end in time and was stopped; its message comes back after the visibility timeout"
+        case "stopped":
+            return "stopped" if said["state"] is None else f"stopped; the state is in {said['state']}"
+        case other:
+            return str(other)

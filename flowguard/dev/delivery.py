@@ -1,0 +1,60 @@
+"""The record of one delivery: what the live view prints."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from flowguard.events import Event, EventType
+from flowguard.sim.delivery_trace import DeliveryTrace
+from flowguard.spans import Phase, Span
+
+LONGEST_TRACE: Final = 20_000
+"""Characters of a traceback that are shown; its end is kept."""
+
+
+@dataclass
+class Listener:
+    """An observer of one function. It has the trace of the delivery that is under way.
+
+    The traceback of a handler's exception is kept too, for a developer wants to see it.
+    """
+
+    trace: DeliveryTrace = field(default_factory=DeliveryTrace)
+    raised: str | None = None
+
+    def begin(self) -> None:
+        """Forget the delivery before."""
+        self.trace, self.raised = DeliveryTrace(), None
+
+    def __call__(self, event: Event) -> None:
+        self.trace.add(event)
+
+    @contextmanager
+    def span(self, span: Span) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if span.phase is Phase.HANDLE:
+                self.raised = "".join(traceback.format_exception(error))[-LONGEST_TRACE:]
+            raise
+
+    def facts(self) -> dict[str, Any]:
+        """Return what happened in the delivery. There are ids and counts in it, and no payload."""
+        trace, message = self.trace, self.trace.message
+        return {
+            "flow": message.flow or None if message else None,
+            "stage": message.stage or None if message else None,
+            "object_id": message.object_id or None if message else None,
+            "request_id": message.request_id if message else None,
+            "hop": message.hop if message else None,
+            "attempt": message.retry + 1 if message else None,
+            "verdict": trace.verdict,
+            "outcome": trace.outcome,
+            "sent": [str(one.facts["to"]) for one in trace.events if one.type is EventType.SENT],
+            "why": trace.why,
+            "raised": self.raised,
+        }

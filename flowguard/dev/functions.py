@@ -1,0 +1,161 @@
+"""The process of the functions: it loads the modules, creates what they need, and serves their queues.
+
+``python -m flowguard.dev.functions JSON`` is started by :mod:`flowguard.dev.process`, anew after each change of the
+source. It stops when its standard input ends, so it never outlives the process that started it. Lines of JSON on its
+standard output say what happens; what the user's code prints goes to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.services import aws_services
+from flowguard.clock import SystemClock
+from flowguard.deploy.derive import needs_of
+from flowguard.deploy.found import find_functions
+from flowguard.deploy.needs import Deployment, FunctionNeed
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.problems import CannotDeploy
+from flowguard.dev.delivery import Listener
+from flowguard.dev.due_schedules import DueSchedules
+from flowguard.dev.mapping import QueueMapping, Say, as_line
+from flowguard.dev.provided import Provider
+from flowguard.errors import DefinitionError, SettingsError
+from flowguard.events import Observer
+from flowguard.observers.combined import combined
+from flowguard.observers.named import named_observers
+from flowguard.settings import Settings
+from flowguard.sim.account import SIMULATED_KEYS, SIMULATED_ROLE
+from flowguard.sim.loading import NoSuchFlow
+
+NOT_LOADED: Final = 3
+"""The exit code where the modules cannot be loaded or deployed. What is wrong was said."""
+
+_KEPT_ELSEWHERE: Final = ("ssm:", "secretsmanager:")
+
+
+class Order(NamedTuple):
+    """What the process is to serve."""
+
+    modules: tuple[str, ...]
+    options: str | None
+    account: str
+    region: str
+
+    def as_text(self) -> str:
+        return json.dumps(self)
+
+    @classmethod
+    def of_text(cls, text: str) -> Order:
+        modules, *others = json.loads(text)
+        return cls(tuple(modules), *others)
+
+
+def main(order: Order) -> int:
+    """Serve until standard input ends, and return the exit code."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the starter stops this process
+    say = _speaker()
+    try:
+        options = DeployOptions.read(Path(order.options)) if order.options is not None else DeployOptions()
+        for one in (options.defaults, *options.functions.values()):
+            os.environ.update(one.environment)
+        sys.dont_write_bytecode = True  # what is compiled from two saves within a second would look alike
+        deployment = needs_of(find_functions(order.modules), options)
+    except (CannotDeploy, NoSuchFlow, DefinitionError, SettingsError) as error:
+        say({"event": "not loaded", "why": str(error)})
+        return NOT_LOADED
+    clients, stop = Clients(), threading.Event()
+    try:
+        notes = Provider(clients, order.account, order.region).provide(deployment, options.settings.bucket)
+        threads = [_thread(run, stop) for run in _runs(deployment, order, clients, say)]
+    except (SettingsError, ClientError, BotoCoreError) as error:
+        say({"event": "not loaded", "why": str(error)})
+        return NOT_LOADED
+    for thread in threads:
+        thread.start()
+    say(
+        {
+            "event": "loaded",
+            "functions": {one.name: list(one.reads) for one in deployment.functions},
+            "notes": [*notes, *deployment.notes],
+        }
+    )
+    sys.stdin.buffer.read()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    return 0
+
+
+def _speaker() -> Say:
+    """Return what writes a line to standard output, and let all else that is printed go to standard error."""
+    lines = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    lock = threading.Lock()
+
+    def say(said: dict[str, Any]) -> None:
+        with lock:
+            lines.write(f"{as_line(said)}\n")
+            lines.flush()
+
+    return say
+
+
+def _thread(run: Callable[[threading.Event], None], stop: threading.Event) -> threading.Thread:
+    return threading.Thread(target=run, args=(stop,), daemon=True)
+
+
+def _runs(deployment: Deployment, order: Order, clients: Clients, say: Say) -> list[Callable[[threading.Event], None]]:
+    """Return what is to run: the mapping of each queue to its function, and the scheduler."""
+    mappings = [_mapping(need, queue, order, clients, say) for need in deployment.functions for queue in need.reads]
+    runs: list[Callable[[threading.Event], None]] = [one.run for one in mappings]
+    if deployment.long_delays:
+        runs.append(DueSchedules(clients, deployment.scheduler_group, SystemClock().now).run)
+    return runs
+
+
+def _mapping(need: FunctionNeed, queue: str, order: Order, clients: Clients, say: Say) -> QueueMapping:
+    listener, settings = Listener(), settings_of(need, os.environ)
+    own: Observer = listener
+    if "FLOWGUARD_OBSERVERS" in {**dict(need.environment), **os.environ}:
+        own = combined((listener, named_observers(settings.observers)))
+    made: Any = getattr(sys.modules[need.found.module], need.found.attribute)
+    return QueueMapping(
+        function=need.name,
+        queue=queue,
+        region=order.region,
+        account=order.account,
+        handler=made.using(aws_services(settings, observer=own)),
+        listener=listener,
+        clients=clients,
+        timeout=need.timeout,
+        memory=need.memory,
+        say=say,
+    )
+
+
+def settings_of(need: FunctionNeed, environment: Mapping[str, str]) -> Settings:
+    """Return the settings of a function: of its deployment, and over them those of this environment.
+
+    Keys that AWS keeps are not here; those of simulations stand for them.
+    """
+    own = {name: value for name, value in need.environment if name.startswith("FLOWGUARD_")}
+    own |= {name: value for name, value in environment.items() if name.startswith("FLOWGUARD_")}
+    for name in ("FLOWGUARD_SIGNING_KEYS", "FLOWGUARD_TOKEN_KEYS"):
+        if own.get(name, "").startswith(_KEPT_ELSEWHERE):
+            own[name] = SIMULATED_KEYS
+    return Settings.from_environment({"FLOWGUARD_SCHEDULER_ROLE": SIMULATED_ROLE, **own})
+
+
+if __name__ == "__main__":
+    sys.exit(main(Order.of_text(sys.argv[1])))

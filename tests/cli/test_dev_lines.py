@@ -1,0 +1,98 @@
+"""The live view: lines for people, lines of JSON, and nothing of a sender's that a terminal would obey."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from flowguard.cli.dev_lines import LiveView
+from tests.cli.test_hostile_text import CONTROL, HOSTILE
+from tests.scene import START
+
+DELIVERY: dict[str, Any] = {
+    "event": "delivery",
+    "at": START,
+    "function": "place",
+    "queue": "orders",
+    "record": "m1",
+    "receive": 1,
+    "flow": "orders",
+    "stage": "price-order",
+    "object_id": "o1",
+    "request_id": "run-1",
+    "hop": 1,
+    "attempt": 2,
+    "verdict": "CLAIMED",
+    "outcome": "committed",
+    "sent": ["sqs:emails", "sqs:arn:aws:sqs:us-east-1:123456789012:close-order"],
+    "why": None,
+    "raised": None,
+    "acked": True,
+    "ms": 12,
+}
+UNREADABLE = DELIVERY | dict.fromkeys(("flow", "stage", "object_id", "hop", "attempt", "outcome"))
+
+
+def shown(capsys: pytest.CaptureFixture[str], said: dict[str, Any], *, as_json: bool = False) -> str:
+    LiveView(as_json=as_json).show(said)
+    found = capsys.readouterr()
+    assert CONTROL.findall(found.out + found.err) == []
+    return found.out + found.err
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            {},
+            "08:00:00.000  orders/price-order  o1  hop 1, attempt 2  CLAIMED, committed  12 ms"
+            "  sent to sqs:emails, sqs:close-order\n",
+        ),
+        (
+            {"outcome": "retried", "why": "RuntimeError: no tariff", "raised": "Traceback\n  line 7\n", "sent": []},
+            "08:00:00.000  orders/price-order  o1  hop 1, attempt 2  CLAIMED, retried  12 ms"
+            "  RuntimeError: no tariff\n    Traceback\n      line 7\n",
+        ),
+        (
+            {**UNREADABLE, "verdict": None, "acked": False, "sent": []},
+            "08:00:00.000  place from orders  no verdict  12 ms  stays in its queue\n",
+        ),
+    ],
+)
+def test_a_delivery(capsys: pytest.CaptureFixture[str], changes: dict[str, Any], line: str) -> None:
+    assert shown(capsys, {**DELIVERY, **changes}) == line
+
+
+def test_a_delivery_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert json.loads(shown(capsys, DELIVERY, as_json=True)) == {**DELIVERY, "at": "2027-01-15T08:00:00.000Z"}
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_no_control_of_a_sender_reaches_the_terminal(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+    hostile = {"object_id": HOSTILE * 1_000, "why": HOSTILE, "raised": HOSTILE, "flow": HOSTILE, "sent": [HOSTILE]}
+    found = shown(capsys, {**DELIVERY, **hostile}, as_json=as_json)
+    assert as_json or len(found) < 5_000
+
+
+@pytest.mark.parametrize(
+    ("said", "says"),
+    [
+        ({"event": "not loaded", "why": f"shop: {HOSTILE}"}, "nothing is served; save a file to load again"),
+        ({"event": "changed", "files": ["shop/flow.py"]}, "changed: shop/flow.py; loading again"),
+        (
+            {"event": "loaded", "functions": {"place": ["orders"], "none": []}, "notes": ["a note"]},
+            "none reads no queue",
+        ),
+        ({"event": "problem", "queue": "orders", "why": HOSTILE}, "orders: h"),
+        ({"event": "died", "code": -9, "pid": 1}, "ended with code -9"),
+        ({"event": "killed"}, "comes back after the visibility timeout"),
+        ({"event": "stopped", "state": None}, "stopped\n"),
+        ({"event": "stopped", "state": "dir"}, "the state is in dir"),
+    ],
+    ids=lambda one: one.get("event") if isinstance(one, dict) else "",
+)
+def test_whatever_else_happens(capsys: pytest.CaptureFixture[str], said: dict[str, Any], says: str) -> None:
+    assert says in shown(capsys, said)
+    assert json.loads(shown(capsys, said, as_json=True))["event"] == said["event"]

@@ -1,0 +1,199 @@
+"""What a mapping makes of a message: an invocation, a line of the live view, and a deletion once it is acknowledged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.services import aws_services
+from flowguard.dev.delivery import Listener
+from flowguard.dev.functions import Order, settings_of
+from flowguard.dev.mapping import LocalContext, QueueMapping, as_line
+from flowguard.errors import NotProcessed, Reject
+from flowguard.handler import lambda_handler
+from flowguard.settings import Settings
+from flowguard.sim.account import ACCOUNT_ID, REGION, SIMULATED_KEYS, SIMULATED_ROLE
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.step import Step
+from tests.cli.test_hostile_text import HOSTILE
+from tests.scene import OrderState, Scene, scene
+
+QUEUE = "price-order"
+
+
+@pytest.fixture
+def at() -> Iterator[Scene]:
+    with scene() as found:
+        yield found
+
+
+class Served:
+    """A mapping of a scene's queue, and what it said."""
+
+    def __init__(self, at: Scene, handler: Callable[[Any, Any], Any] | None = None) -> None:
+        self.at = at
+        self.said: list[dict[str, Any]] = []
+        listener = Listener()
+        own = lambda_handler(at.flow).using(aws_services(Settings(), clock=at.clock, observer=listener))
+        self.mapping = QueueMapping(
+            function="place",
+            queue=QUEUE,
+            region=REGION,
+            account=ACCOUNT_ID,
+            handler=handler or own,
+            listener=listener,
+            clients=Clients(),
+            timeout=30,
+            memory=256,
+            say=self.said.append,
+        )
+
+    def send(self, body: str = '{"order_id":"o1"}') -> Served:
+        sqs = self.at.aws.client("sqs")
+        sqs.send_message(QueueUrl=sqs.get_queue_url(QueueName=QUEUE)["QueueUrl"], MessageBody=body)
+        return self
+
+    def poll(self) -> dict[str, Any]:
+        self.mapping.poll()
+        return self.said[-1]
+
+    def left(self) -> int:
+        """How many messages are still there, in hand or not."""
+        sqs = self.at.aws.client("sqs")
+        url = sqs.get_queue_url(QueueName=QUEUE)["QueueUrl"]
+        names: Any = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+        return sum(map(int, found.values()))
+
+
+def test_a_delivery_is_told_and_its_message_deleted(at: Scene) -> None:
+    served = Served(at).send()
+    said = served.poll()
+    assert {name: said[name] for name in ("flow", "stage", "object_id", "hop", "attempt", "verdict", "outcome")} == {
+        "flow": "orders",
+        "stage": "price-order",
+        "object_id": "o1",
+        "hop": 1,
+        "attempt": 1,
+        "verdict": "CLAIMED",
+        "outcome": "committed",
+    }
+    assert (said["event"], said["acked"], said["receive"], said["raised"]) == ("delivery", True, 1, None)
+    assert "sqs:close-order" in said["sent"]
+    assert served.left() == 0
+
+
+def test_an_empty_queue_says_nothing(at: Scene) -> None:
+    served = Served(at)
+    served.mapping.poll()
+    assert served.said == []
+
+
+def decline(step: Step[OrderState]) -> None:
+    raise Reject("the card is declined")
+
+
+def break_down(step: Step[OrderState]) -> None:
+    raise RuntimeError(HOSTILE)
+
+
+@pytest.mark.parametrize(
+    ("fails", "outcome", "shows"), [(decline, "failed", "decline"), (break_down, "retried", "break_down")]
+)
+def test_the_traceback_of_a_handler_is_told(at: Scene, fails: Any, outcome: str, shows: str) -> None:
+    served = Served(at).send()
+    at.script.pricing = fails
+    said = served.poll()
+    assert said["outcome"] == outcome
+    assert f"in {shows}" in said["raised"]
+    json.loads(as_line(said))
+    served.send('{"order_id":"o2"}')
+    at.script.pricing = lambda step: None
+    assert served.poll()["raised"] is None, "each delivery has its own"
+
+
+def test_a_record_that_is_not_acknowledged_stays(at: Scene) -> None:
+    served = Served(at, lambda event, context: {"batchItemFailures": [{"itemIdentifier": "it"}]}).send()
+    assert served.poll()["acked"] is False
+    assert served.left() == 1
+
+
+@pytest.mark.parametrize("error", [NotProcessed({"m": "why"}), RuntimeError(HOSTILE), KeyError("x")])
+def test_a_function_that_raises_leaves_its_record(at: Scene, error: Exception) -> None:
+    def fails(event: Any, context: Any) -> Any:
+        raise error
+
+    served = Served(at, fails).send()
+    said = served.poll()
+    assert (said["acked"], said["verdict"]) == (False, None)
+    assert said["why"]
+    json.loads(as_line(said))
+    assert served.left() == 1
+
+
+def test_the_event_and_the_context_are_lambdas_own(at: Scene) -> None:
+    got: list[tuple[Any, Any]] = []
+    Served(at, lambda event, context: got.append((event, context))).send("text").poll()
+    [(event, context)] = got
+    [record] = event["Records"]
+    assert (record["body"], record["eventSource"], record["awsRegion"]) == ("text", "aws:sqs", REGION)
+    assert record["eventSourceARN"] == f"arn:aws:sqs:{REGION}:{ACCOUNT_ID}:{QUEUE}"
+    assert isinstance(context, LocalContext)
+    assert 0 < context.get_remaining_time_in_millis() <= 30_000
+    assert context.invoked_function_arn.endswith(":function:place")
+
+
+class StopsSoon:
+    """An event that is set once somebody has waited for it."""
+
+    def __init__(self) -> None:
+        self.waits = 0
+
+    def is_set(self) -> bool:
+        return self.waits > 0
+
+    def wait(self, timeout: float) -> bool:
+        self.waits += 1
+        return True
+
+
+def test_what_aws_refuses_is_told_and_polled_again(at: Scene) -> None:
+    def deny(call: ApiCall, proceed: Proceed) -> Response:
+        raise ClientError({"Error": {"Code": "Odd", "Message": HOSTILE}}, call.operation)
+
+    served, stop = Served(at), StopsSoon()
+    with intercept(deny):
+        served.mapping.run(stop)  # type: ignore[arg-type]  # it has what is used of one
+    [said] = served.said
+    assert (said["event"], said["queue"]) == ("problem", QUEUE)
+
+
+# -- settings
+
+
+def test_keys_that_aws_keeps_are_those_of_simulations() -> None:
+    from flowguard.deploy.derive import needs_of
+    from flowguard.deploy.found import find_functions
+    from flowguard.deploy.options import DeployOptions
+    from tests.deploy.everything import OPTIONS
+
+    needs = needs_of(find_functions(["tests.deploy.everything"]), DeployOptions.model_validate(OPTIONS))
+    need = needs.function("everything-pack")
+    found = settings_of(need, {"PATH": "x"})
+    assert (found.bucket, found.prefix, found.scheduler_role) == ("long-texts", "here/", SIMULATED_ROLE)
+    assert found.signing_keys is not None
+    assert found.token_keys is not None
+    assert found.signing_keys.get_secret_value() == found.token_keys.get_secret_value() == SIMULATED_KEYS
+    mine = settings_of(need, {"FLOWGUARD_TOKEN_KEYS": "mine:0123456789abcdef0123456789abcdef", "FLOWGUARD_BUCKET": "b"})
+    assert mine.token_keys is not None
+    assert (mine.token_keys.get_secret_value()[:5], mine.bucket) == ("mine:", "b")
+
+
+def test_an_order_survives_its_way_to_the_process() -> None:
+    order = Order(("shop.handlers", HOSTILE), None, ACCOUNT_ID, REGION)
+    assert Order.of_text(order.as_text()) == order
