@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from flowguard.events import Event, EventType
@@ -14,6 +15,7 @@ from flowguard.spans import Phase, Span
 
 LONGEST_TRACE: Final = 20_000
 """Characters of a traceback that are shown; its end is kept."""
+_OWN: Final = str(Path(__file__).parents[1])
 
 
 @dataclass
@@ -39,7 +41,7 @@ class Listener:
             yield
         except Exception as error:
             if span.phase is Phase.HANDLE:
-                self.raised = "".join(traceback.format_exception(error))[-LONGEST_TRACE:]
+                self.raised = traceback_of(error)
             raise
 
     def facts(self) -> dict[str, Any]:
@@ -58,3 +60,11 @@ class Listener:
             "why": trace.why,
             "raised": self.raised,
         }
+
+
+def traceback_of(error: BaseException) -> str:
+    """Return the traceback of an exception, from the user's first frame on."""
+    told = traceback.TracebackException.from_exception(error)
+    while told.stack and told.stack[0].filename.startswith(_OWN):
+        told.stack.pop(0)
+    return "".join(told.format())[-LONGEST_TRACE:]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,7 +13,7 @@ from uuid import uuid4
 from botocore.exceptions import BotoCoreError, ClientError
 
 from flowguard.aws.clients import Clients
-from flowguard.dev.delivery import LONGEST_TRACE, Listener
+from flowguard.dev.delivery import Listener, traceback_of
 from flowguard.errors import NotProcessed
 from flowguard.sim.event_source import failures_of
 from flowguard.wire.attributes import Attribute, attributes_to, read_attributes
@@ -98,7 +97,7 @@ class QueueMapping:
             problem = str(error)
         except Exception as error:  # of code around the runtime: Lambda reports it, and the record comes back
             problem = f"{type(error).__name__}: {error}"
-            raised = "".join(traceback.format_exception(error))[-LONGEST_TRACE:]
+            raised = traceback_of(error)
         facts = self.listener.facts()
         self.say(
             {

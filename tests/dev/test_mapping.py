@@ -111,6 +111,7 @@ def test_the_traceback_of_a_handler_is_told(at: Scene, fails: Any, outcome: str,
     said = served.poll()
     assert said["outcome"] == outcome
     assert f"in {shows}" in said["raised"]
+    assert "flowguard/worker" not in said["raised"], "it begins with the user's own code"
     json.loads(as_line(said))
     served.send('{"order_id":"o2"}')
     at.script.pricing = lambda step: None
