@@ -106,8 +106,7 @@ def _is_own_commit(item: RunItem) -> bool:
 
 
 def _wait(seen: SeenRun, runs: RunReader, *, payloads: bool) -> dict[str, Any] | None:
-    found = wait_facts(seen, (lambda name: stored_value(runs, seen.answers[name])) if payloads else None)
-    return None if found is None else found | {"deadline": iso(found["deadline"])}
+    return wait_facts(seen, (lambda name: stored_value(runs, seen.answers[name])) if payloads else None)
 
 
 def _failed(item: RunItem) -> dict[str, Any] | None:

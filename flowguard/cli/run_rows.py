@@ -53,7 +53,10 @@ def bounded_list(command: Command) -> Command:
 
 
 class TableReading:
-    """Reads the runs of a table, and says on standard error what that took."""
+    """Reads the runs of a table, and says on standard error what that took.
+
+    ``stopped`` says whether the table has more than was read.
+    """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         settings, clients = settings_of(options), clients_of(options)
@@ -62,6 +65,7 @@ class TableReading:
         self._pages = RunPages(clients.dynamodb, settings.table, self.runs)
         self._after, self._most = options["after"], options["most_read"]
         self._read, self._units, self._unreadable = 0, 0.0, 0
+        self.stopped = False
 
     def found(self, wanted: Wanted) -> Iterator[SeenRun]:
         """Yield the runs that are wanted, in the order in which the table has them."""
@@ -71,6 +75,7 @@ class TableReading:
             yield from page.runs
             last = page.last
         self._summary()
+        self.stopped = last is not None
         if last is not None:
             complain(f"stopped after {self._read:,} items; go on with --after {last}")
 

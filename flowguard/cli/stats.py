@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
 
 from flowguard.aws.run_pages import Wanted
 from flowguard.aws.run_reader import SeenRun
-from flowguard.cli.connection import command_time, connected
+from flowguard.cli.connection import CannotRun, command_time, connected
 from flowguard.cli.console import cell, console, line
+from flowguard.cli.formats import check_one_format
 from flowguard.cli.letter_rows import duration
 from flowguard.cli.listing import Column, show_table
 from flowguard.cli.moments import distance, iso, moment
 from flowguard.cli.printing import say_json
 from flowguard.cli.run_rows import TableReading, bounded_reading, check_names, is_late, is_left, reading_errors
+from flowguard.cli.stats_metrics import Count, metric_lines
+from flowguard.observers.metrics import is_namespace
 from flowguard.printable import LONGEST_PART, bounded
 from flowguard.protocol.run import Status
 from flowguard.wire.notification import to_json
@@ -27,55 +30,79 @@ _COLUMNS: Final = (
 )
 
 
-@dataclass
-class Count:
-    """The runs of one flow, status and stage. ``oldest`` is the time of the first request, ms since 1970."""
-
-    runs: int = 0
-    late: int = 0
-    left: int = 0
-    oldest: int = 0
-
-    def add(self, seen: SeenRun, now: int) -> None:
-        """Count a run."""
-        item = seen.item
-        self.oldest = min(self.oldest, item.requested_at) if self.runs else item.requested_at
-        self.runs += 1
-        self.late += is_late(item, now)
-        self.left += is_left(item, now)
-
-
 @click.command()
 @connected
 @click.option("--flow", metavar="NAME", help="Only runs of this flow.")
 @bounded_reading
-def stats(*, flow: str | None, as_json: bool, **options: Any) -> None:
+@click.option("--emf", "namespace", metavar="NAMESPACE", help="Lines of CloudWatch's embedded metric format, by flow.")
+def stats(*, flow: str | None, as_json: bool, namespace: str | None, **options: Any) -> None:
     """Count the runs of a table by flow, status and stage.
 
     "late" are waits whose deadline is over, "left" runs in the middle of a hop that no worker has. The table is read by
     Scan, which pays for each item; --read bounds that. What was read is said on standard error.
 
+    --emf writes metrics of the whole table, and none where --read or --after leaves a part of it out.
+
     The exit code is 0 where the table was read, and 2 where the command cannot be run.
     """
     check_names(**{"--flow": flow})
+    check_one_format("as_json", "namespace")
+    if namespace is not None:
+        _check_metrics(namespace, options)
     now = command_time().clock.now()
     counts: defaultdict[tuple[str, str, str], Count] = defaultdict(Count)
     longest: SeenRun | None = None
     with reading_errors(options):
-        for seen in TableReading(options).found(Wanted(flow)):
-            counts[seen.flow, seen.item.status.value, seen.item.stage].add(seen, now)
+        reading = TableReading(options)
+        for seen in reading.found(Wanted(flow)):
+            _add(counts[seen.flow, seen.item.status.value, seen.item.stage], seen, now)
             if seen.item.status is Status.WAITING and (longest is None or _since(seen) < _since(longest)):
                 longest = seen
-    _say(counts, now) if as_json else _show(counts, longest, now)
+    if namespace is not None:
+        _write_metrics(counts, reading, namespace, now)
+    else:
+        _say(counts) if as_json else _show(counts, longest, now)
+
+
+def _check_metrics(namespace: str, options: Mapping[str, Any]) -> None:
+    if not is_namespace(namespace):
+        raise click.BadParameter("it is no namespace of CloudWatch, such as shop/orders", param_hint="--emf")
+    if options["after"] is not None:
+        raise click.UsageError("--emf is for a whole table, and --after leaves out a part of it")
+
+
+def _write_metrics(
+    counts: Mapping[tuple[str, str, str], Count], reading: TableReading, namespace: str, now: int
+) -> None:
+    if reading.stopped:
+        raise CannotRun("the table has more items than --read allows, and metrics of a part would mislead; raise it")
+    for document in metric_lines(counts.items(), namespace, now):
+        say_json(to_json(document))
+
+
+def _add(count: Count, seen: SeenRun, now: int) -> None:
+    item = seen.item
+    count.oldest = min(count.oldest, item.requested_at) if count.runs else item.requested_at
+    count.first_commit = min(count.first_commit, _since(seen)) if count.runs else _since(seen)
+    count.runs += 1
+    count.late += is_late(item, now)
+    count.left += is_left(item, now)
 
 
 def _since(seen: SeenRun) -> int:
     return seen.item.committed_at
 
 
-def _say(counts: dict[tuple[str, str, str], Count], now: int) -> None:
+def _say(counts: Mapping[tuple[str, str, str], Count]) -> None:
     for (flow, status, stage), count in sorted(counts.items()):
-        numbers = {"runs": count.runs, "late": count.late, "left": count.left, "oldest": iso(count.oldest)}
+        numbers: dict[str, Any] = {
+            "runs": count.runs,
+            "late": count.late,
+            "left": count.left,
+            "oldest": iso(count.oldest),
+        }
+        if status == Status.WAITING.value:
+            numbers["oldest_wait"] = iso(count.first_commit)
         say_json(to_json({"flow": flow, "status": status, "stage": stage, **numbers}))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flowguard.aws.run_reader import SeenRun
+from flowguard.cli.moments import iso
 from flowguard.protocol.run import Status
 from flowguard.protocol.waiting import Wait, WaitEnd, WaitPlan
 from flowguard.wire.tokens import SEALED_IDS
@@ -24,7 +25,7 @@ def wait_facts(seen: SeenRun, read: ReadAnswer | None) -> dict[str, Any] | None:
         return None
     plan = wait.plan
     return {
-        "deadline": wait.deadline,
+        "deadline": iso(wait.deadline),
         "ended": wait.end.value if wait.end is not None else None,
         "missing": max(0, len(wait.waiting) - max(0, wait.spare)) if wait.end is None else 0,
         "goes_on_at": plan.stage_at(wait.end or WaitEnd.ANSWERED),

@@ -80,7 +80,7 @@ def _show_one(name: str, object_id: str, now: int, options: Mapping[str, Any], *
     if as_json:
         say_json(to_json(facts))
     else:
-        _show(facts, now, payload=payload)
+        _show(facts, 0 if seen.item.wait is None else seen.item.wait.deadline, now, payload=payload)
 
 
 def _list(flow: str | None, limit: int, now: int, options: Mapping[str, Any], *, as_json: bool) -> None:
@@ -129,21 +129,21 @@ def _facts(seen: SeenRun, runs: RunReader, *, payload: bool) -> dict[str, Any]:
 # -- for people -------------------------------------------------------------------------------------------------------
 
 
-def _show(facts: Mapping[str, Any], now: int, *, payload: bool) -> None:
+def _show(facts: Mapping[str, Any], deadline: int, now: int, *, payload: bool) -> None:
     out, wait = console(), facts["wait"]
     where = f"{facts['flow']} of {facts['object_id']}: {facts['status']} at {facts['stage']}, hop {facts['hop']}"
     out.print(line(f"{where}, request {facts['request_id']}"), soft_wrap=True)
     if wait is None:
         out.print(line("it waits for nothing"))
         return
-    for said in _said(wait, now):
+    for said in _said(wait, deadline, now):
         out.print(line(said), soft_wrap=True)
     show_names(wait, payload=payload)
 
 
-def _said(wait: Mapping[str, Any], now: int) -> Iterator[str]:
-    moment = (_EPOCH + timedelta(milliseconds=wait["deadline"])).strftime("%Y-%m-%d %H:%M:%S UTC")
-    left = (wait["deadline"] - now) // 1000
+def _said(wait: Mapping[str, Any], deadline: int, now: int) -> Iterator[str]:
+    moment = (_EPOCH + timedelta(milliseconds=deadline)).strftime("%Y-%m-%d %H:%M:%S UTC")
+    left = (deadline - now) // 1000
     when = f"in {duration(left)}" if left >= 0 else f"over for {duration(-left)}"
     if wait["ended"] is not None:
         yield f"the wait is over ({wait['ended']}); the run goes on at {wait['goes_on_at']}"

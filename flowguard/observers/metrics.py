@@ -58,7 +58,7 @@ class Metrics:
         now: Callable[[], int] | None = None,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
-        if not _is_namespace(namespace):
+        if not is_namespace(namespace):
             fix = "write 1 to 255 letters, digits and . - _ / # : as in shop/orders"
             raise SettingsError("Metrics(namespace=)", f"{shown(namespace)} is no namespace of CloudWatch; {fix}")
         self._namespace = namespace
@@ -169,7 +169,8 @@ def _ends_run(event: Event) -> bool:
     return event.type in (EventType.COMPLETED, EventType.UNDONE)
 
 
-def _is_namespace(value: object) -> bool:
+def is_namespace(value: object) -> bool:
+    """Answer whether CloudWatch takes the text as a namespace."""
     return isinstance(value, str) and _NAMESPACE.fullmatch(value) is not None and value[0] != ":"
 
 

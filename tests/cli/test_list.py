@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from flowguard.aws import run_pages
 from flowguard.cli import main, run_rows
 from flowguard.cli.connection import CommandTime
+from flowguard.cli.stats_metrics import UNITS, Count, metric_lines
 from flowguard.errors import Reject
 from flowguard.ids import ObjectId
 from flowguard.outcome import Outcome
@@ -21,7 +22,8 @@ from flowguard.sim.account import SIMULATED_KEYS
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
 from tests.cli.test_hostile_text import CONTROL, OBJECT
-from tests.scene import ENGINES, OrderState, Scene, scene
+from tests.observers.test_metrics import problems
+from tests.scene import ENGINES, START, OrderState, Scene, scene
 from tests.waits import All, Progress, WaitScene, answered, asks, wait_scene
 
 
@@ -224,6 +226,40 @@ def test_stats_count_runs_and_say_which_need_somebody(at: Scene) -> None:
     assert run(at, "stats", "--read", "1").stderr.splitlines()[-1].startswith("stopped after 1 items; go on with ")
 
 
+def test_stats_as_metrics(at: Scene) -> None:
+    [line] = run(at, "stats", "--emf", "shop/orders").stdout.splitlines()
+    document = json.loads(line)
+    assert list(problems(document)) == []
+    [about] = document["_aws"]["CloudWatchMetrics"]
+    assert (about["Namespace"], about["Dimensions"], document["flow"]) == ("shop/orders", [["flow"]], "orders")
+    assert {one["Name"]: document[one["Name"]] for one in about["Metrics"]} == {
+        "runs_running": 2,
+        "runs_waiting": 0,
+        "runs_failed": 1,
+        "waits_late": 0,
+        "runs_left": 1,
+        "oldest_run_s": 11 * 60 + 1,
+        "oldest_wait_s": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--emf", "no namespace"), "it is no namespace of CloudWatch"),
+        (("--emf", ""), "it is no namespace of CloudWatch"),
+        (("--emf", "n" * 256), "it is no namespace of CloudWatch"),
+        (("--emf", "shop", "--json"), "two formats"),
+        (("--emf", "shop", "--after", "x"), "for a whole table"),
+        (("--emf", "shop", "--read", "1"), "metrics of a part would mislead; raise it"),
+    ],
+)
+def test_metrics_of_a_part_are_not_written(at: Scene, options: tuple[str, ...], says: str) -> None:
+    refused = run(at, "stats", *options, code=2)
+    assert says in refused.stderr
+    assert refused.stdout == ""
+
+
 # -- waits ------------------------------------------------------------------------------------------------------------
 
 
@@ -278,6 +314,16 @@ def test_stats_name_the_oldest_wait(waiting: WaitScene) -> None:
         "the oldest wait: carts of c1, begun 2 d ago, until 2027-01-18T08:00:00.000Z (in 1 d)",
     ]
     assert objects(waiting, "list") == ["c2", "c3", "c1"]
+    begun = json.loads(run(waiting, "stats", "--json").stdout)["oldest_wait"]
+    assert begun == "2027-01-15T08:00:00.000Z"
+    metrics = json.loads(run(waiting, "stats", "--emf", "shop").stdout)
+    assert (metrics["runs_waiting"], metrics["waits_late"], metrics["oldest_wait_s"]) == (3, 1, 2 * 86_400)
+
+
+def test_a_flow_whose_runs_have_all_ended_has_gauges_of_zero() -> None:
+    ended = ("orders", "COMPLETED", "close-order"), Count(runs=7, oldest=START, first_commit=START)
+    [document] = metric_lines([ended], "shop", START + 60_000)
+    assert [document[name] for name in UNITS] == [0] * len(UNITS)
 
 
 def test_a_list_of_waits_reads_each_item_once(waiting: WaitScene) -> None:

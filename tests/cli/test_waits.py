@@ -99,6 +99,7 @@ def test_answers_are_counted_and_shown_only_if_asked_for_and_tokens_never(at: Wa
     assert "4711" not in waits("--json").stdout
     assert "4711" in shown
     found = json.loads(as_json)
+    assert found["wait"]["deadline"] == "2027-01-18T08:00:00.000Z"
     assert (found["wait"]["missing"], found["wait"]["names"][0]) == (
         1,
         {"name": "a", "what": "event", "id": "paid/c1", "answer": "answered", "payload": 4711},
