@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -39,10 +40,7 @@ class LiveView:
             case "listening":
                 self._listening(said)
             case "loaded":
-                for name, queues in said["functions"].items():
-                    self._print(f"{clock}  {name} reads {', '.join(queues) or 'no queue'}", "bold")
-                for note in said["notes"]:
-                    complain(note)
+                self._loaded(clock, said)
             case "changed":
                 self._print(f"{clock}  changed: {', '.join(said['files'])}; loading again", "bold")
             case "not loaded":
@@ -53,9 +51,17 @@ class LiveView:
 
     def _listening(self, said: Mapping[str, Any]) -> None:
         self._print(f"AWS on {said['url']}, in {said['region']}. In another terminal:", "bold")
-        self._print("  export " + " ".join(f"{name}={value}" for name, value in said["environment"].items()))
+        self._print(f"  {_export(said['environment'])}")
         for command in said["commands"]:
             self._print(f"  {command}")
+
+    def _loaded(self, clock: str, said: Mapping[str, Any]) -> None:
+        for name, queues in said["functions"].items():
+            self._print(f"{clock}  {name} reads {', '.join(queues) or 'no queue'}", "bold")
+        if said["environment"]:
+            self._print(f"  {_export(said['environment'])}")
+        for note in said["notes"]:
+            complain(note)
 
     def _print(self, text: str, style: str = "") -> None:
         self._out.print(line(text, style), soft_wrap=True)
@@ -63,6 +69,11 @@ class LiveView:
     def _print_trace(self, trace: str | None) -> None:
         for row in (trace or "").rstrip().split("\n") if trace else ():
             self._print(f"    {row}", "dim")
+
+
+def _export(variables: Mapping[str, str]) -> str:
+    """Return the line that sets variables in a shell."""
+    return "export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
 
 
 def _delivery(said: Mapping[str, Any]) -> str:

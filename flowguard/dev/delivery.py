@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from flowguard.errors import Reject, Retry
 from flowguard.events import Event, EventType
 from flowguard.sim.delivery_trace import DeliveryTrace
 from flowguard.spans import Phase, Span
@@ -22,15 +23,17 @@ _OWN: Final = str(Path(__file__).parents[1])
 class Listener:
     """An observer of one function. It has the trace of the delivery that is under way.
 
-    The traceback of a handler's exception is kept too, for a developer wants to see it.
+    A handler's exception is kept too, and its traceback unless the handler means it: events have its type alone, for
+    its text may be a secret of production's.
     """
 
     trace: DeliveryTrace = field(default_factory=DeliveryTrace)
     raised: str | None = None
+    error: str | None = None
 
     def begin(self) -> None:
         """Forget the delivery before."""
-        self.trace, self.raised = DeliveryTrace(), None
+        self.trace, self.raised, self.error = DeliveryTrace(), None, None
 
     def __call__(self, event: Event) -> None:
         self.trace.add(event)
@@ -41,7 +44,8 @@ class Listener:
             yield
         except Exception as error:
             if span.phase is Phase.HANDLE:
-                self.raised = traceback_of(error)
+                self.error = f"{type(error).__name__}: {error}"
+                self.raised = None if isinstance(error, Retry | Reject) else traceback_of(error)
             raise
 
     def facts(self) -> dict[str, Any]:
@@ -57,7 +61,7 @@ class Listener:
             "verdict": trace.verdict,
             "outcome": trace.outcome,
             "sent": [str(one.facts["to"]) for one in trace.events if one.type is EventType.SENT],
-            "why": trace.why,
+            "why": self.error or trace.why,
             "raised": self.raised,
         }
 

@@ -41,6 +41,7 @@ from flowguard.sim.loading import NoSuchFlow
 NOT_LOADED: Final = 3
 """The exit code where the modules cannot be loaded or deployed. What is wrong was said."""
 
+_KEYS: Final = ("FLOWGUARD_SIGNING_KEYS", "FLOWGUARD_TOKEN_KEYS")
 _KEPT_ELSEWHERE: Final = ("ssm:", "secretsmanager:")
 
 
@@ -87,6 +88,7 @@ def main(order: Order) -> int:
         {
             "event": "loaded",
             "functions": {one.name: list(one.reads) for one in deployment.functions},
+            "environment": outside_environment(deployment, os.environ),
             "notes": [*notes, *deployment.notes],
         }
     )
@@ -151,10 +153,20 @@ def settings_of(need: FunctionNeed, environment: Mapping[str, str]) -> Settings:
     """
     own = {name: value for name, value in need.environment if name.startswith("FLOWGUARD_")}
     own |= {name: value for name, value in environment.items() if name.startswith("FLOWGUARD_")}
-    for name in ("FLOWGUARD_SIGNING_KEYS", "FLOWGUARD_TOKEN_KEYS"):
-        if own.get(name, "").startswith(_KEPT_ELSEWHERE):
-            own[name] = SIMULATED_KEYS
-    return Settings.from_environment({"FLOWGUARD_SCHEDULER_ROLE": SIMULATED_ROLE, **own})
+    return Settings.from_environment({"FLOWGUARD_SCHEDULER_ROLE": SIMULATED_ROLE, **own, **_keys(own)})
+
+
+def _keys(own: Mapping[str, str]) -> dict[str, str]:
+    """Return what stands for the keys that AWS keeps."""
+    return {name: SIMULATED_KEYS for name in _KEYS if own.get(name, "").startswith(_KEPT_ELSEWHERE)}
+
+
+def outside_environment(deployment: Deployment, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that commands in another terminal need to understand these functions."""
+    own = {name: value for need in deployment.functions for name, value in need.environment}
+    own |= {name: value for name, value in environment.items() if name.startswith("FLOWGUARD_")}
+    table = {"FLOWGUARD_TABLE": deployment.run_table} if deployment.run_table != Settings().table else {}
+    return {**table, **_keys(own)}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The state that is kept between two starts: tables with their items, queues with their messages.
+"""The state that is kept between two starts: tables with their items, queues with their messages, and schedules.
 
 It is taken and put back through the AWS API alone. SQS shows no message that is delayed or in somebody's hands, so the
 clock of this process is moved ahead while it is taken, step by step: a message that shows up at a step was due by then.
@@ -10,7 +10,7 @@ import os
 import tempfile
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -73,12 +73,22 @@ class SavedQueue(_Frozen):
     messages: list[SavedMessage]
 
 
+class SavedSchedule(_Frozen):
+    """A message that EventBridge Scheduler sends later. ``target`` has its queue and its text."""
+
+    name: str
+    group: str
+    expression: str
+    target: dict[str, str]
+
+
 class SavedState(_Frozen):
     """All that is kept."""
 
     version: Literal[1] = Field(alias="flowguard_dev")
     tables: list[SavedTable]
     queues: list[SavedQueue]
+    schedules: list[SavedSchedule]
 
 
 def read_state(directory: Path) -> SavedState | None:
@@ -134,7 +144,18 @@ def take_state(client: Callable[[str], Any], travel: Travel, now: float) -> Save
             for url in urls:
                 found[url] += _messages(sqs, url, now + min(step, _LONGEST_DELAY))
     queues = [SavedQueue(name=url.rpartition("/")[2], attributes=attributes[url], messages=found[url]) for url in urls]
-    return SavedState(flowguard_dev=1, tables=tables, queues=queues)
+    schedules = [*_schedules(client("scheduler"))]
+    return SavedState(flowguard_dev=1, tables=tables, queues=queues, schedules=schedules)
+
+
+def _schedules(scheduler: Any) -> Iterator[SavedSchedule]:
+    for page in scheduler.get_paginator("list_schedules").paginate():
+        for one in page["Schedules"]:
+            found = scheduler.get_schedule(Name=one["Name"], GroupName=one["GroupName"])
+            target = {name: value for name, value in found["Target"].items() if isinstance(value, str)}
+            yield SavedSchedule(
+                name=found["Name"], group=found["GroupName"], expression=found["ScheduleExpression"], target=target
+            )
 
 
 def _table(dynamodb: Any, name: str) -> SavedTable:
@@ -197,6 +218,21 @@ def _put_back(state: SavedState, client: Callable[[str], Any], now: float) -> No
             sqs.set_queue_attributes(QueueUrl=urls[queue.name], Attributes={"RedrivePolicy": policy})
         for message in queue.messages:
             _send(sqs, urls[queue.name], message, now, fifo="FifoQueue" in queue.attributes)
+
+    _schedule(client("scheduler"), state.schedules)
+
+
+def _schedule(scheduler: Any, schedules: Sequence[SavedSchedule]) -> None:
+    for group in {one.group for one in schedules} - {"default"}:
+        scheduler.create_schedule_group(Name=group)
+    for one in schedules:
+        scheduler.create_schedule(
+            Name=one.name,
+            GroupName=one.group,
+            ScheduleExpression=one.expression,
+            FlexibleTimeWindow={"Mode": "OFF"},
+            Target=one.target,
+        )
 
 
 def _create(dynamodb: Any, table: SavedTable) -> None:

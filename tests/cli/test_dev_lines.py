@@ -82,8 +82,12 @@ def test_no_control_of_a_sender_reaches_the_terminal(capsys: pytest.CaptureFixtu
         ({"event": "not loaded", "why": f"shop: {HOSTILE}"}, "nothing is served; save a file to load again"),
         ({"event": "changed", "files": ["shop/flow.py"]}, "changed: shop/flow.py; loading again"),
         (
-            {"event": "loaded", "functions": {"place": ["orders"], "none": []}, "notes": ["a note"]},
+            {"event": "loaded", "functions": {"place": ["orders"], "none": []}, "environment": {}, "notes": ["a note"]},
             "none reads no queue",
+        ),
+        (
+            {"event": "loaded", "functions": {}, "environment": {"FLOWGUARD_TABLE": "a b"}, "notes": []},
+            "  export FLOWGUARD_TABLE='a b'",
         ),
         ({"event": "problem", "queue": "orders", "why": HOSTILE}, "orders: h"),
         ({"event": "died", "code": -9, "pid": 1}, "ended with code -9"),

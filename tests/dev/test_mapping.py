@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,9 +13,9 @@ from botocore.exceptions import ClientError
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services
 from flowguard.dev.delivery import Listener
-from flowguard.dev.functions import Order, settings_of
+from flowguard.dev.functions import Order, outside_environment, settings_of
 from flowguard.dev.mapping import LocalContext, QueueMapping, as_line
-from flowguard.errors import NotProcessed, Reject
+from flowguard.errors import NotProcessed, Reject, Retry
 from flowguard.handler import lambda_handler
 from flowguard.settings import Settings
 from flowguard.sim.account import ACCOUNT_ID, REGION, SIMULATED_KEYS, SIMULATED_ROLE
@@ -94,28 +95,33 @@ def test_an_empty_queue_says_nothing(at: Scene) -> None:
     assert served.said == []
 
 
-def decline(step: Step[OrderState]) -> None:
-    raise Reject("the card is declined")
-
-
 def break_down(step: Step[OrderState]) -> None:
     raise RuntimeError(HOSTILE)
 
 
-@pytest.mark.parametrize(
-    ("fails", "outcome", "shows"), [(decline, "failed", "decline"), (break_down, "retried", "break_down")]
-)
-def test_the_traceback_of_a_handler_is_told(at: Scene, fails: Any, outcome: str, shows: str) -> None:
+def test_a_handlers_exception_is_told_with_its_traceback(at: Scene) -> None:
     served = Served(at).send()
-    at.script.pricing = fails
+    at.script.pricing = break_down
     said = served.poll()
-    assert said["outcome"] == outcome
-    assert f"in {shows}" in said["raised"]
+    assert (said["outcome"], said["why"]) == ("retried", f"RuntimeError: {HOSTILE}")
+    assert "in break_down" in said["raised"]
     assert "flowguard/worker" not in said["raised"], "it begins with the user's own code"
     json.loads(as_line(said))
     served.send('{"order_id":"o2"}')
     at.script.pricing = lambda step: None
-    assert served.poll()["raised"] is None, "each delivery has its own"
+    said = served.poll()
+    assert (said["why"], said["raised"]) == (None, None), "each delivery has its own"
+
+
+@pytest.mark.parametrize(("meant", "outcome"), [(Reject("declined"), "failed"), (Retry("busy"), "retried")])
+def test_what_a_handler_means_has_no_traceback(at: Scene, meant: Exception, outcome: str) -> None:
+    def raises(step: Step[OrderState]) -> None:
+        raise meant
+
+    served = Served(at).send()
+    at.script.pricing = raises
+    said = served.poll()
+    assert (said["outcome"], said["why"], said["raised"]) == (outcome, f"{type(meant).__name__}: {meant}", None)
 
 
 def test_a_record_that_is_not_acknowledged_stays(at: Scene) -> None:
@@ -190,6 +196,11 @@ def test_keys_that_aws_keeps_are_those_of_simulations() -> None:
     assert found.signing_keys is not None
     assert found.token_keys is not None
     assert found.signing_keys.get_secret_value() == found.token_keys.get_secret_value() == SIMULATED_KEYS
+    told = {"FLOWGUARD_SIGNING_KEYS": SIMULATED_KEYS, "FLOWGUARD_TOKEN_KEYS": SIMULATED_KEYS}
+    assert outside_environment(needs, {}) == told
+    assert outside_environment(replace(needs, run_table="mine"), {}) == {"FLOWGUARD_TABLE": "mine", **told}
+    own = {"FLOWGUARD_TOKEN_KEYS": "mine:0123456789abcdef0123456789abcdef"}
+    assert "FLOWGUARD_TOKEN_KEYS" not in outside_environment(needs, own)
     mine = settings_of(need, {"FLOWGUARD_TOKEN_KEYS": "mine:0123456789abcdef0123456789abcdef", "FLOWGUARD_BUCKET": "b"})
     assert mine.token_keys is not None
     assert (mine.token_keys.get_secret_value()[:5], mine.bucket) == ("mine:", "b")

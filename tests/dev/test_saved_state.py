@@ -20,11 +20,12 @@ from flowguard.dev.saved_state import (
     travelling,
     write_state,
 )
+from flowguard.sim.account import SIMULATED_ROLE
 from flowguard.sim.moto import EmbeddedAWS
 from tests.cli.test_hostile_text import OBJECT
 
 NOW = 1_800_000_000.0
-EMPTY = '{"flowguard_dev":1,"tables":[],"queues":[]}'
+EMPTY = '{"flowguard_dev":1,"tables":[],"queues":[],"schedules":[]}'
 
 
 @pytest.fixture
@@ -131,6 +132,29 @@ def test_a_fifo_queue_keeps_groups_and_order(aws: EmbeddedAWS) -> None:
     found = received(aws, "orders.fifo")
     assert [one["Body"] for one in found] == ["0", "1", "2"]
     assert found[0]["Attributes"]["MessageGroupId"] == "g"
+
+
+def test_what_is_scheduled_comes_back(aws: EmbeddedAWS, tmp_path: Path) -> None:
+    scheduler = aws.client("scheduler")
+    scheduler.create_schedule_group(Name="later")
+    target = {"Arn": aws.queue_arn(aws.create_queue("orders")), "RoleArn": SIMULATED_ROLE, "Input": OBJECT}
+    for name, group in (("a", "later"), ("b", "default")):
+        scheduler.create_schedule(
+            Name=name,
+            GroupName=group,
+            ScheduleExpression="at(2027-01-02T02:54:05)",
+            FlexibleTimeWindow={"Mode": "OFF"},
+            Target=target,
+        )
+    state = kept(taken(aws), tmp_path)
+    assert {(one.name, one.group) for one in state.schedules} == {("a", "later"), ("b", "default")}
+    for name, group in (("a", "later"), ("b", "default")):
+        scheduler.delete_schedule(Name=name, GroupName=group)
+    scheduler.delete_schedule_group(Name="later")
+    aws.client("sqs").delete_queue(QueueUrl=aws.client("sqs").get_queue_url(QueueName="orders")["QueueUrl"])
+    put_back(state, aws.client, NOW, where="there")
+    found = scheduler.get_schedule(Name="a", GroupName="later")
+    assert (found["ScheduleExpression"], found["Target"]["Input"]) == ("at(2027-01-02T02:54:05)", OBJECT)
 
 
 # -- the file
