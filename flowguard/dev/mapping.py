@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 from uuid import uuid4
 
@@ -72,8 +73,7 @@ class QueueMapping:
 
     def poll(self) -> None:
         """Receive a message, if there is one, and deliver it."""
-        sqs = self.clients.sqs
-        url = sqs.get_queue_url(QueueName=self.queue)["QueueUrl"]
+        sqs, url = self.clients.sqs, self._url
         answer: Any = sqs.receive_message(
             QueueUrl=url,
             MaxNumberOfMessages=1,
@@ -84,6 +84,10 @@ class QueueMapping:
         for message in answer.get("Messages", ()):
             if self._deliver(message):
                 sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+
+    @cached_property
+    def _url(self) -> str:
+        return self.clients.sqs.get_queue_url(QueueName=self.queue)["QueueUrl"]
 
     def _deliver(self, message: Any) -> bool:
         """Invoke the function and answer whether the record is acknowledged."""

@@ -21,7 +21,7 @@ Answer: TypeAlias = tuple[str, list[tuple[str, str]], list[bytes]]
 """The status, the headers and the body of a response."""
 
 LONGEST_POLL: Final = 20
-_LOOK_AGAIN: Final = 0.5
+_LOOK_AGAIN: Final = 1
 """Seconds after which a long poll looks for messages whose delay or visibility timeout is over."""
 
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bound

@@ -132,7 +132,17 @@ def write_state(directory: Path, state: SavedState) -> None:
 
 
 def take_state(client: Callable[[str], Any], travel: Travel, now: float) -> SavedState:
-    """Take the state of an engine that nobody else uses any more. Its queues are empty then."""
+    """Take the state of an engine that nobody else uses any more. Its queues are empty then.
+
+    Raises :class:`StateRefused` where the engine does not answer.
+    """
+    try:
+        return _taken(client, travel, now)
+    except (ClientError, BotoCoreError) as error:
+        raise StateRefused(FILE, f"the state cannot be taken: {bounded(str(error))}") from None
+
+
+def _taken(client: Callable[[str], Any], travel: Travel, now: float) -> SavedState:
     dynamodb, sqs = client("dynamodb"), client("sqs")
     names = [name for page in dynamodb.get_paginator("list_tables").paginate() for name in page["TableNames"]]
     tables = [_table(dynamodb, name) for name in names]
@@ -246,8 +256,11 @@ def _create(dynamodb: Any, table: SavedTable) -> None:
     if table.ttl is not None:
         ttl = {"Enabled": True, "AttributeName": table.ttl}
         dynamodb.update_time_to_live(TableName=table.name, TimeToLiveSpecification=ttl)
-    for item in table.items:
-        dynamodb.put_item(TableName=table.name, Item=_read(item))
+    for first in range(0, len(table.items), _BATCH):
+        puts = [{"PutRequest": {"Item": _read(item)}} for item in table.items[first : first + _BATCH]]
+        left: Any = {table.name: puts}
+        while left:
+            left = dynamodb.batch_write_item(RequestItems=left).get("UnprocessedItems")
 
 
 def _created(sqs: Any, queue: SavedQueue) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from flowguard.dev.cannot_serve import StateRefused
 from flowguard.dev.saved_state import (
@@ -21,6 +22,7 @@ from flowguard.dev.saved_state import (
     write_state,
 )
 from flowguard.sim.account import SIMULATED_ROLE
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.moto import EmbeddedAWS
 from tests.cli.test_hostile_text import OBJECT
 
@@ -69,6 +71,25 @@ def test_tables_come_back(aws: EmbeddedAWS, tmp_path: Path) -> None:
     assert dynamodb.scan(TableName="flowguard")["Items"] == [inner]
     ttl = dynamodb.describe_time_to_live(TableName="flowguard")["TimeToLiveDescription"]
     assert (ttl["TimeToLiveStatus"], ttl["AttributeName"]) == ("ENABLED", "ttl")
+
+
+def test_a_table_of_many_items_comes_back_whole(aws: EmbeddedAWS) -> None:
+    aws.create_table("flowguard")
+    dynamodb = aws.client("dynamodb")
+    for number in range(60):
+        dynamodb.put_item(TableName="flowguard", Item={"pk": {"S": str(number)}, "sk": {"S": "run"}})
+    state = taken(aws)
+    dynamodb.delete_table(TableName="flowguard")
+    put_back(state, aws.client, NOW, where="there")
+    assert dynamodb.scan(TableName="flowguard")["Count"] == 60
+
+
+def test_an_engine_that_does_not_answer_is_no_empty_state(aws: EmbeddedAWS) -> None:
+    def deny(call: ApiCall, proceed: Proceed) -> Response:
+        raise ClientError({"Error": {"Code": "Odd", "Message": "odd"}}, call.operation)
+
+    with intercept(deny), pytest.raises(StateRefused, match="cannot be taken"):
+        taken(aws)
 
 
 def test_messages_come_back_visible_delayed_and_in_somebodys_hands(aws: EmbeddedAWS, tmp_path: Path) -> None:
