@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from flowguard.flow import SUPERSEDE as SUPERSEDE
     from flowguard.flow import UNTIL_RESET as UNTIL_RESET
     from flowguard.flow import Flow as Flow
+    from flowguard.group import GroupEnd as GroupEnd
     from flowguard.handler import LambdaHandler as LambdaHandler
     from flowguard.handler import dlq_handler as dlq_handler
     from flowguard.handler import lambda_handler as lambda_handler
@@ -85,6 +86,7 @@ _HOME = {
     "AwaitedToken": "outcome",
     "Failed": "failed",
     "Failure": "failed",
+    "GroupEnd": "group",
     "Callback": "callback",
     "RetryPolicy": "retry",
     "Exponential": "retry",

@@ -5,7 +5,7 @@ They are matched exhaustively, so that a new ending names every place that must 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -105,4 +105,28 @@ class WaitFor(NamedTuple):
     on_error: str | None = None
 
 
-Outcome = Next | Done | WaitFor
+class AskGroup(NamedTuple):
+    """Requests to one flow, or to one party outside, each with its name. Made by ``step.group``.
+
+    ``to`` is a flow or a destination. The requests are read once, a shard at a time.
+    """
+
+    to: Any
+    requests: Iterable[tuple[str, Payload]]
+    attributes: Mapping[str, Attribute] = {}
+
+
+class WaitForGroup(NamedTuple):
+    """The run waits for a group, and goes on at ``stage``. Made by ``SomeStage.when_group(…)``.
+
+    ``quorum`` is the share of each shard's requests that is enough; None stands for all.
+    """
+
+    stage: str
+    group: AskGroup
+    quorum: float | None
+    within: timedelta | None
+    on_timeout: str | None = None
+
+
+Outcome = Next | Done | WaitFor | WaitForGroup

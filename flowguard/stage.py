@@ -15,7 +15,7 @@ from typing_extensions import TypeVar
 from flowguard.claimed_calls import claimed_calls
 from flowguard.destinations import Destination, Queue, Topic, destination, form_problem
 from flowguard.errors import DefinitionError, shown, span_problem
-from flowguard.outcome import Awaited, Next, Outcome, WaitFor
+from flowguard.outcome import AskGroup, Awaited, Next, Outcome, WaitFor, WaitForGroup
 from flowguard.payloads import Payload, is_payload_type
 from flowguard.retry import RetryPolicy, policy_problems
 from flowguard.step import NoState, StateT, Step
@@ -146,6 +146,22 @@ class Stage(ABC, Generic[PayloadT, StateT]):
         ``within``, ``on_timeout`` and ``on_error`` are as in :meth:`when_all`.
         """
         return WaitFor(cls.name, awaited, quorum, within, name_of(on_timeout), name_of(on_error))
+
+    @classmethod
+    def when_group(
+        cls,
+        group: AskGroup,
+        *,
+        within: timedelta | None = None,
+        quorum: float | None = None,
+        on_timeout: StageOrName | None = None,
+    ) -> WaitForGroup:
+        """Wait for the requests of ``step.group(…)``. This stage takes a :class:`flowguard.GroupEnd`.
+
+        ``within`` and ``on_timeout`` are as in :meth:`when_all`. With a ``quorum`` such as 0.95 that share of the
+        requests is enough: of each 98 in the order in which they were asked. Whoever fails has answered.
+        """
+        return WaitForGroup(cls.name, group, quorum, within, name_of(on_timeout))
 
 
 AnyStage = type[Stage[Any, Any]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, NamedTuple, cast, overload
@@ -14,13 +14,15 @@ from typing_extensions import TypeVar
 from flowguard.clock import Clock
 from flowguard.destinations import Destination
 from flowguard.errors import RunFailed, shown
+from flowguard.group import GroupAnswer, GroupEnd
 from flowguard.ids import ObjectId, RequestId, name_problem
 from flowguard.modified import MOST_TRIES, Change
 from flowguard.newest import ItemFence, item_fence, milliseconds, newest_put
-from flowguard.outcome import Ask, AskFlow, AwaitedEvent, AwaitedToken
+from flowguard.outcome import Ask, AskFlow, AskGroup, AwaitedEvent, AwaitedToken
 from flowguard.payloads import Payload, decode
 from flowguard.protocol.outbox import Send
-from flowguard.recorded.awaitables import asked, awaited_token
+from flowguard.recorded.awaitables import asked, asked_group, awaited_token
+from flowguard.recorded.read_answers import ReadsGroups, read_answers
 from flowguard.recorded.remembered import EarlyEffects, ForgottenMemory, Remembers, idempotency_key
 from flowguard.recorded.side_messages import SideMessages, Startable
 from flowguard.recorded.table_writes import (
@@ -50,6 +52,7 @@ class NoState(BaseModel):
 
 
 StateT = TypeVar("StateT", bound=BaseModel, default=NoState)
+AnswerT = TypeVar("AnswerT")
 
 
 class Before(NamedTuple):
@@ -67,6 +70,7 @@ class Before(NamedTuple):
     """Whether the stage claims its hops: what is written before the commit is written under a claim."""
     debugs: bool = False
     """Whether each line of the log is written, of the level DEBUG too."""
+    groups: Callable[[], ReadsGroups] | None = None
 
 
 class Step(Generic[StateT]):
@@ -106,6 +110,7 @@ class Step(Generic[StateT]):
         self._calls = before.calls
         self._epoch = before.epoch
         self._leased = before.leased
+        self._groups = before.groups
         self._writes = TableWrites(message.stage, before.refused)
         memory = ForgottenMemory() if before.memory is None else before.memory
         self._early = EarlyEffects(memory, self._writes)
@@ -447,6 +452,30 @@ class Step(Generic[StateT]):
         other flow's run is cancelled where this one is cancelled before it has that answer.
         """
         return asked(to, payload, attributes or {}, group, object_id, cancel_too)
+
+    def group(
+        self,
+        to: Destination | str | Startable,
+        requests: Iterable[tuple[str, Payload]],
+        *,
+        attributes: Mapping[str, Attribute | str] | None = None,
+    ) -> AskGroup:
+        """Ask another flow, or a party outside, up to 100,000 requests, to be waited for with ``Stage.when_group``.
+
+        ``requests`` are pairs of a name and a payload, such as a generator makes: they are read once, when the handler
+        has returned, and never held all at once. A party outside answers under the ``uniquerequestid`` of its message.
+        """
+        return asked_group(to, requests, attributes or {})
+
+    def answers(self, group: GroupEnd, kind: type[AnswerT], *, start: int = 0) -> Iterator[GroupAnswer[AnswerT]]:
+        """Yield the requests of a group with their answers of the type ``kind``, in the order in which they were asked.
+
+        They are read about a hundred at a time, from the number ``start`` on. Each run reads its own groups only.
+        Raises :class:`flowguard.errors.RunFailed` for any other.
+        """
+        if self._groups is None:
+            raise RunFailed("step.answers reads the run table, and this step has none")
+        return read_answers(self._groups(), self._message, group, kind, start)
 
     def answer_id(self, name: str) -> str:
         """Return the id under which a party outside answers for this name. Each run and hop has its own."""

@@ -146,7 +146,7 @@ def _add_wait(update: _Update, item: RunItem, commit: Commit, texts: PackedTexts
     if (late := kept_late(item, commit)) is not None:
         update.set("late", ":late", late_item(late))
     if commit.wait is not None:
-        update.set("waiting", ":names", {"SS": sorted(commit.wait.plan.names)})
+        update.set("waiting", ":names", {"SS": sorted(commit.wait.plan.awaited)})
         update.names["#wait"] = "wait"
         update.set("#wait", ":wait", _new_wait(commit.wait, texts))
     elif item.wait is not None and not commit.can_be_redriven:
@@ -164,6 +164,8 @@ def _new_wait(wait: NewWait, texts: PackedTexts) -> Item:
         "answers": {"M": {}},
         PLAN: plan.value if plan is not None else {"S": ""},
     }
+    if wait.plan.group is not None:
+        stored |= {"group": {"S": wait.plan.group.key}, "asked": number(0)}
     return {"M": stored}
 
 

@@ -201,6 +201,27 @@ TIME_OUT_LATER: Final = (
 )
 LOOK: Final = "SET #wait.looked_at = :at, #wait.looked_by = :by"
 
+# -- groups: a shard is settled like a wait, and so is the run item's set of open shards
+
+_OF_GROUP: Final = f"{_WAITING} AND #wait.#group = :group"
+GROUP_NAMES: Final = {**WAIT_NAMES, "#group": "group"}
+
+CLOSE_SHARD: Final = f"{_OF_GROUP} AND contains(waiting, :name)"
+DROP_SHARD: Final = "DELETE waiting :names"
+
+# of the copies of a group's message only one goes on: it finds the place that it begins at
+ASK_ON: Final = f"{_OF_GROUP} AND #wait.asked = :from"
+ASKED: Final = "SET #wait.asked = :to, #wait.asked_by = :by"
+
+# a row keeps the first answer
+FIRST_ANSWER: Final = "attribute_exists(pk) AND attribute_not_exists(answer) AND room >= :size"
+SET_ANSWER: Final = "SET answer = :answer"
+
+SETTLE_MEMBER: Final = "attribute_not_exists(closed) AND contains(waiting, :member)"
+DROP_MEMBER: Final = "DELETE waiting :members"
+CAN_CLOSE: Final = "attribute_exists(pk)"
+CLOSE: Final = "SET closed = :yes"
+
 # -- keys of ``@once``: ``flowguard.protocol.entry`` decides the same in Python
 
 KEY_NAMES: Final = {"#status": "status", "#owner": "owner"}

@@ -203,7 +203,15 @@ def _wait(item: Item) -> Wait:
         size=size_of_value(item["wait"]) + size_of_value(item.get("waiting", {"SS": []})),
         looked_at=int(found["looked_at"]["N"]) if "looked_at" in found else 0,
         looked_by=found["looked_by"]["S"] if "looked_by" in found else "",
+        group=found["group"]["S"] if "group" in found else None,
+        asked=int(found["asked"]["N"]) if "asked" in found else 0,
+        asked_by=found["asked_by"]["S"] if "asked_by" in found else "",
     )
+
+
+def shard_key(flow: str, key: str, shard: int) -> Item:
+    """Return ``pk`` of a group's shard, and of the rows of its requests."""
+    return {"pk": {"S": f"group#{flow}#{key}#{shard}"}}
 
 
 def size_of_value(value: Item) -> int:

@@ -34,6 +34,7 @@ from flowguard.aws.items import (
 from flowguard.aws.packing import Packing
 from flowguard.errors import FlowguardError, TooLarge, shown
 from flowguard.protocol.answers import is_run_of, judge
+from flowguard.protocol.groups import Member
 from flowguard.protocol.run import AwaitingRow, Looked, RunItem, Settled, Status, TimedOut
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer, Look
@@ -41,6 +42,8 @@ from flowguard.wire.answer_address import AnswerAddress
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+    from flowguard.aws.group_items import DynamoDBGroups
 
 LARGEST_EARLY = LARGEST_ITEM - KEPT_FREE
 """Bytes of an answer that is kept before its wait, beside which its keys have to fit."""
@@ -68,14 +71,23 @@ class DynamoDBWaits(NamedTuple):
     prefix: str = "flowguard/"
     pause: Callable[[float], None] = time.sleep
 
+    @property
+    def groups(self) -> DynamoDBGroups:
+        """Return what keeps groups of requests, in the same table."""
+        from flowguard.aws.group_items import DynamoDBGroups  # a function without groups starts quicker
+
+        return DynamoDBGroups(self.client, self.table, self.packing, self.with_plan, self.prefix, self.pause)
+
     # -- answers
 
     def settle(self, address: AnswerAddress, answer: GivenAnswer) -> Settled:
         """Keep the answer with one UpdateItem, if the run waits for it. Both replies bring the item.
 
         An answer that the item has no room for goes to S3, with a second call. Raises :class:`TooLarge` without a
-        bucket; then nothing was kept.
+        bucket; then nothing was kept. The answer to a group's request is kept by :attr:`groups`.
         """
+        if (member := Member.parse(address.name)) is not None:
+            return self.groups.settle(address, member, answer)
         counts = address.admits or not answer.failed
         settled = self._settle(address, answer, counts, None)
         if settled is None:
@@ -87,6 +99,8 @@ class DynamoDBWaits(NamedTuple):
 
     def verdict(self, address: AnswerAddress) -> AnswerVerdict:
         """Return the verdict that an answer would get, with one consistent GetItem. Nothing is kept."""
+        if (member := Member.parse(address.name)) is not None:
+            return self.groups.verdict(address, member)
         return judge(self._read(address), address)
 
     def _read(self, address: AnswerAddress) -> RunItem | None:
@@ -223,7 +237,9 @@ class DynamoDBWaits(NamedTuple):
             raise RowsUnwritten(left)
 
     def waiting_for(self, flow: str, awaited_id: str) -> Iterator[AwaitingRow]:
-        """Yield who waits for the id, with one consistent query a page."""
+        """Yield who waits for the id, with one consistent query a page; of a group's request, with one read more."""
+        if (member := Member.parse(awaited_id)) is not None and (own := self.groups.row(flow, member)) is not None:
+            yield own
         call: Any = {
             "TableName": self.table,
             "KeyConditionExpression": "pk = :pk",

@@ -192,7 +192,8 @@ class NewWait(NamedTuple):
 
     def begun(self) -> Wait:
         """Return the wait as the commit leaves it."""
-        return Wait(frozenset(self.plan.names), self.spare, self.deadline, plan=self.plan)
+        group = None if self.plan.group is None else self.plan.group.key
+        return Wait(frozenset(self.plan.awaited), self.spare, self.deadline, plan=self.plan, group=group)
 
 
 class AwaitingRow(NamedTuple):

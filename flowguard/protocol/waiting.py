@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
+from flowguard.protocol.groups import GroupPlan
 from flowguard.wire.attributes import Attribute
 
 DEADLINE = "deadline"
@@ -58,6 +59,13 @@ class WaitPlan(NamedTuple):
     children: Mapping[str, Child] = {}
     """Those of :attr:`asked` that are cancelled with the run."""
     trace: str | None = None
+    group: GroupPlan | None = None
+    """The group that is awaited, in place of names. Then the wait's names are those of its shards."""
+
+    @property
+    def awaited(self) -> list[str]:
+        """Return the names that the item holds when the wait begins."""
+        return list(self.names) if self.group is None else self.group.names
 
     def stage_at(self, end: WaitEnd) -> str:
         """Return the stage at which the run goes on."""
@@ -68,7 +76,9 @@ class WaitPlan(NamedTuple):
         """Return the JSON text that is stored."""
         carried = {name: [a.type, a.value] for name, a in self.carried.items()}
         row = [self.stage, dict(self.names), sorted(self.asked), sorted(self.early), self.on_timeout, self.on_error]
-        more = [dict(self.children), self.trace] if self.trace else [dict(self.children)] if self.children else []
+        more = [dict(self.children), None if self.group is None else self.group.as_json(), self.trace]
+        while more and not more[-1]:
+            more.pop()
         return json.dumps([*row, self.reply_to, self.answer_to, carried, *more], separators=(",", ":"))
 
     @classmethod
@@ -87,7 +97,8 @@ class WaitPlan(NamedTuple):
             answer_to,
             carried={name: Attribute(*pair) for name, pair in carried.items()},
             children={name: Child(*row) for name, row in children.items()},
-            trace=more[1] if more[1:] else None,
+            group=None if not more[1:] or more[1] is None else GroupPlan.from_json(more[1]),
+            trace=more[2] if more[2:] else None,
         )
 
 
@@ -131,6 +142,9 @@ class Wait(NamedTuple):
     bytes left for answers. ``answers`` and ``plan`` are read only where they are needed, and empty elsewhere;
     ``answered`` names the answers in any case. ``size`` is what all of it takes in the item. ``looked_at`` is when the
     deadline's message last came too early, and ``looked_by`` names that message.
+
+    ``group`` is the key of the group that is awaited; then the names are those of its shards. ``asked`` is how many of
+    them have been asked, and ``asked_by`` names the message that did so last.
     """
 
     waiting: frozenset[str]
@@ -144,6 +158,9 @@ class Wait(NamedTuple):
     size: int = 0
     looked_at: int = 0
     looked_by: str = ""
+    group: str | None = None
+    asked: int = 0
+    asked_by: str = ""
 
     @property
     def end(self) -> WaitEnd | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from flowguard.destinations import Destination, destination, form_problem
 from flowguard.errors import RunFailed, shown, span_problem
-from flowguard.outcome import Ask, AskFlow, AwaitedToken
+from flowguard.outcome import Ask, AskFlow, AskGroup, AwaitedToken
 from flowguard.payloads import Payload, encode
 from flowguard.protocol.conflict import OnConflict
 from flowguard.recorded.side_messages import Startable
@@ -38,6 +38,24 @@ def asked(
     if problem := form_problem(where):
         raise RunFailed(f"nothing can be asked there: {problem}")
     return Ask(where, encode(payload), attributes_of(attributes), group)
+
+
+def asked_group(
+    to: Destination | str | Startable,
+    requests: Iterable[tuple[str, Payload]],
+    attributes: Mapping[str, Attribute | str],
+) -> AskGroup:
+    """Return the requests of a group. Raises :class:`RunFailed` where none can go. Reads none of them."""
+    if isinstance(to, Destination | str):
+        where = destination(to)
+        if problem := form_problem(where):
+            raise RunFailed(f"nothing can be asked there: {problem}")
+        return AskGroup(where, requests, attributes_of(attributes))
+    if not hasattr(to, "request"):
+        raise RunFailed(f"{shown(to)} is no flow, nor a destination; nothing can be asked there")
+    if attributes:
+        raise RunFailed(f"attributes are for parties outside, and {to.name} is a flow; leave them out")
+    return AskGroup(to, requests)
 
 
 def awaited_token(message: Message, tokens: Tokens, name: str, valid: timedelta, committed_at: int) -> AwaitedToken:

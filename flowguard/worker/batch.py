@@ -17,6 +17,7 @@ from flowguard.worker.cancelling import Canceller, find_cancel
 from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
+from flowguard.worker.group_asks import GroupAsks, find_group
 from flowguard.worker.ports import Batches, Budget, Services
 from flowguard.worker.resets import Resetter, find_reset
 from flowguard.worker.routing import Arrival, Routes, Unroutable
@@ -73,6 +74,7 @@ class Batch:
         self._settler = Settler(services)
         self._resetter = Resetter(services)
         self._canceller = Canceller(services)
+        self._group_asks = GroupAsks(services, self._emitter)
         self._runtime = Runtime(services, self._emitter)
         self._now_at: Arrival | None = None
 
@@ -126,6 +128,9 @@ class Batch:
         if (wanted := find_cancel(envelope)) is not None:
             flow = self._routes.flow(wanted.address.flow)
             return _Order(wanted.address, partial(self._canceller.ending, envelope, flow, wanted))
+        if (order := find_group(envelope)) is not None:
+            flow = self._routes.flow(order.address.flow)
+            return _Order(order.address, partial(self._group_asks.ending, envelope, flow, order))
         if (arrived := find_arrived(envelope)) is not None:
             flow = self._routes.flow(arrived.address.flow)
             return _Order(arrived.address, partial(self._settler.ending, envelope, flow, arrived))

@@ -16,6 +16,7 @@ from flowguard.wire.tokens import TokenClaim, token_awaited_id
 from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
+from flowguard.worker.group_asks import GroupAsks, find_group
 from flowguard.worker.http_callbacks import HttpCallbacks
 from flowguard.worker.outside import FoundAnswer, OutsideAnswers, read_outside
 from flowguard.worker.ports import Services
@@ -34,6 +35,7 @@ class Callbacks:
         self._services = services
         self._emitter = Emitter(services.observer)
         self._settler = Settler(services)
+        self._group_asks = GroupAsks(services, self._emitter)
         self._outside = OutsideAnswers(services, self._emitter)
 
     def take(self, envelope: Envelope) -> Ending:
@@ -52,10 +54,14 @@ class Callbacks:
     def _addressed(self, envelope: Envelope) -> Ending | None:
         """Settle what another flow answers. Its address is believed only in the flow's own queue of answers."""
         own = {flow.name: flow for flow in self._flows.values() if _is_own_queue(envelope, flow)}
-        arrived = find_arrived(envelope) if own else None
-        if arrived is None or arrived.address.flow not in own:
+        order = find_group(envelope) if own else None
+        arrived = find_arrived(envelope) if own and order is None else None
+        if order is not None and order.address.flow in own:
+            ending = self._group_asks.ending(envelope, own[order.address.flow], order)
+        elif arrived is not None and arrived.address.flow in own:
+            ending = self._settler.ending(envelope, own[arrived.address.flow], arrived)
+        else:
             return None
-        ending = self._settler.ending(envelope, own[arrived.address.flow], arrived)
         [ending] = dispatch(self._services, self._emitter, [ending])
         return ending
 

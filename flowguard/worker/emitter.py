@@ -56,7 +56,9 @@ class Emitter:
             case Status.RUNNING:
                 self.emit(EventType.COMMITTED, arrival, writes=len(commit.writes))
             case Status.WAITING:
+                group = commit.wait.plan.group if commit.wait is not None else None
                 names = sorted(commit.wait.plan.names) if commit.wait is not None else []
+                names = names if group is None else [f"a group of {group.size:,}"]
                 self.emit(EventType.WAITING, arrival, writes=len(commit.writes), names=", ".join(names))
             case Status.COMPLETED:
                 self.emit(EventType.COMPLETED, arrival, writes=len(commit.writes))

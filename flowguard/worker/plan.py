@@ -14,13 +14,13 @@ from flowguard.errors import Reject, RunFailed
 from flowguard.failed import Failure
 from flowguard.flow import AnyFlow
 from flowguard.ids import RequestId
-from flowguard.outcome import Done, Next, Outcome, WaitFor
+from flowguard.outcome import Done, Next, Outcome, WaitFor, WaitForGroup
 from flowguard.payloads import encode, encode_json
 from flowguard.printable import bounded
 from flowguard.protocol.callers import Caller, StoredEnd
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.outbox import Kind, Outbox, Send, attributes_problem
-from flowguard.protocol.run import ENDED, Commit, Status
+from flowguard.protocol.run import ENDED, Commit, NewWait, Status
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage
 from flowguard.step import AnyStep, NoState
@@ -28,6 +28,7 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, resend, resend_alone
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, SEEMS, ErrorNote, Message
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
+from flowguard.worker.group_planner import GroupPlanner, SavedGroup
 from flowguard.worker.replies import answer_place, end_body, takes_callers
 from flowguard.worker.restart import first_message_text
 from flowguard.worker.wait_planner import WaitPlanner
@@ -52,7 +53,7 @@ class Planner(NamedTuple):
     """The requests that are cancelled with the run, where it was."""
     asked: Caller | None = None
 
-    def ended(self, outcome: Outcome, step: AnyStep) -> Commit:
+    def ended(self, outcome: Outcome | SavedGroup, step: AnyStep) -> Commit:
         """Plan what a handler's outcome writes.
 
         Raises :class:`RunFailed` for an outcome that the flow does not allow.
@@ -68,17 +69,37 @@ class Planner(NamedTuple):
                 return self._commit(Status.COMPLETED, [*step.sends, *notices], step, result=result)
             case WaitFor():
                 return self._waiting(outcome, step)
+            case SavedGroup():
+                return self._waiting_for_group(outcome, step)
+            case WaitForGroup():
+                raise RunFailed(f"the group of {self.message.stage!r} is not saved")
             case _:
                 raise self._no_outcome(outcome)
 
     def _waiting(self, outcome: WaitFor, step: AnyStep) -> Commit:
         """Plan a wait. The run item outlives its deadline by as much as it outlives a hop otherwise."""
-        keep_for = self.expires_at - self.moment
-        failed_at = 0 if self.failed_hop is None else self.failed_hop.hop
-        planner = WaitPlanner(self.flow, self.message, self.moment, keep_for, self.signer, failed_at)
-        sends, wait = planner.planned(outcome, len(step.sends))
+        sends, wait = self._wait_planner().planned(outcome, len(step.sends))
+        return self._begun(sends, wait, step)
+
+    def _waiting_for_group(self, saved: SavedGroup, step: AnyStep) -> Commit:
+        sends, wait = self.of_group(saved.plan.key).planned(saved)
+        return self._begun(sends, wait, step)
+
+    def _begun(self, sends: Sequence[Send], wait: NewWait, step: AnyStep) -> Commit:
         commit = self._commit(Status.WAITING, [*step.sends, *sends], step)
-        return commit._replace(expires_at=wait.deadline + keep_for, wait=wait)
+        return commit._replace(expires_at=wait.deadline + self._keep_for, wait=wait)
+
+    def of_group(self, key: str) -> GroupPlanner:
+        """Return the planner of the hop's group."""
+        return GroupPlanner(self._wait_planner(), key)
+
+    def _wait_planner(self) -> WaitPlanner:
+        failed_at = 0 if self.failed_hop is None else self.failed_hop.hop
+        return WaitPlanner(self.flow, self.message, self.moment, self._keep_for, self.signer, failed_at)
+
+    @property
+    def _keep_for(self) -> int:
+        return self.expires_at - self.moment
 
     def _undone(self, failed: FailedHop, step: AnyStep, result: str | None) -> Commit:
         """Plan the end of a run that failed before, and whose ``on_failed`` stage has done its work."""

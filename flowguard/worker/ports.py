@@ -14,6 +14,8 @@ from flowguard.clock import Clock, SystemClock
 from flowguard.events import Observer, log
 from flowguard.ids import Ids, ObjectId, RandomIds, RequestId
 from flowguard.protocol.callers import Caller, Callers, StoredEnd
+from flowguard.protocol.group_answers import NewShard
+from flowguard.protocol.groups import GroupRequest
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import (
     AwaitingRow,
@@ -39,8 +41,41 @@ from flowguard.worker.alarm import Alarm, ThreadAlarm
 from flowguard.writes import Write
 
 
+class Groups(Protocol):
+    """Groups of requests that runs wait for. Their answers are settled by :meth:`Waits.settle`."""
+
+    def save(self, shard: NewShard) -> None:
+        """Write a shard and its requests, before the commit of their hop. Raises where some are not written."""
+        ...
+
+    def run(self, address: AnswerAddress) -> RunItem | None:
+        """Read the run item with the plan of its wait, consistently."""
+        ...
+
+    def requests(self, flow: str, key: str, shard: int) -> Sequence[GroupRequest]:
+        """Read the requests of a shard, in order."""
+        ...
+
+    def asked(self, address: AnswerAddress, key: str, start: int, end: int, by: str) -> bool:
+        """Note that the message ``by`` has asked the shards from ``start`` up to ``end``.
+
+        False where the run does not wait for them any more, and for a copy of a message that noted it before.
+        """
+        ...
+
+    def answers(self, address: AnswerAddress) -> Sequence[tuple[GroupRequest, GivenAnswer | None]]:
+        """Read the requests of the address's shard with their answers, and let it take no more. Its run has gone on.
+
+        Empty where the shard is not of the address's run.
+        """
+        ...
+
+
 class Waits(Protocol):
     """What runs wait for, and the rows by which an answer from outside finds them."""
+
+    @property
+    def groups(self) -> Groups: ...
 
     def settle(self, address: AnswerAddress, answer: GivenAnswer) -> Settled:
         """Keep the answer, if the run waits for it.

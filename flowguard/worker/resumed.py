@@ -11,12 +11,11 @@ from pydantic.fields import FieldInfo
 
 from flowguard.errors import RunFailed
 from flowguard.failed import Failed
-from flowguard.payloads import decode, problem_of
+from flowguard.group import GroupEnd
+from flowguard.payloads import decode, encode, problem_of
 from flowguard.protocol.waiting import GivenAnswer, Wait, WaitEnd, WaitPlan
+from flowguard.recorded.read_answers import TIMED_OUT
 from flowguard.stage import AnyStage
-
-TIMED_OUT = "TimedOut"
-"""The type of a failure that stands for an answer that did not come in time."""
 
 
 def fields_of(stage: AnyStage) -> dict[str, FieldInfo] | None:
@@ -74,6 +73,10 @@ def resumed_payload(stage: AnyStage, wait: Wait | None) -> Any:
     """Make the payload of the answers. Raises :class:`RunFailed`, naming what failed or is missing."""
     if wait is None or wait.plan is None:
         raise RunFailed(f"{stage.name!r} was to go on after a wait, and the run item holds none")
+    if wait.plan.group is not None:
+        group = wait.plan.group
+        end = GroupEnd(key=group.key, requests=group.size, timed_out=wait.timed_out)
+        return decode(stage.payload, encode(end), what=f"the group for {stage.name}")
     fields = fields_of(stage)
     names = [name for name in wait.plan.names if fields is None or name in fields]
     parts = {name: text for name in names if (text := _part(stage, wait, wait.plan, name)) is not None}

@@ -25,14 +25,16 @@ from flowguard.events import EventType
 from flowguard.failure import Again, Attempt, Never, after_failure
 from flowguard.flow import AnyFlow
 from flowguard.ids import Owner
-from flowguard.outcome import Outcome
+from flowguard.outcome import Outcome, WaitForGroup
 from flowguard.payloads import decode
 from flowguard.protocol.callers import Caller, Callers, StoredEnd, asker_key
 from flowguard.protocol.claims import needs_lease, outlived, waits_unseen
 from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.groups import group_key
 from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem
 from flowguard.protocol.verdicts import Verdict
+from flowguard.protocol.waiting import WaitEnd
 from flowguard.recorded.table_writes import NOTHING_REFUSED, RefusedWrites
 from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
 from flowguard.spans import Phase
@@ -46,6 +48,7 @@ from flowguard.worker.dispatch import Due, dispatch, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.failure_note import failure_of
+from flowguard.worker.group_planner import SavedGroup
 from flowguard.worker.hop_memory import HopMemory
 from flowguard.worker.plan import Planner, dead_letter, expires_at, retried
 from flowguard.worker.ports import Budget, Services
@@ -66,6 +69,9 @@ MOST_CALLS = 10
 
 MOST_MEETINGS = 5
 """How often a request asks for its object, while each run that it meets ends before it has attached."""
+
+KEPT_TO_COMMIT_MS = 2_000
+"""Kept of a claim for the commit, while the requests of a group are saved."""
 
 _OTHER_WRITES = f"at each of {MOST_CALLS} calls the handler recorded other writes with else_go_on that did not hold"
 
@@ -236,7 +242,8 @@ class Runtime:
         if message.resumed and outbox.request_id == message.request_id:
             wait = item.wait
             proved = wait is not None and wait.plan is not None and wait.plan.asked & wait.answered
-            return () if proved else outbox.left_by_its_wait()
+            group_asked = wait is not None and wait.group is not None and wait.end is WaitEnd.ANSWERED
+            return () if proved or group_asked else outbox.left_by_its_wait()
         horizon = self.services.clock.now() - _ms(arrival.flow.retention)
         return outbox.left_by_another(message.request_id, horizon)
 
@@ -285,13 +292,23 @@ class Runtime:
                 epoch=claim.item.epoch,
                 leased=stage.lease,
                 debugs=services.debug_sampled and is_sampled(message.trace),
+                groups=lambda: services.store.waits.groups,
             ),
         )
         with self._emitter.span(Phase.HANDLE, message):
             outcome = stage().handle(payload, step)
             if isinstance(outcome, Coroutine):
                 outcome = self._awaited(outcome)
+        if isinstance(outcome, WaitForGroup):
+            return planner.ended(self._saved(outcome, planner, claim, calls), step)
         return planner.ended(outcome, step)
+
+    def _saved(self, outcome: WaitForGroup, planner: Planner, claim: Claim, calls: int) -> SavedGroup:
+        """Save the requests of a group. They are this attempt's own: nothing asks them before its commit."""
+        item, groups, clock = claim.item, self.services.store.waits.groups, self.services.clock
+        until = item.lease_until - KEPT_TO_COMMIT_MS
+        of_group = planner.of_group(group_key(item.request_id, item.requested_at, item.hop, item.owner, calls))
+        return of_group.saved(outcome, groups.save, lambda: clock.now() < until)
 
     def _awaited(self, handler: Coroutine[Any, Any, Outcome]) -> Outcome:
         from flowguard.worker.event_loop import EventLoop  # a function whose handlers await nothing starts quicker

@@ -196,7 +196,7 @@ class Settler:
         goes_on, item = self._services.store.waits.look(deadline.address, look)
         if not goes_on or item is None or item.wait is None:
             return self.onward(flow, envelope, deadline.address, item)
-        message, wait = _message(deadline.address, item), item.wait
+        message, wait = message_at(deadline.address, item), item.wait
         again = deadline_message(flow, deadline.address, wait.deadline, now, message, sent_at=wait.looked_at)
         return Arrival(envelope, flow, None, message), again
 
@@ -215,7 +215,7 @@ class Settler:
         if item is None or item.wait is None or item.wait.plan is None or item.wait.end is None:
             return None
         end, plan = item.wait.end, item.wait.plan
-        message = _message(address, item)._replace(
+        message = message_at(address, item)._replace(
             stage=plan.stage_at(end),
             body=json.dumps({"wait": end.value}),
             hop=item.hop + 1,
@@ -238,11 +238,11 @@ class Settler:
             raise Untrusted(envelope.message_id, f"attributes.{PLACE}.sig", f"the address of an answer: {problem}")
 
     def _emit(self, type_: EventType, address: AnswerAddress, item: RunItem | None, **facts: Any) -> None:
-        message = _message(address, item)
+        message = message_at(address, item)
         self._services.observer(Event(type_, message, facts))
 
 
-def _message(address: AnswerAddress, item: RunItem | None) -> Message:
+def message_at(address: AnswerAddress, item: RunItem | None) -> Message:
     """Return the message of the hop that waits, as far as its run item tells."""
     message = Message(
         flow=address.flow,

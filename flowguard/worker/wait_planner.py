@@ -154,7 +154,7 @@ class WaitPlanner(NamedTuple):
     # -- what may be wrong
 
     def _problems(self, outcome: WaitFor) -> Iterator[str]:
-        yield from _span_problems(outcome.within)
+        yield from span_problems(outcome.within)
         yield from _count_problems(outcome)
         if not takes_answers(self.flow.answers):
             fix = f"give {self.flow.name} answers='a-standard-queue', which one of its functions reads"
@@ -201,7 +201,8 @@ def deadline_message(
     return Send(Kind.DEADLINE, flow.answers, body, own, attributes, delay).checked()
 
 
-def _span_problems(within: Any) -> Iterator[str]:
+def span_problems(within: Any) -> Iterator[str]:
+    """Say what is wrong with the deadline of a wait."""
     if within is None:
         yield "it has no deadline; say within=timedelta(…)"
     elif problem := span_problem(within):

@@ -53,7 +53,7 @@ from flowguard.worker.batch import Batch
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.ending import Ending
 from flowguard.worker.outside import FoundAnswer
-from flowguard.worker.ports import CallerLists, Cancellations, Memos, Refusal, Services, Unlimited
+from flowguard.worker.ports import CallerLists, Cancellations, Groups, Memos, Refusal, Services, Unlimited
 from flowguard.worker.restart import needs_restart, restart_of
 from flowguard.worker.routing import Arrival, Routes
 from flowguard.worker.settler import ArrivedDeadline, Settler, find_arrived
@@ -264,6 +264,10 @@ class _Outside:
     def settle(self, address: AnswerAddress, answer: GivenAnswer) -> Settled:
         settled: Settled = self.ask(Settling(address, answer))
         return settled
+
+    @property
+    def groups(self) -> Groups:
+        raise AssertionError("the stages of the worlds wait for no group")
 
     def verdict(self, address: AnswerAddress) -> AnswerVerdict:
         raise AssertionError("the stages of the worlds can read every answer")

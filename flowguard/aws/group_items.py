@@ -1,0 +1,427 @@
+"""The store of groups. Each shard is an item of its own, with the rows of its requests in the same partition.
+
+::
+
+    pk group#<flow>#<key>#<shard>   sk shard       the numbers without an answer
+    pk group#<flow>#<key>#<shard>   sk run         the run that waits for them
+    pk group#<flow>#<key>#<shard>   sk row#<n>     a request, and its answer
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
+
+from botocore.exceptions import ClientError
+
+from flowguard.aws import expressions
+from flowguard.aws.batch_writes import write_rows
+from flowguard.aws.faults import error_code, patiently
+from flowguard.aws.items import (
+    KEPT_FREE,
+    LARGEST_ITEM,
+    Item,
+    number,
+    read_item,
+    run_key,
+    shard_key,
+    size_of_value,
+)
+from flowguard.aws.packing import Packed, Packing
+from flowguard.errors import FlowguardError, TooLarge, shown
+from flowguard.protocol.group_answers import AskShard, NewShard, is_of_run, judge_by_shard, judge_member
+from flowguard.protocol.groups import GroupRequest, Member, Shard
+from flowguard.protocol.run import AwaitingRow, RunItem, Settled, Status
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.protocol.waiting import GivenAnswer
+from flowguard.wire.answer_address import AnswerAddress
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+_SHARD: Final = {"sk": {"S": "shard"}}
+_RUN: Final = {"sk": {"S": "run"}}
+_ROW: Final = "row#"
+_MOST_TRIES: Final = 3
+"""How often an answer is judged anew: once more is enough after its shard was closed, for then its run has gone on."""
+
+_MESSAGE: Final = 16
+"""Characters that name the message of a group in the item."""
+
+
+class _RowAnswer(Enum):
+    """Whether a row has the answer: since now, since it came before, or another one in its place."""
+
+    NOW = auto()
+    BEFORE = auto()
+    ANOTHER = auto()
+
+
+class _Partition(NamedTuple):
+    """A shard with the address of its first request, and its rows by number. It has no address where there is none."""
+
+    address: AnswerAddress | None
+    shard: Shard
+    rows: Mapping[int, Item]
+
+
+class RequestsUnwritten(FlowguardError):
+    """DynamoDB did not take some of the requests, however often they were written. The hop is not committed."""
+
+    def __init__(self, requests: int) -> None:
+        super().__init__(requests)
+        self.requests = requests
+
+    def __str__(self) -> str:
+        return f"{self.requests} requests of a group were not written; the hop is tried again"
+
+
+class DynamoDBGroups(NamedTuple):
+    """Implements :class:`flowguard.worker.ports.Groups` on the run table.
+
+    ``with_plan`` reads the plan of a wait.
+    """
+
+    client: DynamoDBClient
+    table: str
+    packing: Packing
+    with_plan: Callable[[RunItem, Item], RunItem]
+    prefix: str = "flowguard/"
+    pause: Callable[[float], None] = time.sleep
+
+    # -- before the commit
+
+    def save(self, shard: NewShard) -> None:
+        """Write a shard and its requests, 25 items to a BatchWriteItem. They mean nothing before their hop's commit."""
+        m = Member.parse(shard.address.name)
+        assert m is not None  # noqa: S101 - its maker has given it the name of its first request
+        key, ttl = shard_key(shard.address.flow, m.key, m.shard), number(shard.expires_at // 1000)
+        rows = [
+            _row_item(key, place, request, self._packed(shard.address, place, request), ttl)
+            for place, request in enumerate(shard.requests)
+        ]
+        items = [*rows, _shard_item(key, shard, ttl), _run_item(key, shard, ttl)]
+        if left := write_rows(self.client, self.table, [{"PutRequest": {"Item": one}} for one in items], self.pause):
+            raise RequestsUnwritten(left)
+
+    def _packed(self, address: AnswerAddress, place: int, request: GroupRequest) -> Item:
+        return self.packing.pack(request.body, self._key(address.flow, address.name, str(place), "request")).value
+
+    # -- after it
+
+    def run(self, address: AnswerAddress) -> RunItem | None:
+        """Read the run item with the plan of its wait, consistently."""
+        found = self._read(address)
+        return self._with_plan(found) if found else None
+
+    def requests(self, flow: str, key: str, shard: int) -> Sequence[GroupRequest]:
+        """Read the requests of a shard, in order."""
+        rows = self._query(flow, key, shard).rows
+        return [self._request(rows[place]) for place in sorted(rows)]
+
+    def asked(self, address: AnswerAddress, key: str, start: int, end: int, by: str) -> bool:
+        """Note that the message ``by`` has asked the shards from ``start`` up to ``end``.
+
+        False where the run does not wait for them any more, and for a copy of a message that noted it before.
+        """
+        by = hashlib.sha256(by.encode("utf-8", "surrogatepass")).hexdigest()[:_MESSAGE]
+        changes = {":from": number(start), ":to": number(end), ":by": {"S": by}}
+        applied, found = self._change_run(address, key, expressions.ASKED, expressions.ASK_ON, changes)
+        if applied or found is None:
+            return applied
+        wait = read_item(found).wait
+        return wait is not None and wait.group == key and (wait.asked, wait.asked_by) == (end, by)
+
+    # -- answers
+
+    def settle(self, address: AnswerAddress, member: Member, answer: GivenAnswer) -> Settled:
+        """Keep the answer in its row, take it out of its shard, and an emptied shard out of the run item.
+
+        Raises :class:`TooLarge` for an answer that the row has no room for; then nothing was kept.
+        """
+        for _ in range(_MOST_TRIES):
+            if (settled := self._settled(address, member, answer)) is not None:
+                return settled
+        return Settled(AnswerVerdict.DUPLICATE, None)
+
+    def _settled(self, address: AnswerAddress, member: Member, answer: GivenAnswer) -> Settled | None:
+        found = self._read(address)
+        item = read_item(found) if found else None
+        said = judge_member(item, address, member)
+        if not isinstance(said, AskShard):
+            return Settled(said, self._at_rest(address, item, found))
+        if said.can_settle:
+            return self._settle(address, member, answer, found)
+        verdict = judge_by_shard(self._shard(address.flow, member), member, said.late)
+        return Settled(verdict, self._at_rest(address, item, found))
+
+    def verdict(self, address: AnswerAddress, member: Member) -> AnswerVerdict:
+        """Return the verdict that an answer would get, by consistent reads. Nothing is kept."""
+        found = self._read(address)
+        said = judge_member(read_item(found) if found else None, address, member)
+        if not isinstance(said, AskShard):
+            return said
+        shard = self._shard(address.flow, member)
+        if said.can_settle and shard is not None and not shard.closed and str(member.number) in shard.waiting:
+            return AnswerVerdict.RECORDED
+        return judge_by_shard(shard, member, said.late)
+
+    def _settle(self, address: AnswerAddress, member: Member, answer: GivenAnswer, found: Item) -> Settled | None:
+        """Settle the answer for a run that waits. None where its shard was closed meanwhile."""
+        kept = self._keep(address, member, answer)
+        if kept is None:
+            return Settled(AnswerVerdict.UNKNOWN, read_item(found))
+        took, shard = self._take(address.flow, member)
+        if shard is None:
+            return Settled(AnswerVerdict.UNKNOWN, read_item(found))
+        if not took and str(member.number) in shard.waiting:
+            return None
+        is_new = kept is _RowAnswer.NOW or (took and kept is _RowAnswer.BEFORE)
+        verdict = AnswerVerdict.RECORDED if is_new else AnswerVerdict.DUPLICATE
+        item = read_item(found)
+        if not shard.is_over or item.wait is None or str(member.shard) not in item.wait.waiting:
+            return Settled(verdict, item)
+        return self._drop(address, member, verdict, kept)
+
+    def _keep(self, address: AnswerAddress, member: Member, answer: GivenAnswer) -> _RowAnswer | None:
+        """Keep the answer in its row, if that has none. None where there is no row."""
+        key = self._key(address.flow, address.statement, answer.text)
+        packed = self.packing.pack(answer.text, None)
+        kept, row = self._put(address.flow, member, packed, answer)
+        if kept is None and row is not None:  # it has no room for it
+            packed = self.packing.pack_aside(answer.text, key)
+            kept, row = self._put(address.flow, member, packed, answer)
+        if kept is None and row is not None:
+            raise TooLarge(f"the answer {shown(address.name)}", {"answer": packed.size}, int(row["room"]["N"]))
+        return kept
+
+    def _put(
+        self, flow: str, member: Member, packed: Packed, answer: GivenAnswer
+    ) -> tuple[_RowAnswer | None, Item | None]:
+        """Write the answer, if its row has none and has the room. Returns what was found where it has neither."""
+        stored = {"M": {"text": packed.value, **({"failed": {"BOOL": True}} if answer.failed else {})}}
+        values = {":answer": stored, ":size": number(size_of_value(stored) + len("answer"))}
+        key = {**shard_key(flow, member.key, member.shard), "sk": {"S": _row_name(member.number)}}
+        applied, row = self._change(key, expressions.SET_ANSWER, expressions.FIRST_ANSWER, values)
+        if applied:
+            return _RowAnswer.NOW, None
+        if row is None or "answer" not in row:
+            return None, row
+        return (_RowAnswer.BEFORE if self._answer(row) == answer else _RowAnswer.ANOTHER), row
+
+    def _take(self, flow: str, member: Member) -> tuple[bool, Shard | None]:
+        """Take the request out of its shard. Returns whether that was done, and the shard afterwards."""
+        own = str(member.number)
+        took, found = self._change(
+            {**shard_key(flow, member.key, member.shard), **_SHARD},
+            expressions.DROP_MEMBER,
+            expressions.SETTLE_MEMBER,
+            {":member": {"S": own}, ":members": {"SS": [own]}},
+        )
+        if found is None:
+            return False, None
+        shard = _read_shard(found)
+        return took, shard._replace(waiting=shard.waiting - {own}) if took else shard
+
+    def _drop(self, address: AnswerAddress, member: Member, verdict: AnswerVerdict, kept: _RowAnswer) -> Settled:
+        """Take a shard that is over out of the run item."""
+        own = str(member.shard)
+        changes = {":name": {"S": own}, ":names": {"SS": [own]}}
+        applied, found = self._change_run(address, member.key, expressions.DROP_SHARD, expressions.CLOSE_SHARD, changes)
+        item = read_item(found) if found else None
+        if not applied or item is None or found is None or item.wait is None:
+            return Settled(verdict, self._at_rest(address, item, found))
+        after = item._replace(wait=item.wait._replace(waiting=item.wait.waiting - {own}))
+        if after.wait is None or after.wait.end is None:
+            return Settled(verdict, after)
+        ended = verdict if kept is _RowAnswer.ANOTHER else AnswerVerdict.RESUMED
+        return Settled(ended, self.with_plan(after, found))
+
+    # -- of a run that went on
+
+    def answers(self, address: AnswerAddress) -> Sequence[tuple[GroupRequest, GivenAnswer | None]]:
+        """Read the requests of the address's shard with their answers, and let it take no more. Its run has gone on.
+
+        Called again, it says the same. Empty where the shard is not of the address's run.
+        """
+        member = Member.parse(address.name)
+        if member is None:
+            return []
+        found = self._query(address.flow, member.key, member.shard)
+        if found.address is None or not is_of_run(found.address, address):
+            return []
+        if found.shard.waiting and not found.shard.closed:
+            key = {**shard_key(address.flow, member.key, member.shard), **_SHARD}
+            self._change(key, expressions.CLOSE, expressions.CAN_CLOSE, {":yes": {"BOOL": True}})
+            found = self._query(address.flow, member.key, member.shard)
+        waiting = found.shard.waiting
+        return [
+            (self._request(row), None if str(place) in waiting else self._answer(row))
+            for place, row in sorted(found.rows.items())
+        ]
+
+    def row(self, flow: str, member: Member) -> AwaitingRow | None:
+        """Return the row of a request whose answer comes without our attributes. None where there is no shard."""
+        found = self._get({**shard_key(flow, member.key, member.shard), **_RUN})
+        if not found or member.number >= int(found["size"]["N"]):
+            return None
+        address = _address(found)._replace(name=member.text)
+        return AwaitingRow(member.text, address, found["stage"]["S"], int(found["ttl"]["N"]) * 1000)
+
+    # -- the calls
+
+    def _read(self, address: AnswerAddress) -> Any:
+        return self._get(run_key(address.flow, address.object_id))
+
+    def _shard(self, flow: str, member: Member) -> Shard | None:
+        found = self._get({**shard_key(flow, member.key, member.shard), **_SHARD})
+        return _read_shard(found) if found else None
+
+    def _get(self, key: Item) -> Any:
+        answer: Any = patiently(
+            lambda: self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True), self.pause
+        )
+        return answer.get("Item")
+
+    def _query(self, flow: str, key: str, shard: int) -> _Partition:
+        """Read a shard with its rows, consistently. Its partition is read page by page."""
+        by_name = {item["sk"]["S"]: item for item in self._items(shard_key(flow, key, shard)["pk"])}
+        found, run = by_name.pop(_SHARD["sk"]["S"], None), by_name.pop(_RUN["sk"]["S"], None)
+        rows = {int(name.removeprefix(_ROW)): item for name, item in by_name.items()}
+        if found is None or run is None:
+            return _Partition(None, Shard(0, 0, frozenset()), rows)
+        return _Partition(_address(run), _read_shard(found), rows)
+
+    def _items(self, pk: Item) -> Iterator[Item]:
+        call: Any = {
+            "TableName": self.table,
+            "KeyConditionExpression": "pk = :pk",
+            "ExpressionAttributeValues": {":pk": pk},
+            "ConsistentRead": True,
+        }
+        while True:
+            answer: Any = patiently(lambda: self.client.query(**call), self.pause)
+            yield from answer["Items"]
+            if "LastEvaluatedKey" not in answer:
+                return
+            call["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    def _change(
+        self, key: Item, update: str, condition: str, values: Item, names: dict[str, str] | None = None
+    ) -> tuple[bool, Item | None]:
+        """Change an item on a condition. Returns whether that was done, and the item as it was found."""
+        call: Any = {
+            "TableName": self.table,
+            "Key": key,
+            "UpdateExpression": update,
+            "ConditionExpression": condition,
+            "ExpressionAttributeValues": values,
+            "ReturnValues": "ALL_OLD",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            **({"ExpressionAttributeNames": names} if names else {}),
+        }
+        try:
+            found: Any = patiently(lambda: self.client.update_item(**call), self.pause)
+        except ClientError as error:
+            if error_code(error) != "ConditionalCheckFailedException":
+                raise
+            return False, error.response.get("Item") or None  # type: ignore[return-value]  # botocore's types lack it
+        return True, found.get("Attributes")
+
+    def _change_run(
+        self, address: AnswerAddress, key: str, update: str, condition: str, changes: Item
+    ) -> tuple[bool, Item | None]:
+        """Change the run item, if it waits at the address for the group."""
+        values = {
+            ":request_id": {"S": address.request_id},
+            ":requested_at": number(address.requested_at),
+            ":hop": number(address.hop),
+            ":waiting": {"S": Status.WAITING.value},
+            ":zero": number(0),
+            ":group": {"S": key},
+            **changes,
+        }
+        where = run_key(address.flow, address.object_id)
+        return self._change(where, update, condition, values, expressions.GROUP_NAMES)
+
+    def _at_rest(self, address: AnswerAddress, item: RunItem | None, found: Any) -> RunItem | None:
+        """Return the item, with its wait's plan where the wait is over and the run has not gone on."""
+        if item is None or item.hop != address.hop or item.status is not Status.WAITING or item.wait is None:
+            return item
+        same = (item.request_id, item.requested_at) == (address.request_id, address.requested_at)
+        return self.with_plan(item, found) if same and item.wait.end is not None else item
+
+    def _with_plan(self, found: Item) -> RunItem:
+        item = read_item(found)
+        return self.with_plan(item, found) if item.wait is not None else item
+
+    def _key(self, flow: str, *parts: str) -> str:
+        """Return a text's S3 key. Two texts for one request have two."""
+        digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        return f"{self.prefix}{quote(flow, safe='')}/groups/{digest}"
+
+    def _request(self, row: Item) -> GroupRequest:
+        body = self.packing.unpack(row["body"])
+        return GroupRequest(row["name"]["S"], body, _text(row, "object_id"), _text(row, "request_id"))
+
+    def _answer(self, row: Item) -> GivenAnswer | None:
+        if "answer" not in row:
+            return None
+        stored = row["answer"]["M"]
+        return GivenAnswer(self.packing.unpack(stored["text"]), "failed" in stored)
+
+
+def _row_name(number_: int) -> str:
+    return f"{_ROW}{number_}"
+
+
+def _row_item(key: Item, place: int, request: GroupRequest, body: Item, ttl: Item) -> Item:
+    more = {"object_id": request.object_id, "request_id": request.request_id}
+    row: Item = {
+        **key,
+        "sk": {"S": _row_name(place)},
+        "name": {"S": request.name},
+        "body": body,
+        **{name: {"S": text} for name, text in more.items() if text},
+        "ttl": ttl,
+    }
+    size = sum(len(name) + size_of_value(value) for name, value in row.items())
+    return {**row, "room": number(LARGEST_ITEM - KEPT_FREE - size)}
+
+
+def _shard_item(key: Item, shard: NewShard, ttl: Item) -> Item:
+    size = len(shard.requests)
+    return {
+        **key,
+        **_SHARD,
+        "waiting": {"SS": [str(place) for place in range(size)]},
+        "size": number(size),
+        "spare": number(shard.spare),
+        "ttl": ttl,
+    }
+
+
+def _run_item(key: Item, shard: NewShard, ttl: Item) -> Item:
+    address = json.dumps(shard.address.as_json(), separators=(",", ":"))
+    size = number(len(shard.requests))
+    return {**key, **_RUN, "address": {"S": address}, "stage": {"S": shard.stage}, "size": size, "ttl": ttl}
+
+
+def _read_shard(found: Item) -> Shard:
+    waiting = frozenset(found["waiting"]["SS"] if "waiting" in found else ())
+    return Shard(int(found["size"]["N"]), int(found["spare"]["N"]), waiting, "closed" in found)
+
+
+def _address(found: Item) -> AnswerAddress:
+    """Return the address of the first request of a shard."""
+    return AnswerAddress.parse(json.loads(found["address"]["S"]))
+
+
+def _text(row: Item, name: str) -> str:
+    text: str = row[name]["S"] if name in row else ""
+    return text

@@ -1,0 +1,82 @@
+"""Decisions about the answers to a group's requests, made from the run item: the counterpart of ``answers``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from flowguard.protocol.answers import is_run_of
+from flowguard.protocol.groups import GroupRequest, Member, Shard
+from flowguard.protocol.run import ENDED, RunItem, Status
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.wire.answer_address import AnswerAddress
+
+
+class NewShard(NamedTuple):
+    """A shard to be saved. ``address`` is that of its first request, ``stage`` where the answers go.
+
+    Of its requests ``spare`` may stay without an answer. ``expires_at`` is in ms.
+    """
+
+    address: AnswerAddress
+    stage: str
+    spare: int
+    requests: Sequence[GroupRequest]
+    expires_at: int
+
+
+class AskShard(NamedTuple):
+    """The run item does not say what becomes of the answer: its shard does.
+
+    ``can_settle`` is False where the shard can only tell which answers came in time. Those that did not get ``late``.
+    """
+
+    can_settle: bool
+    late: AnswerVerdict = AnswerVerdict.DUPLICATE
+
+
+SETTLE: Final = AskShard(True)
+
+
+def judge_member(item: RunItem | None, address: AnswerAddress, member: Member) -> AnswerVerdict | AskShard:
+    """Decide the verdict on the answer to a group's request, given the run item as it stands."""
+    if item is None:
+        return AnswerVerdict.EXPIRED
+    if not is_run_of(item, address):
+        return AnswerVerdict.SUPERSEDED
+    if item.hop < address.hop or (item.hop == address.hop and not item.done):
+        return AnswerVerdict.EARLY
+    if item.hop > address.hop:
+        return _gone_on(item, address, member)
+    if item.status in ENDED:
+        return AnswerVerdict.EXPIRED
+    wait = item.wait
+    if item.status is not Status.WAITING or wait is None or wait.group != member.key:
+        return AnswerVerdict.UNKNOWN
+    if wait.timed_out:
+        return AskShard(False, AnswerVerdict.EXPIRED)
+    return SETTLE if wait.end is None else AnswerVerdict.DUPLICATE
+
+
+def judge_by_shard(shard: Shard | None, member: Member, late: AnswerVerdict) -> AnswerVerdict:
+    """Decide the verdict on an answer that its shard does not take."""
+    if shard is None or member.number >= shard.size:
+        return AnswerVerdict.UNKNOWN
+    return late if str(member.number) in shard.waiting else AnswerVerdict.DUPLICATE
+
+
+def is_of_run(own: AnswerAddress, other: AnswerAddress) -> bool:
+    """Answer whether two addresses are of one run."""
+    return own[:4] == other[:4]
+
+
+def _gone_on(item: RunItem, address: AnswerAddress, member: Member) -> AnswerVerdict | AskShard:
+    """Decide for a run that is past the hop that waited. Its item may still name the shards that timed out."""
+    wait, late = item.wait, item.late
+    if late is not None and late.hop == address.hop:
+        timed_out = str(member.shard) in late.names
+    elif wait is None or item.hop != address.hop + 1 or item.status is Status.WAITING:
+        timed_out = False
+    else:
+        timed_out = wait.timed_out and wait.group == member.key
+    return AskShard(False, AnswerVerdict.EXPIRED) if timed_out else AnswerVerdict.DUPLICATE

@@ -1,0 +1,132 @@
+"""Groups of requests: the shards that hold their names, and the texts that name a request. Values and pure decisions.
+
+::
+
+    run item                 waiting {"0", "1", …}     the shards that are open: a wait like any other
+    shard 0                  waiting {"0", … "97"}     its requests without an answer
+    rows of shard 0          a request each, and its answer
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from math import ceil
+from typing import Any, Final, NamedTuple
+
+from flowguard.wire.attributes import Attribute
+
+MOST_IN_SHARD: Final = 98
+"""Requests of a shard: with the shard itself and its run they are a hundred items, four BatchWriteItems."""
+
+MOST_IN_GROUP: Final = 100_000
+"""Requests of a group."""
+
+SHARDS_A_TURN: Final = 10
+"""How many shards' requests are sent by one message of the group, before the next message goes on."""
+
+LONGEST_GROUP_NAME: Final = 256
+"""Characters of a request's name."""
+
+_MEMBER: Final = re.compile(r"(g-[0-9a-f]{32})\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]?)")
+
+
+class Member(NamedTuple):
+    """One request of a group: its shard, and its number there."""
+
+    key: str
+    shard: int
+    number: int
+
+    @property
+    def text(self) -> str:
+        """Return the name under which its answer is awaited. No other wait has such a name."""
+        return f"{self.key}.{self.shard}.{self.number}"
+
+    @classmethod
+    def parse(cls, text: str) -> Member | None:
+        """Read what :attr:`text` wrote. None for any other text."""
+        found = _MEMBER.fullmatch(text)
+        if found is None or int(found[3]) >= MOST_IN_SHARD:
+            return None
+        return cls(found[1], int(found[2]), int(found[3]))
+
+
+def group_key(*parts: object) -> str:
+    """Return the key of the group that is saved by one call of a handler. No two calls may share their parts."""
+    return f"g-{hashlib.sha256(repr(parts).encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+class GroupRequest(NamedTuple):
+    """A request as its row holds it.
+
+    ``object_id`` and ``request_id`` are of a request to another flow.
+    """
+
+    name: str
+    body: str
+    object_id: str = ""
+    request_id: str = ""
+
+
+class GroupPlan(NamedTuple):
+    """What all requests of a group have in common. ``moment`` is when they are asked, in ms.
+
+    ``flow``, ``stage`` and ``version`` are of another flow; empty of a party outside.
+    """
+
+    key: str
+    size: int
+    to: str
+    moment: int
+    flow: str = ""
+    stage: str = ""
+    version: int = 1
+    attributes: Mapping[str, Attribute] = {}
+
+    @property
+    def shards(self) -> int:
+        """Return how many shards hold the requests."""
+        return -(-self.size // MOST_IN_SHARD)
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the shards, as the run item holds them."""
+        return [str(shard) for shard in range(self.shards)]
+
+    def as_json(self) -> list[Any]:
+        """Return what stands in the plan of the wait."""
+        attributes = {name: [a.type, a.value] for name, a in self.attributes.items()}
+        return [self.key, self.size, self.to, self.moment, self.flow, self.stage, self.version, attributes]
+
+    @classmethod
+    def from_json(cls, row: list[Any]) -> GroupPlan:
+        """Read what :meth:`as_json` wrote."""
+        key, size, to, moment, flow, stage, version, attributes = row
+        found = {name: Attribute(*pair) for name, pair in attributes.items()}
+        return cls(key, size, to, moment, flow, stage, version, found)
+
+
+class Shard(NamedTuple):
+    """A shard as its item holds it.
+
+    ``waiting`` are the numbers of the requests without an answer. It is over when at most ``spare`` of them are left.
+    A ``closed`` one takes no more answers: the run went on.
+    """
+
+    size: int
+    spare: int
+    waiting: frozenset[str]
+    closed: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Answer whether enough of its requests have an answer."""
+        return len(self.waiting) <= self.spare
+
+
+def spare_of(size: int, quorum: float) -> int:
+    """Return how many requests of a shard may stay without an answer, where a share of ``quorum`` is enough."""
+    return size - ceil(Fraction(str(quorum)) * size)

@@ -1,0 +1,120 @@
+"""The sending of a group's requests: each message of the group asks some shards, then sends the message of the rest."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from flowguard.errors import EnvelopeError, SendFailed, Untrusted
+from flowguard.flow import AnyFlow
+from flowguard.protocol.answers import is_run_of
+from flowguard.protocol.groups import SHARDS_A_TURN, GroupPlan, Member
+from flowguard.protocol.run import RunItem, Status
+from flowguard.protocol.waiting import WaitPlan
+from flowguard.wire.answer_address import AnswerAddress
+from flowguard.wire.envelope import Envelope
+from flowguard.wire.message import PLACE, Message
+from flowguard.worker.dispatch import Due, send_or_park
+from flowguard.worker.emitter import Emitter
+from flowguard.worker.ending import Ending
+from flowguard.worker.group_planner import GROUP, group_ask, group_message, signed_address
+from flowguard.worker.ports import Services
+from flowguard.worker.routing import Arrival
+from flowguard.worker.settler import message_at
+
+
+class GroupOrder(NamedTuple):
+    """A message of a group. ``address`` is of the first request that it asks."""
+
+    address: AnswerAddress
+    member: Member
+
+
+def find_group(envelope: Envelope) -> GroupOrder | None:
+    """Return the group's message that the record is. None for any other.
+
+    Raises :class:`EnvelopeError` for one that cannot be read.
+    """
+    found = envelope.attributes.get(PLACE)
+    if found is None or f'"{GROUP}"' not in found.value:
+        return None
+    try:
+        place = json.loads(found.value)
+    except (ValueError, RecursionError):
+        return None  # its other reader says so
+    if not isinstance(place, dict) or GROUP not in place:
+        return None
+    try:
+        address = AnswerAddress.parse(place[GROUP])
+        member = Member.parse(address.name)
+        if member is None:
+            raise ValueError("names no request of a group")
+        return GroupOrder(address, member)
+    except ValueError as error:
+        raise EnvelopeError(envelope.message_id, f"attributes.{PLACE}", str(error)) from None
+
+
+class GroupAsks:
+    """Asks the requests of groups. Holds nothing of them afterwards."""
+
+    def __init__(self, services: Services, emitter: Emitter) -> None:
+        self._services = services
+        self._emitter = emitter
+
+    def ending(self, envelope: Envelope, flow: AnyFlow, order: GroupOrder) -> Ending:
+        """Ask the requests of some shards, and go on from there with another message.
+
+        ::
+
+            message 0    shards 0 … 9 asked    place noted    message 10
+                                               dies here: delivered again, it asks once more
+                                                              dies here: delivered again, it finds its own note
+
+        A copy finds a later place, or another one's note, and ends. Raises :class:`Untrusted` where the address has to
+        be signed and is not, and :class:`SendFailed` where requests are not taken now.
+        """
+        self._check(envelope, order.address)
+        groups, (address, member) = self._services.store.waits.groups, order
+        item = groups.run(address)
+        plan = _plan_of(item, order)
+        if item is None or item.wait is None or plan is None or plan.group is None:
+            return Ending(envelope, ack=True)
+        start, shards = member.shard, plan.group.shards
+        end = min(start + SHARDS_A_TURN, shards)
+        message = message_at(address, item)
+        if item.wait.asked == start:
+            for shard in range(start, end):
+                self._ask(flow, order, message, plan, plan.group, shard)
+        if not groups.asked(address, member.key, start, end, envelope.message_id) or end == shards:
+            return Ending(envelope, ack=True)
+        own = address._replace(name=Member(member.key, end, 0).text, signature=None)
+        rest = group_message(flow, signed_address(own, self._services), message, plan.group.moment)
+        return Ending(envelope, ack=True, arrival=Arrival(envelope, flow, None, message), sends=(rest,))
+
+    def _ask(
+        self, flow: AnyFlow, order: GroupOrder, message: Message, plan: WaitPlan, group: GroupPlan, shard: int
+    ) -> None:
+        requests = self._services.store.waits.groups.requests(flow.name, group.key, shard)
+        due = []
+        for number, request in enumerate(requests):
+            own = order.address._replace(name=Member(group.key, shard, number).text, signature=None)
+            address = signed_address(own, self._services)
+            send = group_ask(group, request, address, str(flow.answers), dict(plan.carried), self._services.signer)
+            due.append(Due(send, flow, message))
+        if refused := send_or_park(self._services, self._emitter, due):
+            raise SendFailed({str(due[place].send.to): refusal.why for place, refusal in refused.items()})
+
+    def _check(self, envelope: Envelope, address: AnswerAddress) -> None:
+        signer = self._services.signer
+        if signer.is_required and (problem := signer.problem(address.statement, address.signature)):
+            raise Untrusted(envelope.message_id, f"attributes.{PLACE}.sig", f"the address of a group: {problem}")
+
+
+def _plan_of(item: RunItem | None, order: GroupOrder) -> WaitPlan | None:
+    """Return the plan of the wait, if the run still waits for the group. A newer run has the object otherwise."""
+    if item is None or not is_run_of(item, order.address) or item.hop != order.address.hop:
+        return None
+    wait = item.wait
+    if item.status is not Status.WAITING or wait is None or wait.end is not None or wait.group != order.member.key:
+        return None
+    return wait.plan

@@ -1,0 +1,258 @@
+"""The plan of a group: its requests, saved a shard at a time before the commit, and the messages that it sends.
+
+::
+
+    rows, shard 0   rows, shard 1   …   COMMIT (open shards, plan)   side messages, deadline, the group's own message
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from flowguard.destinations import Destination, parse_destination
+from flowguard.errors import RunFailed, shown
+from flowguard.flow import AnyFlow, takes_answers
+from flowguard.group import GroupEnd
+from flowguard.ids import ObjectId, RequestId, name_problem
+from flowguard.outcome import AskGroup, WaitForGroup
+from flowguard.payloads import encode
+from flowguard.protocol.group_answers import NewShard
+from flowguard.protocol.groups import (
+    LONGEST_GROUP_NAME,
+    MOST_IN_GROUP,
+    MOST_IN_SHARD,
+    GroupPlan,
+    GroupRequest,
+    Member,
+    spare_of,
+)
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.run import NewWait
+from flowguard.protocol.waiting import DEADLINE, WaitPlan
+from flowguard.wire.answer_address import AnswerAddress
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, Message
+from flowguard.wire.signing import Signer, signed_attributes
+from flowguard.worker.wait_planner import WaitPlanner, deadline_message, span_problems
+
+GROUP = "group"
+"""The key of the ``flowguard`` attribute under which a group's message names the first request that it asks."""
+
+
+class SavedGroup(NamedTuple):
+    """A wait for a group whose requests are saved."""
+
+    outcome: WaitForGroup
+    plan: GroupPlan
+
+
+class GroupPlanner(NamedTuple):
+    """Plans the wait of one hop for a group. ``key`` is of this attempt alone: another one's rows are others."""
+
+    planner: WaitPlanner
+    key: str
+
+    # -- before the commit
+
+    def saved(self, outcome: WaitForGroup, save: Callable[[NewShard], None], in_time: Callable[[], bool]) -> SavedGroup:
+        """Save the requests, a shard at a time. No more of them are held at once.
+
+        Raises :class:`RunFailed`, naming what is wrong; nothing was sent then. ``in_time`` says whether there is time
+        for more.
+        """
+        if problems := list(self._problems(outcome)):
+            raise self._refused("; ".join(problems))
+        ask, expires_at = outcome.group, self.deadline(outcome) + self.planner.keep_for
+        plan = self._plan(ask)
+        pairs, names, size = iter(ask.requests), set[int](), 0
+        while page := tuple(itertools.islice(pairs, MOST_IN_SHARD)):
+            if size + len(page) > MOST_IN_GROUP:
+                raise self._refused(f"it asks more than {MOST_IN_GROUP:,} requests, the most of a group")
+            if not in_time():
+                raise self._refused(f"no time was left after {size:,} requests were saved; give its function more")
+            shard = size // MOST_IN_SHARD
+            requests = [self._request(ask, plan, Member(self.key, shard, n), one) for n, one in enumerate(page)]
+            self._check_names(plan, requests, names)
+            spare = 0 if outcome.quorum is None else spare_of(len(requests), outcome.quorum)
+            address = self._address(Member(self.key, shard, 0).text)
+            save(NewShard(address._replace(signature=None), outcome.stage, spare, requests, expires_at))
+            size += len(requests)
+        if not size:
+            raise self._refused("its group has no requests; go on without it where there are none")
+        return SavedGroup(outcome, plan._replace(size=size))
+
+    def _plan(self, ask: AskGroup) -> GroupPlan:
+        plan = GroupPlan(self.key, 0, "", self.planner.moment, attributes=ask.attributes)
+        if isinstance(ask.to, Destination):
+            return plan._replace(to=str(ask.to))
+        entry = ask.to.entry()
+        return plan._replace(to=str(ask.to.inbox_of(entry)), flow=ask.to.name, stage=entry.name, version=ask.to.version)
+
+    def _request(self, ask: AskGroup, plan: GroupPlan, member: Member, pair: Any) -> GroupRequest:
+        """Return a request as its row holds it. Its message is built once, so that one that cannot go is refused."""
+        if not (isinstance(pair, tuple) and len(pair) == 2):
+            raise self._refused(f"its requests are pairs of a name and a payload, and one is {type(pair).__name__}")
+        name, payload = pair
+        if problem := _name_problem(name):
+            raise self._refused(f"the name {shown(name)} {problem}")
+        if not plan.flow:
+            request = GroupRequest(name, encode(payload))
+        else:
+            message, _ = ask.to.request(
+                payload,
+                request_id=lambda: RequestId(member.text),
+                requested_at=plan.moment,
+                reply_to=self.planner.flow.answers,
+                signed=self.planner.signer.is_on,
+            )
+            own = "" if message.request_id == member.text else message.request_id
+            request = GroupRequest(name, message.body, message.object_id, own)
+        group_ask(plan, request, self._address(member.text), self._answers_at, self._carried, self.planner.signer)
+        return request
+
+    def _check_names(self, plan: GroupPlan, requests: Sequence[GroupRequest], names: set[int]) -> None:
+        """Check that no two requests have one name, or take each other's object. ``names`` are those before them."""
+        this = self.planner.message
+        for request in requests:
+            texts = [("name", request.name), *([("object", request.object_id)] if plan.flow else [])]
+            for what, text in texts:
+                if hash((what, text)) in names:
+                    raise self._refused(f"two requests of its group have the {what} {shown(text)}")
+                names.add(hash((what, text)))
+            if (plan.flow, request.object_id) == (this.flow, this.object_id):
+                raise self._refused(f"the request {shown(request.name)} would take the object from this very run")
+
+    # -- the commit
+
+    def planned(self, saved: SavedGroup) -> tuple[list[Send], NewWait]:
+        """Plan the wait for a group that is saved. The deadline comes before the message that asks."""
+        outcome, plan = saved
+        m, deadline = self.planner.message, self.deadline(outcome)
+        sends = [
+            deadline_message(self.planner.flow, self._address(DEADLINE), deadline, self.planner.moment, m),
+            group_message(self.planner.flow, self._address(Member(self.key, 0, 0).text), m, self.planner.moment),
+        ]
+        wait = WaitPlan(
+            stage=outcome.stage,
+            names={},
+            on_timeout=outcome.on_timeout,
+            reply_to=m.reply_to,
+            answer_to=m.answer_to,
+            carried=m.carried,
+            group=plan,
+        )
+        return sends, NewWait(wait, 0, deadline)
+
+    def deadline(self, outcome: WaitForGroup) -> int:
+        """Return the deadline, ms."""
+        within: Any = outcome.within
+        return self.planner.moment + int(within // timedelta(milliseconds=1))
+
+    def _address(self, name: str) -> AnswerAddress:
+        m = self.planner.message
+        return signed_address(AnswerAddress(m.flow, m.object_id, m.request_id, m.requested_at, m.hop, name, True), self)
+
+    @property
+    def signer(self) -> Signer:
+        return self.planner.signer
+
+    @property
+    def _answers_at(self) -> str:
+        return str(self.planner.flow.answers)
+
+    @property
+    def _carried(self) -> dict[str, Attribute]:
+        return dict(self.planner.message.carried)
+
+    # -- what may be wrong
+
+    def _refused(self, why: str) -> RunFailed:
+        return RunFailed(f"{self.planner.message.stage!r} cannot wait: {why}. Nothing was sent")
+
+    def _problems(self, outcome: WaitForGroup) -> Iterator[str]:
+        planner, quorum, group = self.planner, outcome.quorum, outcome.group
+        yield from span_problems(outcome.within)
+        if type(group) is not AskGroup:
+            yield f"its group is {type(group).__name__}; write step.group(…)"
+        if quorum is not None and not (type(quorum) in (int, float) and 0 < quorum <= 1):
+            yield f"quorum is {shown(quorum)}; it is the share of the requests that is enough, such as 0.95"
+        if not takes_answers(planner.flow.answers):
+            fix = f"give {planner.flow.name} answers='a-standard-queue', which one of its functions reads"
+            yield f"answers and deadlines cannot come through {planner.flow.answers}; {fix}"
+        if planner.message.hop - planner.failed_at >= planner.flow.max_hops:
+            yield f"{planner.flow.name} has made {planner.message.hop} hops, its max_hops; does it run in circles?"
+        yield from self._target_problems(outcome.stage, "")
+        if outcome.on_timeout is not None and outcome.on_timeout != outcome.stage:
+            yield from self._target_problems(outcome.on_timeout, "on_timeout=")
+
+    def _target_problems(self, target: str, option: str) -> Iterator[str]:
+        flow = self.planner.flow
+        this = flow.stage(self.planner.message.stage)
+        found = next((stage for stage in flow.stages if stage.name == target), None)
+        if found is None:
+            yield f"{option}{shown(target)} is no stage of {flow.name}"
+        elif target not in this.then:
+            yield f"{option}{shown(target)} is not in then= of {this.name!r}"
+        elif found.payload not in (GroupEnd, dict):
+            yield f"{target!r} takes {found.payload.__name__}; after a group a stage takes GroupEnd"
+
+
+def signed_address(address: AnswerAddress, by: Any) -> AnswerAddress:
+    """Return the address with its signature, where messages are signed."""
+    return address._replace(signature=by.signer.sign(address.statement))
+
+
+def group_message(flow: AnyFlow, address: AnswerAddress, message: Message, moment: int) -> Send:
+    """Build the message that comes back to the flow and asks the group's requests from the address's shard on."""
+    own = f"{message.hop_id}.{GROUP}.{address.name.split('.')[1]}"
+    attributes = {
+        REQUEST_ID: Attribute.string(own),
+        REQUESTED_AT: Attribute.number(moment),
+        PLACE: Attribute.string(json.dumps({GROUP: address.as_json()}, separators=(",", ":"))),
+    }
+    return Send(Kind.ASK, flow.answers, json.dumps({GROUP: address.name}), own, attributes).checked()
+
+
+def group_ask(
+    plan: GroupPlan,
+    request: GroupRequest,
+    address: AnswerAddress,
+    answers_at: str,
+    carried: dict[str, Attribute],
+    signer: Signer,
+) -> Send:
+    """Build the message of one request. Raises :class:`flowguard.errors.Reject` for one that no service takes."""
+    to, own = parse_destination(plan.to), address.name
+    if not plan.flow:
+        attributes = {
+            REQUEST_ID: Attribute.string(own),
+            REQUESTED_AT: Attribute.number(plan.moment),
+            **carried,
+            **plan.attributes,
+        }
+        return Send(Kind.ASK, to, request.body, own, attributes).checked()
+    asked = Message(
+        flow=plan.flow,
+        stage=plan.stage,
+        version=plan.version,
+        object_id=ObjectId(request.object_id),
+        request_id=RequestId(request.request_id or own),
+        requested_at=plan.moment,
+        body=request.body,
+        reply_to=answers_at,
+        answer_to=json.dumps(address.as_json(), separators=(",", ":")),
+    )
+    attributes = {**carried, **signed_attributes(asked, signer)}
+    return Send(Kind.ASK, to, request.body, own, attributes, group=request.object_id).checked()
+
+
+def _name_problem(name: object) -> str | None:
+    if not isinstance(name, str):
+        return f"is {type(name).__name__}, and no text"
+    if len(name) > LONGEST_GROUP_NAME:
+        return f"has {len(name):,} characters of at most {LONGEST_GROUP_NAME}"
+    return name_problem(name)

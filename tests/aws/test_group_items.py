@@ -1,0 +1,380 @@
+"""Groups in DynamoDB: shards and rows, in every order of answers and with a call lost anywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.group_items import DynamoDBGroups, RequestsUnwritten
+from flowguard.aws.items import size_of_value
+from flowguard.aws.services import aws_store
+from flowguard.aws.store import DynamoDBStore
+from flowguard.errors import TooLarge
+from flowguard.ids import ObjectId, RequestId
+from flowguard.protocol.group_answers import NewShard
+from flowguard.protocol.groups import MOST_IN_SHARD, GroupPlan, GroupRequest, Member, group_key
+from flowguard.protocol.run import AwaitingRow, Claim, Committed, NewWait, Settled, Status
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.protocol.waiting import GivenAnswer, WaitEnd, WaitPlan
+from flowguard.settings import Settings
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.wire.answer_address import AnswerAddress
+from tests.aws.engines import on_memory
+from tests.aws.states import NOW, STORED, request
+from tests.aws.store.run import commit
+from tests.aws.test_batch_writes import Unprocessed
+from tests.aws.test_waits import noise
+
+KEY = group_key("one")
+DEADLINE = NOW + 60_000
+EXPIRES = NOW + 10_000_000
+MEMBERS = (Member(KEY, 0, 0), Member(KEY, 0, 1), Member(KEY, 1, 0))
+"""The requests of the group of these tests: two of its first shard, one of its second."""
+
+RECORDED, RESUMED, DUPLICATE = AnswerVerdict.RECORDED, AnswerVerdict.RESUMED, AnswerVerdict.DUPLICATE
+
+
+@pytest.fixture
+def memory() -> Iterator[Clients]:
+    with on_memory() as found:
+        yield found
+
+
+def the_store(clients: Clients, bucket: str | None = None) -> DynamoDBStore:
+    return aws_store(Settings(bucket=bucket), clients)
+
+
+def address(member: Member | None = None, **about: Any) -> AnswerAddress:
+    name = MEMBERS[0].text if member is None else member.text
+    known = AnswerAddress("flow", ObjectId("object"), RequestId(STORED[1]), STORED[0], 1, name, True)
+    return known._replace(**about)
+
+
+def answer(text: str = '"yes"') -> GivenAnswer:
+    return GivenAnswer(text)
+
+
+def save(groups: DynamoDBGroups, key: str = KEY, spare: int = 0, **about: Any) -> None:
+    for shard, names in enumerate((("a", "b"), ("c",))):
+        requests = [GroupRequest(name, f'{{"ask":"{name}"}}', f"o-{name}") for name in names]
+        first = address(Member(key, shard, 0), **about)
+        groups.save(NewShard(first, "add-up", min(spare, len(names) - 1), requests, EXPIRES))
+
+
+def begun(clients: Clients, spare: int = 0, bucket: str | None = None) -> DynamoDBStore:
+    """A run that waits for the group."""
+    store = the_store(clients, bucket)
+    claim = store.claim(request(STORED))
+    assert isinstance(claim, Claim)
+    save(store.waits.groups, spare=spare)
+    plan = GroupPlan(KEY, MOST_IN_SHARD + 1, "sqs:shops", NOW, "other", "count", 3)
+    wait = NewWait(WaitPlan("add-up", {}, on_timeout="late", group=plan), 0, DEADLINE)
+    end = commit(status=Status.WAITING, wait=wait, expires_at=EXPIRES)
+    assert store.commit(claim, end) == Committed()
+    return store
+
+
+def settle(store: DynamoDBStore, member: Member, text: str = '"yes"') -> AnswerVerdict:
+    return store.waits.settle(address(member), answer(text)).verdict
+
+
+def texts(store: DynamoDBStore) -> list[list[str | None]]:
+    """The answers of both shards, as the resumed hop reads them."""
+    shards = [store.waits.groups.answers(address(Member(KEY, shard, 0))) for shard in (0, 1)]
+    return [[None if given is None else given.text for _, given in shard] for shard in shards]
+
+
+def is_over(settled: Settled) -> bool:
+    """Whether the message of the next hop can be made of it."""
+    wait = settled.item.wait if settled.item is not None else None
+    return wait is not None and wait.plan is not None and wait.end is not None
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_last_answer_ends_the_wait_and_each_is_read_in_order(clients: Clients) -> None:
+    store = begun(clients)
+    assert [settle(store, one, f'"{n}"') for n, one in enumerate(MEMBERS)] == [RECORDED, RECORDED, RESUMED]
+    assert texts(store) == [['"0"', '"1"'], ['"2"']]
+    [(first, _), _] = store.waits.groups.answers(address())
+    assert first == GroupRequest("a", '{"ask":"a"}', "o-a")
+
+
+@pytest.mark.parametrize("order", tuple(permutations(MEMBERS)))
+def test_in_each_order_the_wait_ends_once_and_with_the_last(memory: Clients, order: tuple[Member, ...]) -> None:
+    store = begun(memory)
+    assert [settle(store, one) for one in order] == [RECORDED, RECORDED, RESUMED]
+    again = [store.waits.settle(address(one), answer()) for one in order]
+    assert [one.verdict for one in again] == [DUPLICATE] * 3
+    assert all(map(is_over, again))  # each sends the next hop's message again, which may be lost
+
+
+def test_the_first_answer_to_a_request_stays(clients: Clients) -> None:
+    store = begun(clients)
+    assert settle(store, MEMBERS[0], '"first"') is RECORDED
+    assert settle(store, MEMBERS[0], '"first"') is DUPLICATE
+    assert settle(store, MEMBERS[0], '"second"') is DUPLICATE
+    assert settle(store, MEMBERS[1]) is RECORDED
+    assert settle(store, MEMBERS[2]) is RESUMED
+    assert texts(store) == [['"first"', '"yes"'], ['"yes"']]
+
+
+def test_a_failure_is_an_answer(clients: Clients) -> None:
+    store = begun(clients)
+    failed = GivenAnswer('{"failed":true,"type":"Reject","text":"closed"}', failed=True)
+    assert store.waits.settle(address(MEMBERS[0]), failed).verdict is RECORDED
+    assert [settle(store, one) for one in MEMBERS[1:]] == [RECORDED, RESUMED]
+    [(_, first), _] = store.waits.groups.answers(address())
+    assert first == failed
+
+
+class Dies:
+    """Lets so many calls pass, then fails one, before it is made or after it."""
+
+    def __init__(self, passing: int, *, after: bool) -> None:
+        self.left = passing
+        self.after = after
+        self.died = False
+
+    def __call__(self, call: ApiCall, proceed: Proceed) -> Response:
+        self.left -= 1
+        if self.left != -1:
+            return proceed()
+        self.died = True
+        if self.after:
+            proceed()
+        raise ConnectionError("it died")
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("passing", range(4))
+@pytest.mark.parametrize("member", MEMBERS, ids=["first", "second", "last"])
+def test_whatever_call_of_an_answer_is_lost_its_repetition_ends_the_wait(
+    memory: Clients, member: Member, passing: int, after: bool
+) -> None:
+    store = begun(memory)
+    for other in MEMBERS:
+        if other != member:
+            assert settle(store, other) is RECORDED
+    dies = Dies(passing, after=after)
+    with intercept(dies), pytest.raises(ConnectionError):
+        settle(store, member)
+    assert dies.died
+    again = store.waits.settle(address(member), answer())
+    assert again.verdict in (RESUMED, DUPLICATE)
+    assert is_over(again)
+    assert texts(store) == [['"yes"', '"yes"'], ['"yes"']]
+
+
+def test_another_answer_helps_one_whose_worker_died_and_is_not_kept(memory: Clients) -> None:
+    store = begun(memory)
+    assert [settle(store, one) for one in MEMBERS[:2]] == [RECORDED, RECORDED]
+    with intercept(Dies(2, after=False)), pytest.raises(ConnectionError):
+        settle(store, MEMBERS[2], '"first"')
+    helped = store.waits.settle(address(MEMBERS[2]), answer('"second"'))
+    assert (helped.verdict, is_over(helped)) == (DUPLICATE, True)
+    assert texts(store)[1] == ['"first"']
+
+
+def test_an_answer_that_another_delivery_counts_first_is_still_recorded(memory: Clients) -> None:
+    store = begun(memory)
+    began: list[bool] = []
+
+    def overtaken(call: ApiCall, proceed: Proceed) -> Response:
+        done = proceed()
+        if not began and call.operation == "UpdateItem" and "answer" in str(call.params["UpdateExpression"]):
+            began.append(True)
+            assert settle(store, MEMBERS[0]) is RECORDED
+        return done
+
+    with intercept(overtaken):
+        assert settle(store, MEMBERS[0]) is RECORDED
+    assert settle(store, MEMBERS[0]) is DUPLICATE
+
+
+# -- quorum ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_shard_is_over_with_its_share_and_takes_the_rest_until_the_run_goes_on(clients: Clients) -> None:
+    store = begun(clients, spare=1)
+    assert settle(store, MEMBERS[1]) is RECORDED
+    assert settle(store, MEMBERS[0]) is RECORDED
+    assert settle(store, MEMBERS[2]) is RESUMED
+    assert texts(store) == [['"yes"', '"yes"'], ['"yes"']]
+
+
+def test_who_has_not_answered_when_the_run_goes_on_never_has(clients: Clients) -> None:
+    store = begun(clients, spare=1)
+    assert [settle(store, one) for one in MEMBERS[1:]] == [RECORDED, RESUMED]
+    assert settle(store, MEMBERS[0]) is DUPLICATE
+    assert texts(store) == [[None, '"yes"'], ['"yes"']]
+
+
+# -- verdicts ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("about", "verdict"),
+    [
+        ({"object_id": ObjectId("nobody")}, AnswerVerdict.EXPIRED),
+        ({"request_id": RequestId("other")}, AnswerVerdict.SUPERSEDED),
+        ({"requested_at": STORED[0] + 1}, AnswerVerdict.SUPERSEDED),
+        ({"hop": 2}, AnswerVerdict.EARLY),
+        ({"name": Member(group_key("other"), 0, 0).text}, AnswerVerdict.UNKNOWN),
+        ({"name": Member(KEY, 0, 2).text}, AnswerVerdict.UNKNOWN),
+        ({"name": Member(KEY, 2, 0).text}, AnswerVerdict.UNKNOWN),
+    ],
+    ids=str,
+)
+def test_an_answer_that_the_run_does_not_wait_for_changes_nothing(
+    clients: Clients, about: dict[str, Any], verdict: AnswerVerdict
+) -> None:
+    store = begun(clients)
+    before = everything(clients)
+    assert store.waits.settle(address(**about), answer()).verdict is verdict
+    assert store.waits.verdict(address(**about)) is verdict
+    assert everything(clients) == before
+
+
+def test_rows_of_an_attempt_that_did_not_commit_take_nothing(memory: Clients) -> None:
+    store = begun(memory)
+    zombie = group_key("another attempt")
+    save(store.waits.groups, zombie)
+    assert settle(store, Member(zombie, 0, 0)) is AnswerVerdict.UNKNOWN
+    assert [settle(store, one) for one in MEMBERS] == [RECORDED, RECORDED, RESUMED]
+
+
+def test_before_the_commit_an_answer_is_early(memory: Clients) -> None:
+    store = the_store(memory)
+    assert isinstance(store.claim(request(STORED)), Claim)
+    save(store.waits.groups)
+    assert settle(store, MEMBERS[0]) is AnswerVerdict.EARLY
+
+
+def test_after_the_deadline_those_in_time_are_duplicates_and_the_others_expired(clients: Clients) -> None:
+    store = begun(clients)
+    assert settle(store, MEMBERS[0]) is RECORDED
+    applied, item = store.waits.time_out(address(name="deadline"), DEADLINE)
+    assert applied
+    assert item is not None
+    assert item.wait is not None
+    assert item.wait.end is WaitEnd.TIMED_OUT
+    late = [store.waits.settle(address(one), answer()) for one in MEMBERS]
+    assert [one.verdict for one in late] == [DUPLICATE, AnswerVerdict.EXPIRED, AnswerVerdict.EXPIRED]
+    assert all(map(is_over, late))
+    assert [store.waits.verdict(address(one)) for one in MEMBERS] == [one.verdict for one in late]
+    resumed = store.claim(request(STORED, hop=2))
+    assert isinstance(resumed, Claim)
+    assert texts(store) == [['"yes"', None], [None]]
+    assert [settle(store, one) for one in MEMBERS] == [one.verdict for one in late]
+    assert store.commit(resumed, commit()) == Committed()
+    assert [settle(store, one) for one in MEMBERS] == [one.verdict for one in late]
+    assert texts(store) == [['"yes"', None], [None]]
+
+
+def test_an_answer_that_meets_a_shard_closed_just_then_is_judged_anew(memory: Clients) -> None:
+    store = begun(memory)
+    began: list[bool] = []
+
+    def goes_on(call: ApiCall, proceed: Proceed) -> Response:
+        done = proceed()
+        if not began and call.operation == "GetItem":
+            began.append(True)
+            assert store.waits.time_out(address(name="deadline"), DEADLINE).applied
+            assert isinstance(store.claim(request(STORED, hop=2)), Claim)
+            assert texts(store) == [[None, None], [None]]
+        return done
+
+    with intercept(goes_on):
+        assert settle(store, MEMBERS[0]) is AnswerVerdict.EXPIRED
+    assert texts(store) == [[None, None], [None]]  # its row has the answer, and it was not in time
+
+
+def test_an_answer_between_the_deadline_and_the_reading_is_read(memory: Clients) -> None:
+    store = begun(memory)
+    began: list[bool] = []
+
+    def times_out(call: ApiCall, proceed: Proceed) -> Response:
+        done = proceed()
+        if not began and call.operation == "GetItem":
+            began.append(True)
+            assert store.waits.time_out(address(name="deadline"), DEADLINE).applied
+        return done
+
+    with intercept(times_out):
+        assert settle(store, MEMBERS[2]) is RECORDED
+    assert texts(store) == [[None, None], ['"yes"']]
+
+
+# -- what is read ------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_reads_its_own_groups_only(memory: Clients) -> None:
+    store = begun(memory)
+    groups = store.waits.groups
+    others = {"object_id": ObjectId("x")}, {"request_id": RequestId("x")}, {"requested_at": 1}, {"flow": "x"}
+    before = everything(memory)
+    assert [groups.answers(address(**about)) for about in others] == [[]] * 4
+    assert groups.answers(address(name="no member")) == []
+    assert everything(memory) == before
+
+
+def test_a_party_outside_finds_the_run_by_the_id_of_its_message(clients: Clients) -> None:
+    store = begun(clients)
+    [row] = store.waits.waiting_for("flow", MEMBERS[1].text)
+    assert row == AwaitingRow(MEMBERS[1].text, address(MEMBERS[1]), "add-up", EXPIRES)
+    for nobody in (Member(KEY, 0, 2), Member(KEY, 7, 0), Member(group_key("x"), 0, 0)):
+        assert list(store.waits.waiting_for("flow", nobody.text)) == []
+
+
+def test_only_the_first_of_the_messages_at_one_place_goes_on(clients: Clients) -> None:
+    groups = begun(clients).waits.groups
+    assert groups.asked(address(), KEY, 0, 10, "message")
+    assert groups.asked(address(), KEY, 0, 10, "message")  # delivered again
+    assert not groups.asked(address(), KEY, 0, 10, "copy")
+    assert not groups.asked(address(), KEY, 20, 30, "too far")
+    assert groups.asked(address(), KEY, 10, 20, "next")
+    assert not groups.asked(address(), KEY, 0, 10, "message")
+    assert not groups.asked(address(), group_key("x"), 20, 30, "other")
+    assert not groups.asked(address(request_id=RequestId("x")), KEY, 20, 30, "other")
+
+
+# -- sizes -------------------------------------------------------------------------------------------------------------
+
+
+def everything(clients: Clients) -> list[Any]:
+    found: Any = clients.dynamodb.scan(TableName="flowguard")["Items"]
+    return sorted(found, key=lambda item: json.dumps(item, sort_keys=True, default=str))
+
+
+def test_a_shard_is_small_whatever_the_ids_and_names_are(memory: Clients) -> None:
+    groups = the_store(memory).waits.groups
+    first = address(object_id=ObjectId("\u3042" * 340), request_id=RequestId("\u3042" * 340))
+    requests = [GroupRequest("\u3042" * 256, "x" * 10_000, "o" * 1_000) for _ in range(MOST_IN_SHARD)]
+    groups.save(NewShard(first, "s" * 60, 0, requests, EXPIRES))
+    [shard] = [item for item in everything(memory) if item["sk"]["S"] == "shard"]
+    assert len(shard["waiting"]["SS"]) == MOST_IN_SHARD
+    assert sum(len(name) + size_of_value(value) for name, value in shard.items()) <= 1_024
+
+
+def test_a_large_answer_is_refused_by_name_or_goes_to_s3(memory: Clients) -> None:
+    large = noise(900_000)
+    store = begun(memory)
+    with pytest.raises(TooLarge, match=rf"the answer '{MEMBERS[0].text}' is too large"):
+        settle(store, MEMBERS[0], large)
+    with_bucket = the_store(memory, "long-texts")
+    assert settle(with_bucket, MEMBERS[0], large) is RECORDED
+    assert settle(with_bucket, MEMBERS[0], large) is DUPLICATE
+    assert texts(with_bucket)[0][0] == large
+
+
+def test_requests_that_dynamodb_leaves_are_an_error(memory: Clients) -> None:
+    groups = the_store(memory).waits.groups._replace(pause=lambda seconds: None)
+    with intercept(Unprocessed(10**6)), pytest.raises(RequestsUnwritten, match="requests of a group were not written"):
+        save(groups)

@@ -1,0 +1,328 @@
+"""The plan of a group: what is saved and sent, and every group that is refused, by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from flowguard.destinations import Queue
+from flowguard.errors import Reject, RunFailed
+from flowguard.flow import Flow
+from flowguard.group import GroupEnd
+from flowguard.ids import ObjectId, RequestId
+from flowguard.outcome import AskGroup, Done, Outcome, WaitForGroup
+from flowguard.protocol.group_answers import NewShard
+from flowguard.protocol.groups import MOST_IN_GROUP, MOST_IN_SHARD, GroupPlan, GroupRequest, Member, group_key
+from flowguard.protocol.outbox import Kind
+from flowguard.protocol.waiting import WaitPlan
+from flowguard.recorded.awaitables import asked_group
+from flowguard.stage import Stage
+from flowguard.step import Step
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import PLACE, REQUEST_ID, Message
+from flowguard.worker.group_planner import GroupPlanner, SavedGroup, group_ask
+from flowguard.worker.wait_planner import WaitPlanner
+
+MOMENT = 1_800_000_000_000
+KEEP = 86_400_000
+HOUR = timedelta(hours=1)
+KEY = group_key("this attempt")
+
+
+class Night(BaseModel):
+    night: str
+
+
+class Shop(BaseModel):
+    shop_id: str
+
+
+class Count(Stage[Shop], name="count"):
+    def handle(self, shop: Shop, step: Step) -> Outcome:
+        return Done()
+
+
+class CountShop(Flow, name="count-shop", object_id="shop_id", version=4):
+    stages = (Count,)
+
+
+class AskShops(Stage[Night], name="ask-shops", then=("add-up", "loose", "wrong")):
+    def handle(self, night: Night, step: Step) -> Outcome:
+        return Done()
+
+
+class AddUp(Stage[GroupEnd], name="add-up"):
+    def handle(self, end: GroupEnd, step: Step) -> Outcome:
+        return Done()
+
+
+class Loose(Stage[dict[str, Any]], name="loose", then="unnamed"):
+    def handle(self, end: dict[str, Any], step: Step) -> Outcome:
+        return Done()
+
+
+class Wrong(Stage[Night], name="wrong"):
+    def handle(self, night: Night, step: Step) -> Outcome:
+        return Done()
+
+
+class Unnamed(Stage[GroupEnd], name="unnamed"):
+    def handle(self, end: GroupEnd, step: Step) -> Outcome:
+        return Done()
+
+
+class Recount(Flow, name="recount", object_id="night", max_hops=5):
+    stages = (AskShops, AddUp, Loose, Wrong, Unnamed)
+
+
+class InOrder(Flow, name="in-order", object_id="night", inbox=Queue("in.fifo")):
+    stages = (AskShops, AddUp, Loose, Wrong, Unnamed)
+
+
+def planner(flow: Any = Recount, **about: Any) -> GroupPlanner:
+    known = Message(flow.name, "ask-shops", 1, ObjectId("n1"), RequestId("r1"), MOMENT - 10, "{}")
+    return GroupPlanner(WaitPlanner(flow, known._replace(**about), MOMENT, KEEP), KEY)
+
+
+def shops(*ids: str) -> list[tuple[str, Shop]]:
+    return [(one, Shop(shop_id=one)) for one in ids]
+
+
+def asked(requests: Any, to: Any = CountShop, **options: Any) -> WaitForGroup:
+    chosen: dict[str, Any] = {"within": HOUR, **options}
+    return AddUp.when_group(asked_group(to, requests, {}), **chosen)
+
+
+class Saves:
+    """Keeps what is saved."""
+
+    def __init__(self) -> None:
+        self.shards: list[NewShard] = []
+
+    def __call__(self, shard: NewShard) -> None:
+        self.shards.append(shard)
+
+
+def saved(outcome: WaitForGroup, saves: Saves | None = None, by: GroupPlanner | None = None) -> SavedGroup:
+    return (by or planner()).saved(outcome, saves or Saves(), lambda: True)
+
+
+# -- what is saved and sent --------------------------------------------------------------------------------------------
+
+
+def test_requests_are_saved_a_shard_at_a_time_while_they_are_made() -> None:
+    saves, made = Saves(), 0
+
+    def requests() -> Iterator[tuple[str, Shop]]:
+        nonlocal made
+        for number in range(2 * MOST_IN_SHARD + 1):
+            assert number // MOST_IN_SHARD == len(saves.shards)
+            made += 1
+            yield f"s{number}", Shop(shop_id=f"s{number}")
+
+    outcome, plan = saved(asked(requests(), quorum=0.9), saves)
+    assert made == plan.size == 2 * MOST_IN_SHARD + 1
+    assert plan == GroupPlan(KEY, made, str(CountShop.inbox_of(Count)), MOMENT, "count-shop", "count", 4)
+    assert [len(shard.requests) for shard in saves.shards] == [MOST_IN_SHARD, MOST_IN_SHARD, 1]
+    assert [shard.spare for shard in saves.shards] == [9, 9, 0]
+    assert [shard.address.name for shard in saves.shards] == [Member(KEY, n, 0).text for n in range(3)]
+    assert {shard.expires_at for shard in saves.shards} == {MOMENT + 3_600_000 + KEEP}
+    assert saves.shards[2].requests == [GroupRequest("s196", '{"shop_id":"s196"}', "s196")]
+    assert outcome.stage == "add-up"
+
+
+def test_the_wait_is_for_the_shards_and_its_deadline_goes_before_its_requests() -> None:
+    by = planner(carried={"tenant": Attribute.string("t")})
+    group = saved(asked(shops(*map(str, range(99))), on_timeout="loose"), by=by)
+    sends, wait = by.planned(group)
+    assert [(send.kind, send.to) for send in sends] == [
+        (Kind.DEADLINE, Recount.answers),
+        (Kind.ASK, Recount.answers),
+    ]
+    assert json.loads(sends[1].attributes[PLACE].value)["group"]["name"] == f"{KEY}.0.0"
+    assert wait.deadline == MOMENT + 3_600_000
+    assert (wait.spare, wait.rows, wait.begun().waiting) == (0, (), {"0", "1"})
+    assert wait.begun().group == KEY
+    assert WaitPlan.from_text(wait.plan.to_text()) == wait.plan
+
+
+def test_a_request_to_a_flow_brings_its_answer_under_its_own_name() -> None:
+    by, saves = planner(carried={"tenant": Attribute.string("t")}), Saves()
+    plan = saved(asked(shops("a")), saves, by).plan
+    own = saves.shards[0].address
+    send = group_ask(plan, saves.shards[0].requests[0], own, str(Recount.answers), {}, by.signer)
+    assert (send.kind, send.to, send.body) == (Kind.ASK, CountShop.inbox_of(Count), '{"shop_id":"a"}')
+    assert send.attributes[REQUEST_ID].value == f"{KEY}.0.0"
+    assert json.loads(send.attributes[PLACE].value)["answer_to"] == own.as_json()
+
+
+def test_a_request_to_a_party_outside_has_the_id_that_it_answers_under() -> None:
+    by, saves = planner(), Saves()
+    outcome = AddUp.when_group(
+        asked_group("shops", [("a", "hello"), ("b", {"x": 1})], {"lang": "en"}), within=HOUR, quorum=1
+    )
+    plan = saved(outcome, saves, by).plan
+    first, second = saves.shards[0].requests
+    assert (first, second) == (GroupRequest("a", "hello"), GroupRequest("b", '{"x":1}'))
+    send = group_ask(plan, first, saves.shards[0].address, "", {"tenant": Attribute.string("t")}, by.signer)
+    assert (send.to, send.body) == (Queue("shops"), "hello")
+    assert {name: one.value for name, one in send.attributes.items()} == {
+        "uniquerequestid": f"{KEY}.0.0",
+        "requestedat": str(MOMENT),
+        "tenant": "t",
+        "lang": "en",
+    }
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+def refused(outcome: Any, by: GroupPlanner | None = None) -> str:
+    """The words of the refusal. Nothing was saved."""
+    saves = Saves()
+    with pytest.raises(RunFailed, match="cannot wait: ") as found:
+        saved(outcome, saves, by)
+    assert saves.shards == []
+    return str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"within": None}, "it has no deadline; say within=timedelta"),
+        ({"within": timedelta(0)}, "it is 1 second to 365 days"),
+        ({"within": timedelta(days=366)}, "it is 1 second to 365 days"),
+        ({"within": "an hour"}, "within "),
+        ({"quorum": 0}, "quorum is 0; it is the share"),
+        ({"quorum": 1.01}, "quorum is 1.01; it is the share"),
+        ({"quorum": -0.5}, "quorum is -0.5"),
+        ({"quorum": float("nan")}, "quorum is nan"),
+        ({"quorum": True}, "quorum is True"),
+        ({"quorum": "all"}, "quorum is 'all'"),
+        ({"on_timeout": "nowhere"}, "on_timeout='nowhere' is no stage of recount"),
+        ({"on_timeout": Unnamed}, "on_timeout='unnamed' is not in then= of 'ask-shops'"),
+        ({"on_timeout": Wrong}, "'wrong' takes Night; after a group a stage takes GroupEnd"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_is_refused_before_a_request_is_made(options: dict[str, Any], why: str) -> None:
+    def requests() -> Iterator[tuple[str, Shop]]:
+        pytest.fail("a request was made")
+        yield "a", Shop(shop_id="a")
+
+    assert why in refused(asked(requests(), **options))
+
+
+def test_the_stage_that_goes_on_is_checked_too() -> None:
+    group = asked_group(CountShop, shops("a"), {})
+    assert "'wrong' takes Night" in refused(Wrong.when_group(group, within=HOUR))
+    assert "'unnamed' is not in then=" in refused(Unnamed.when_group(group, within=HOUR))
+    assert "answers and deadlines cannot come through" in refused(asked(shops("a")), planner(InOrder))
+    assert "has made 5 hops, its max_hops" in refused(asked(shops("a")), planner(hop=5))
+    assert "its group is list; write step.group" in refused(AddUp.when_group([], within=HOUR))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("requests", "why"),
+    [
+        ([], "its group has no requests"),
+        (["a"], "pairs of a name and a payload, and one is str"),
+        ([("a", Shop(shop_id="a"), 1)], "pairs of a name and a payload, and one is tuple"),
+        ([(1, Shop(shop_id="a"))], "the name 1 is int, and no text"),
+        ([("", Shop(shop_id="a"))], "the name '' "),
+        ([("\ud800", Shop(shop_id="a"))], "the name '\\ud800' "),
+        ([("a\x00", Shop(shop_id="a"))], "the name 'a\\x00' "),
+        ([("x" * 257, Shop(shop_id="a"))], "has 257 characters of at most 256"),
+        (shops("a", "b", "a"), "two requests of its group have the name 'a'"),
+        ([("a", Shop(shop_id="x")), ("b", Shop(shop_id="x"))], "two requests of its group have the object 'x'"),
+    ],
+    ids=str,
+)
+def test_requests_that_cannot_be_are_refused_by_name(requests: Any, why: str) -> None:
+    assert why in refused(asked(requests))
+
+
+def test_two_shards_have_no_name_in_common() -> None:
+    saves = Saves()
+    names = [str(number) for number in range(MOST_IN_SHARD)]
+    with pytest.raises(RunFailed, match="two requests of its group have the name '7'"):
+        saved(asked(shops(*names, "7")), saves)
+    assert len(saves.shards) == 1
+
+
+def test_names_of_the_longest_are_taken_as_they_are() -> None:
+    saves = Saves()
+    saved(AddUp.when_group(asked_group("shops", [("\u3042" * 256, "x")], {}), within=HOUR), saves)
+    assert saves.shards[0].requests[0].name == "\u3042" * 256
+
+
+def test_a_request_does_not_take_the_object_from_its_own_run() -> None:
+    class Again(Flow, name="recount", object_id="shop_id"):
+        stages = (Count,)
+
+    assert "would take the object from this very run" in refused(asked(shops("n1"), Again))
+
+
+def test_a_payload_of_another_type_is_an_error() -> None:
+    with pytest.raises(TypeError, match="takes Shop, not Night"):
+        saved(asked([("a", Night(night="n"))]))
+    with pytest.raises(TypeError, match="cannot become JSON"):
+        saved(asked([("a", {"x": object()})], "shops"))
+
+
+def test_a_message_that_no_queue_takes_is_refused_before_it_is_saved() -> None:
+    saves = Saves()
+    for body in ("", "\x00", "x" * 2_000_000):
+        with pytest.raises(Reject):
+            saved(asked([("a", body)], "shops"), saves)
+    assert saves.shards == []
+
+
+def test_a_group_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowguard.worker.group_planner.MOST_IN_GROUP", 2 * MOST_IN_SHARD)
+    exact = shops(*map(str, range(2 * MOST_IN_SHARD)))
+    assert saved(asked(exact)).plan.size == 2 * MOST_IN_SHARD
+    with pytest.raises(RunFailed, match="it asks more than 196 requests, the most of a group"):
+        saved(asked([*exact, ("more", Shop(shop_id="more"))]))
+    assert MOST_IN_GROUP == 100_000
+
+
+def test_without_time_for_more_the_group_is_refused() -> None:
+    time, saves = iter([True, False]), Saves()
+    with pytest.raises(RunFailed, match="no time was left after 98 requests were saved; give its function more"):
+        planner().saved(asked(shops(*map(str, range(100)))), saves, lambda: next(time))
+    assert len(saves.shards) == 1
+
+
+def test_an_error_of_the_generator_is_its_own() -> None:
+    def requests() -> Iterator[tuple[str, Shop]]:
+        yield "a", Shop(shop_id="a")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        saved(asked(requests()))
+
+
+@pytest.mark.parametrize(
+    ("to", "attributes", "why"),
+    [
+        (object(), {}, "is no flow, nor a destination"),
+        (CountShop, {"a": "b"}, "attributes are for parties outside, and count-shop is a flow"),
+    ],
+    ids=["no destination", "a flow with attributes"],
+)
+def test_where_nothing_can_be_asked_no_group_is_made(to: Any, attributes: Any, why: str) -> None:
+    with pytest.raises(RunFailed, match=why):
+        asked_group(to, [], attributes)
+    assert asked_group("shops", [], {}) == AskGroup(Queue("shops"), [], {})
+
+
+@pytest.mark.parametrize("text", ["", "a", f"{KEY}.0", f"{KEY}.0.98", f"{KEY}.00.1", f"{KEY}.1.01", f"{KEY}.-1.1"])
+def test_no_other_name_is_taken_for_a_request_of_a_group(text: str) -> None:
+    assert Member.parse(text) is None
+    assert Member.parse(Member(KEY, 1_020, 97).text) == (KEY, 1_020, 97)
