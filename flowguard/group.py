@@ -17,13 +17,12 @@ class GroupEnd(BaseModel):
 
     ``class AddUp(Stage[GroupEnd], name="add-up")``
 
-    ``requests`` is how many were asked. ``timed_out`` says that the deadline came first. ``key`` names the group, for
-    :meth:`flowguard.Step.answers`: hand the whole value on to another stage of the run, which can read them too.
+    ``requests`` is how many were asked. ``timed_out`` says that the deadline came first. The answers are read with
+    :meth:`flowguard.Step.answers`.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    key: str
     requests: int
     timed_out: bool = False
 

@@ -159,7 +159,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
         """Wait for the requests of ``step.group(…)``. This stage takes a :class:`flowguard.GroupEnd`.
 
         ``within`` and ``on_timeout`` are as in :meth:`when_all`. With a ``quorum`` such as 0.95 that share of the
-        requests is enough: of each 98 in the order in which they were asked. Whoever fails has answered.
+        requests is enough: of each 99 in the order in which they were asked. Whoever fails has answered.
         """
         return WaitForGroup(cls.name, group, quorum, within, name_of(on_timeout))
 

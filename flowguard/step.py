@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 from flowguard.clock import Clock
 from flowguard.destinations import Destination
 from flowguard.errors import RunFailed, shown
-from flowguard.group import GroupAnswer, GroupEnd
+from flowguard.group import GroupAnswer
 from flowguard.ids import ObjectId, RequestId, name_problem
 from flowguard.modified import MOST_TRIES, Change
 from flowguard.newest import ItemFence, item_fence, milliseconds, newest_put
@@ -22,7 +22,7 @@ from flowguard.outcome import Ask, AskFlow, AskGroup, AwaitedEvent, AwaitedToken
 from flowguard.payloads import Payload, decode
 from flowguard.protocol.outbox import Send
 from flowguard.recorded.awaitables import asked, asked_group, awaited_token
-from flowguard.recorded.read_answers import ReadsGroups, read_answers
+from flowguard.recorded.read_answers import EndedGroup
 from flowguard.recorded.remembered import EarlyEffects, ForgottenMemory, Remembers, idempotency_key
 from flowguard.recorded.side_messages import SideMessages, Startable
 from flowguard.recorded.table_writes import (
@@ -70,7 +70,7 @@ class Before(NamedTuple):
     """Whether the stage claims its hops: what is written before the commit is written under a claim."""
     debugs: bool = False
     """Whether each line of the log is written, of the level DEBUG too."""
-    groups: Callable[[], ReadsGroups] | None = None
+    group: EndedGroup | None = None
 
 
 class Step(Generic[StateT]):
@@ -110,7 +110,7 @@ class Step(Generic[StateT]):
         self._calls = before.calls
         self._epoch = before.epoch
         self._leased = before.leased
-        self._groups = before.groups
+        self._group = before.group
         self._writes = TableWrites(message.stage, before.refused)
         memory = ForgottenMemory() if before.memory is None else before.memory
         self._early = EarlyEffects(memory, self._writes)
@@ -467,15 +467,15 @@ class Step(Generic[StateT]):
         """
         return asked_group(to, requests, attributes or {})
 
-    def answers(self, group: GroupEnd, kind: type[AnswerT], *, start: int = 0) -> Iterator[GroupAnswer[AnswerT]]:
-        """Yield the requests of a group with their answers of the type ``kind``, in the order in which they were asked.
+    def answers(self, kind: type[AnswerT]) -> Iterator[GroupAnswer[AnswerT]]:
+        """Yield the group's requests with their answers of the type ``kind``, in the order in which they were asked.
 
-        They are read about a hundred at a time, from the number ``start`` on. Each run reads its own groups only.
-        Raises :class:`flowguard.errors.RunFailed` for any other.
+        They are read about a hundred at a time. An attempt that is repeated gets the same. Raises
+        :class:`flowguard.errors.RunFailed` in a stage that does not go on right after a group.
         """
-        if self._groups is None:
-            raise RunFailed("step.answers reads the run table, and this step has none")
-        return read_answers(self._groups(), self._message, group, kind, start)
+        if self._group is None:
+            raise RunFailed(f"{self._message.stage!r} did not go on after a group; when_group leads to its stage")
+        return self._group.answers(kind)
 
     def answer_id(self, name: str) -> str:
         """Return the id under which a party outside answers for this name. Each run and hop has its own."""

@@ -111,7 +111,7 @@ def kept_late(item: RunItem, commit: Commit) -> Late | None:
     wait = item.wait
     if wait is None or not wait.timed_out or commit.can_be_redriven:
         return None
-    return Late(item.hop - 1, wait.waiting)  # a wait that times out has names without an answer
+    return Late(item.hop - 1, wait.waiting, wait.group)  # a wait that times out has names without an answer
 
 
 def _long_texts(commit: Commit) -> dict[str, str | None]:

@@ -176,7 +176,10 @@ _GOES_ON: Final = (
 _WAITING: Final = f"{_SAME_TIME} AND request_id = :request_id AND hop = :hop AND {_GOES_ON}"
 WAIT_NAMES: Final = {"#status": "status", "#wait": "wait"}
 
-ANSWER: Final = f"{_WAITING} AND contains(waiting, :name) AND #wait.room >= :size"
+ANSWER: Final = (
+    f"{_WAITING} AND attribute_not_exists(#wait.#group) AND contains(waiting, :name) AND #wait.room >= :size"
+)
+ANSWER_NAMES: Final = {**WAIT_NAMES, "#group": "group"}
 KEEP_ANSWER: Final = "SET #wait.answers.#name = :answer, #wait.room = #wait.room - :size DELETE waiting :names"
 KEEP_FAILURE: Final = KEEP_ANSWER.replace(" DELETE", ", #wait.spare = #wait.spare - :one DELETE")
 """A failure that does not count as an answer: one name less may stay without one."""
@@ -204,7 +207,6 @@ LOOK: Final = "SET #wait.looked_at = :at, #wait.looked_by = :by"
 # -- groups: a shard is settled like a wait, and so is the run item's set of open shards
 
 _OF_GROUP: Final = f"{_WAITING} AND #wait.#group = :group"
-GROUP_NAMES: Final = {**WAIT_NAMES, "#group": "group"}
 
 CLOSE_SHARD: Final = f"{_OF_GROUP} AND contains(waiting, :name)"
 DROP_SHARD: Final = "DELETE waiting :names"

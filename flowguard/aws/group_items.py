@@ -3,7 +3,6 @@
 ::
 
     pk group#<flow>#<key>#<shard>   sk shard       the numbers without an answer
-    pk group#<flow>#<key>#<shard>   sk run         the run that waits for them
     pk group#<flow>#<key>#<shard>   sk row#<n>     a request, and its answer
 """
 
@@ -34,9 +33,9 @@ from flowguard.aws.items import (
 )
 from flowguard.aws.packing import Packed, Packing
 from flowguard.errors import FlowguardError, TooLarge, shown
-from flowguard.protocol.group_answers import AskShard, NewShard, is_of_run, judge_by_shard, judge_member
+from flowguard.protocol.group_answers import AskShard, NewShard, judge_by_shard, judge_member
 from flowguard.protocol.groups import GroupRequest, Member, Shard
-from flowguard.protocol.run import AwaitingRow, RunItem, Settled, Status
+from flowguard.protocol.run import RunItem, Settled, Status
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.wire.answer_address import AnswerAddress
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 _SHARD: Final = {"sk": {"S": "shard"}}
-_RUN: Final = {"sk": {"S": "run"}}
 _ROW: Final = "row#"
 _MOST_TRIES: Final = 3
 """How often an answer is judged anew: once more is enough after its shard was closed, for then its run has gone on."""
@@ -60,14 +58,6 @@ class _RowAnswer(Enum):
     NOW = auto()
     BEFORE = auto()
     ANOTHER = auto()
-
-
-class _Partition(NamedTuple):
-    """A shard with the address of its first request, and its rows by number. It has no address where there is none."""
-
-    address: AnswerAddress | None
-    shard: Shard
-    rows: Mapping[int, Item]
 
 
 class RequestsUnwritten(FlowguardError):
@@ -98,19 +88,17 @@ class DynamoDBGroups(NamedTuple):
 
     def save(self, shard: NewShard) -> None:
         """Write a shard and its requests, 25 items to a BatchWriteItem. They mean nothing before their hop's commit."""
-        m = Member.parse(shard.address.name)
-        assert m is not None  # noqa: S101 - its maker has given it the name of its first request
-        key, ttl = shard_key(shard.address.flow, m.key, m.shard), number(shard.expires_at // 1000)
+        key, ttl = shard_key(shard.flow, shard.key, shard.number), number(shard.expires_at // 1000)
         rows = [
-            _row_item(key, place, request, self._packed(shard.address, place, request), ttl)
+            _row_item(key, place, request, self._packed(shard, place, request), ttl)
             for place, request in enumerate(shard.requests)
         ]
-        items = [*rows, _shard_item(key, shard, ttl), _run_item(key, shard, ttl)]
+        items = [*rows, _shard_item(key, shard, ttl)]
         if left := write_rows(self.client, self.table, [{"PutRequest": {"Item": one}} for one in items], self.pause):
             raise RequestsUnwritten(left)
 
-    def _packed(self, address: AnswerAddress, place: int, request: GroupRequest) -> Item:
-        return self.packing.pack(request.body, self._key(address.flow, address.name, str(place), "request")).value
+    def _packed(self, shard: NewShard, place: int, request: GroupRequest) -> Item:
+        return self.packing.pack(request.body, self._key(shard.flow, shard.key, str(shard.number), str(place))).value
 
     # -- after it
 
@@ -121,7 +109,7 @@ class DynamoDBGroups(NamedTuple):
 
     def requests(self, flow: str, key: str, shard: int) -> Sequence[GroupRequest]:
         """Read the requests of a shard, in order."""
-        rows = self._query(flow, key, shard).rows
+        rows = self._query(flow, key, shard)[0]
         return [self._request(rows[place]) for place in sorted(rows)]
 
     def asked(self, address: AnswerAddress, key: str, start: int, end: int, by: str) -> bool:
@@ -156,8 +144,8 @@ class DynamoDBGroups(NamedTuple):
         if not isinstance(said, AskShard):
             return Settled(said, self._at_rest(address, item, found))
         if said.can_settle:
-            return self._settle(address, member, answer, found)
-        verdict = judge_by_shard(self._shard(address.flow, member), member, said.late)
+            return self._settle(address, said.key, member, answer, found)
+        verdict = judge_by_shard(self._shard(address.flow, said.key, member), member)
         return Settled(verdict, self._at_rest(address, item, found))
 
     def verdict(self, address: AnswerAddress, member: Member) -> AnswerVerdict:
@@ -166,17 +154,19 @@ class DynamoDBGroups(NamedTuple):
         said = judge_member(read_item(found) if found else None, address, member)
         if not isinstance(said, AskShard):
             return said
-        shard = self._shard(address.flow, member)
+        shard = self._shard(address.flow, said.key, member)
         if said.can_settle and shard is not None and not shard.closed and str(member.number) in shard.waiting:
             return AnswerVerdict.RECORDED
-        return judge_by_shard(shard, member, said.late)
+        return judge_by_shard(shard, member)
 
-    def _settle(self, address: AnswerAddress, member: Member, answer: GivenAnswer, found: Item) -> Settled | None:
+    def _settle(
+        self, address: AnswerAddress, key: str, member: Member, answer: GivenAnswer, found: Item
+    ) -> Settled | None:
         """Settle the answer for a run that waits. None where its shard was closed meanwhile."""
-        kept = self._keep(address, member, answer)
+        kept = self._keep(address, key, member, answer)
         if kept is None:
             return Settled(AnswerVerdict.UNKNOWN, read_item(found))
-        took, shard = self._take(address.flow, member)
+        took, shard = self._take(address.flow, key, member)
         if shard is None:
             return Settled(AnswerVerdict.UNKNOWN, read_item(found))
         if not took and str(member.number) in shard.waiting:
@@ -186,27 +176,24 @@ class DynamoDBGroups(NamedTuple):
         item = read_item(found)
         if not shard.is_over or item.wait is None or str(member.shard) not in item.wait.waiting:
             return Settled(verdict, item)
-        return self._drop(address, member, verdict, kept)
+        return self._drop(address, key, member, verdict, kept)
 
-    def _keep(self, address: AnswerAddress, member: Member, answer: GivenAnswer) -> _RowAnswer | None:
+    def _keep(self, address: AnswerAddress, key: str, member: Member, answer: GivenAnswer) -> _RowAnswer | None:
         """Keep the answer in its row, if that has none. None where there is no row."""
-        key = self._key(address.flow, address.statement, answer.text)
+        where = {**shard_key(address.flow, key, member.shard), "sk": {"S": _row_name(member.number)}}
         packed = self.packing.pack(answer.text, None)
-        kept, row = self._put(address.flow, member, packed, answer)
+        kept, row = self._put(where, packed, answer)
         if kept is None and row is not None:  # it has no room for it
-            packed = self.packing.pack_aside(answer.text, key)
-            kept, row = self._put(address.flow, member, packed, answer)
+            packed = self.packing.pack_aside(answer.text, self._key(address.flow, address.statement, answer.text))
+            kept, row = self._put(where, packed, answer)
         if kept is None and row is not None:
             raise TooLarge(f"the answer {shown(address.name)}", {"answer": packed.size}, int(row["room"]["N"]))
         return kept
 
-    def _put(
-        self, flow: str, member: Member, packed: Packed, answer: GivenAnswer
-    ) -> tuple[_RowAnswer | None, Item | None]:
+    def _put(self, key: Item, packed: Packed, answer: GivenAnswer) -> tuple[_RowAnswer | None, Item | None]:
         """Write the answer, if its row has none and has the room. Returns what was found where it has neither."""
         stored = {"M": {"text": packed.value, **({"failed": {"BOOL": True}} if answer.failed else {})}}
         values = {":answer": stored, ":size": number(size_of_value(stored) + len("answer"))}
-        key = {**shard_key(flow, member.key, member.shard), "sk": {"S": _row_name(member.number)}}
         applied, row = self._change(key, expressions.SET_ANSWER, expressions.FIRST_ANSWER, values)
         if applied:
             return _RowAnswer.NOW, None
@@ -214,11 +201,11 @@ class DynamoDBGroups(NamedTuple):
             return None, row
         return (_RowAnswer.BEFORE if self._answer(row) == answer else _RowAnswer.ANOTHER), row
 
-    def _take(self, flow: str, member: Member) -> tuple[bool, Shard | None]:
+    def _take(self, flow: str, key: str, member: Member) -> tuple[bool, Shard | None]:
         """Take the request out of its shard. Returns whether that was done, and the shard afterwards."""
         own = str(member.number)
         took, found = self._change(
-            {**shard_key(flow, member.key, member.shard), **_SHARD},
+            {**shard_key(flow, key, member.shard), **_SHARD},
             expressions.DROP_MEMBER,
             expressions.SETTLE_MEMBER,
             {":member": {"S": own}, ":members": {"SS": [own]}},
@@ -228,11 +215,13 @@ class DynamoDBGroups(NamedTuple):
         shard = _read_shard(found)
         return took, shard._replace(waiting=shard.waiting - {own}) if took else shard
 
-    def _drop(self, address: AnswerAddress, member: Member, verdict: AnswerVerdict, kept: _RowAnswer) -> Settled:
+    def _drop(
+        self, address: AnswerAddress, key: str, member: Member, verdict: AnswerVerdict, kept: _RowAnswer
+    ) -> Settled:
         """Take a shard that is over out of the run item."""
         own = str(member.shard)
         changes = {":name": {"S": own}, ":names": {"SS": [own]}}
-        applied, found = self._change_run(address, member.key, expressions.DROP_SHARD, expressions.CLOSE_SHARD, changes)
+        applied, found = self._change_run(address, key, expressions.DROP_SHARD, expressions.CLOSE_SHARD, changes)
         item = read_item(found) if found else None
         if not applied or item is None or found is None or item.wait is None:
             return Settled(verdict, self._at_rest(address, item, found))
@@ -244,42 +233,29 @@ class DynamoDBGroups(NamedTuple):
 
     # -- of a run that went on
 
-    def answers(self, address: AnswerAddress) -> Sequence[tuple[GroupRequest, GivenAnswer | None]]:
-        """Read the requests of the address's shard with their answers, and let it take no more. Its run has gone on.
+    def answers(self, flow: str, key: str, shard: int) -> Sequence[tuple[GroupRequest, GivenAnswer | None]]:
+        """Read the requests of a shard with their answers, and let it take no more. Its run has gone on.
 
-        Called again, it says the same. Empty where the shard is not of the address's run.
+        Called again, it says the same.
         """
-        member = Member.parse(address.name)
-        if member is None:
-            return []
-        found = self._query(address.flow, member.key, member.shard)
-        if found.address is None or not is_of_run(found.address, address):
-            return []
-        if found.shard.waiting and not found.shard.closed:
-            key = {**shard_key(address.flow, member.key, member.shard), **_SHARD}
-            self._change(key, expressions.CLOSE, expressions.CAN_CLOSE, {":yes": {"BOOL": True}})
-            found = self._query(address.flow, member.key, member.shard)
-        waiting = found.shard.waiting
+        rows, found = self._query(flow, key, shard)
+        if found is not None and found.waiting and not found.closed:
+            where = {**shard_key(flow, key, shard), **_SHARD}
+            self._change(where, expressions.CLOSE, expressions.CAN_CLOSE, {":yes": {"BOOL": True}})
+            rows, found = self._query(flow, key, shard)
+        waiting = frozenset[str]() if found is None else found.waiting
         return [
             (self._request(row), None if str(place) in waiting else self._answer(row))
-            for place, row in sorted(found.rows.items())
+            for place, row in sorted(rows.items())
         ]
-
-    def row(self, flow: str, member: Member) -> AwaitingRow | None:
-        """Return the row of a request whose answer comes without our attributes. None where there is no shard."""
-        found = self._get({**shard_key(flow, member.key, member.shard), **_RUN})
-        if not found or member.number >= int(found["size"]["N"]):
-            return None
-        address = _address(found)._replace(name=member.text)
-        return AwaitingRow(member.text, address, found["stage"]["S"], int(found["ttl"]["N"]) * 1000)
 
     # -- the calls
 
     def _read(self, address: AnswerAddress) -> Any:
         return self._get(run_key(address.flow, address.object_id))
 
-    def _shard(self, flow: str, member: Member) -> Shard | None:
-        found = self._get({**shard_key(flow, member.key, member.shard), **_SHARD})
+    def _shard(self, flow: str, key: str, member: Member) -> Shard | None:
+        found = self._get({**shard_key(flow, key, member.shard), **_SHARD})
         return _read_shard(found) if found else None
 
     def _get(self, key: Item) -> Any:
@@ -288,14 +264,12 @@ class DynamoDBGroups(NamedTuple):
         )
         return answer.get("Item")
 
-    def _query(self, flow: str, key: str, shard: int) -> _Partition:
-        """Read a shard with its rows, consistently. Its partition is read page by page."""
+    def _query(self, flow: str, key: str, shard: int) -> tuple[Mapping[int, Item], Shard | None]:
+        """Read the rows of a shard by their numbers, and the shard, consistently and page by page."""
         by_name = {item["sk"]["S"]: item for item in self._items(shard_key(flow, key, shard)["pk"])}
-        found, run = by_name.pop(_SHARD["sk"]["S"], None), by_name.pop(_RUN["sk"]["S"], None)
+        found = by_name.pop(_SHARD["sk"]["S"], None)
         rows = {int(name.removeprefix(_ROW)): item for name, item in by_name.items()}
-        if found is None or run is None:
-            return _Partition(None, Shard(0, 0, frozenset()), rows)
-        return _Partition(_address(run), _read_shard(found), rows)
+        return rows, None if found is None else _read_shard(found)
 
     def _items(self, pk: Item) -> Iterator[Item]:
         call: Any = {
@@ -347,7 +321,7 @@ class DynamoDBGroups(NamedTuple):
             **changes,
         }
         where = run_key(address.flow, address.object_id)
-        return self._change(where, update, condition, values, expressions.GROUP_NAMES)
+        return self._change(where, update, condition, values, expressions.ANSWER_NAMES)
 
     def _at_rest(self, address: AnswerAddress, item: RunItem | None, found: Any) -> RunItem | None:
         """Return the item, with its wait's plan where the wait is over and the run has not gone on."""
@@ -406,20 +380,9 @@ def _shard_item(key: Item, shard: NewShard, ttl: Item) -> Item:
     }
 
 
-def _run_item(key: Item, shard: NewShard, ttl: Item) -> Item:
-    address = json.dumps(shard.address.as_json(), separators=(",", ":"))
-    size = number(len(shard.requests))
-    return {**key, **_RUN, "address": {"S": address}, "stage": {"S": shard.stage}, "size": size, "ttl": ttl}
-
-
 def _read_shard(found: Item) -> Shard:
     waiting = frozenset(found["waiting"]["SS"] if "waiting" in found else ())
     return Shard(int(found["size"]["N"]), int(found["spare"]["N"]), waiting, "closed" in found)
-
-
-def _address(found: Item) -> AnswerAddress:
-    """Return the address of the first request of a shard."""
-    return AnswerAddress.parse(json.loads(found["address"]["S"]))
 
 
 def _text(row: Item, name: str) -> str:

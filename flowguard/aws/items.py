@@ -153,11 +153,13 @@ def read_callers(found: Item) -> Callers:
 
 def late_item(late: Late) -> Item:
     """Return the names that came too late as the item holds them."""
-    return {"M": {"hop": number(late.hop), "names": {"SS": sorted(late.names)}}}
+    group = {} if late.group is None else {"group": {"S": late.group}}
+    return {"M": {"hop": number(late.hop), "names": {"SS": sorted(late.names)}, **group}}
 
 
 def _late(found: Item) -> Late:
-    return Late(int(found["hop"]["N"]), frozenset(found["names"]["SS"]))
+    group = found["group"]["S"] if "group" in found else None
+    return Late(int(found["hop"]["N"]), frozenset(found["names"]["SS"]), group)
 
 
 def cancellation_item(cancellation: Cancellation) -> Item:

@@ -34,7 +34,7 @@ from flowguard.aws.items import (
 from flowguard.aws.packing import Packing
 from flowguard.errors import FlowguardError, TooLarge, shown
 from flowguard.protocol.answers import is_run_of, judge
-from flowguard.protocol.groups import Member
+from flowguard.protocol.groups import Member, request_of
 from flowguard.protocol.run import AwaitingRow, Looked, RunItem, Settled, Status, TimedOut
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer, Look
@@ -155,7 +155,7 @@ class DynamoDBWaits(NamedTuple):
             "Key": run_key(address.flow, address.object_id),
             "UpdateExpression": expressions.KEEP_ANSWER if counts else expressions.KEEP_FAILURE,
             "ConditionExpression": expressions.ANSWER,
-            "ExpressionAttributeNames": {**expressions.WAIT_NAMES, "#name": address.name},
+            "ExpressionAttributeNames": {**expressions.ANSWER_NAMES, "#name": address.name},
             "ExpressionAttributeValues": values,
             "ReturnValues": "ALL_OLD",
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
@@ -237,9 +237,11 @@ class DynamoDBWaits(NamedTuple):
             raise RowsUnwritten(left)
 
     def waiting_for(self, flow: str, awaited_id: str) -> Iterator[AwaitingRow]:
-        """Yield who waits for the id, with one consistent query a page; of a group's request, with one read more."""
-        if (member := Member.parse(awaited_id)) is not None and (own := self.groups.row(flow, member)) is not None:
-            yield own
+        """Yield who waits for the id, with one consistent query a page. A group has one row for all its requests."""
+        if (found := request_of(awaited_id)) is not None:
+            group, member = found
+            for row in self.waiting_for(flow, group):
+                yield row._replace(id=awaited_id, address=row.address._replace(name=member.text))
         call: Any = {
             "TableName": self.table,
             "KeyConditionExpression": "pk = :pk",

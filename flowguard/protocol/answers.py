@@ -39,7 +39,7 @@ def is_run_of(item: RunItem, address: AnswerAddress) -> bool:
 
 def _at_its_hop(item: RunItem, address: AnswerAddress, counts: bool) -> AnswerVerdict:
     wait = item.wait
-    if item.status is not Status.WAITING or wait is None:
+    if item.status is not Status.WAITING or wait is None or wait.group is not None:
         return AnswerVerdict.UNKNOWN
     if address.name in wait.answered:
         return AnswerVerdict.DUPLICATE

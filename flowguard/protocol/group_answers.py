@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from flowguard.protocol.answers import is_run_of
 from flowguard.protocol.groups import GroupRequest, Member, Shard
@@ -13,29 +13,27 @@ from flowguard.wire.answer_address import AnswerAddress
 
 
 class NewShard(NamedTuple):
-    """A shard to be saved. ``address`` is that of its first request, ``stage`` where the answers go.
+    """A shard to be saved, of the group with the ``key``.
 
     Of its requests ``spare`` may stay without an answer. ``expires_at`` is in ms.
     """
 
-    address: AnswerAddress
-    stage: str
+    flow: str
+    key: str
+    number: int
     spare: int
     requests: Sequence[GroupRequest]
     expires_at: int
 
 
 class AskShard(NamedTuple):
-    """The run item does not say what becomes of the answer: its shard does.
+    """The run item does not say what becomes of the answer: a shard of the group with the ``key`` does.
 
-    ``can_settle`` is False where the shard can only tell which answers came in time. Those that did not get ``late``.
+    ``can_settle`` is False where the shard can only tell which answers came in time. Those that did not are EXPIRED.
     """
 
+    key: str
     can_settle: bool
-    late: AnswerVerdict = AnswerVerdict.DUPLICATE
-
-
-SETTLE: Final = AskShard(True)
 
 
 def judge_member(item: RunItem | None, address: AnswerAddress, member: Member) -> AnswerVerdict | AskShard:
@@ -51,32 +49,27 @@ def judge_member(item: RunItem | None, address: AnswerAddress, member: Member) -
     if item.status in ENDED:
         return AnswerVerdict.EXPIRED
     wait = item.wait
-    if item.status is not Status.WAITING or wait is None or wait.group != member.key:
+    if item.status is not Status.WAITING or wait is None or wait.group is None:
         return AnswerVerdict.UNKNOWN
     if wait.timed_out:
-        return AskShard(False, AnswerVerdict.EXPIRED)
-    return SETTLE if wait.end is None else AnswerVerdict.DUPLICATE
+        return AskShard(wait.group, can_settle=False)
+    return AskShard(wait.group, can_settle=True) if wait.end is None else AnswerVerdict.DUPLICATE
 
 
-def judge_by_shard(shard: Shard | None, member: Member, late: AnswerVerdict) -> AnswerVerdict:
-    """Decide the verdict on an answer that its shard does not take."""
+def judge_by_shard(shard: Shard | None, member: Member) -> AnswerVerdict:
+    """Decide the verdict on an answer that its shard does not take any more."""
     if shard is None or member.number >= shard.size:
         return AnswerVerdict.UNKNOWN
-    return late if str(member.number) in shard.waiting else AnswerVerdict.DUPLICATE
-
-
-def is_of_run(own: AnswerAddress, other: AnswerAddress) -> bool:
-    """Answer whether two addresses are of one run."""
-    return own[:4] == other[:4]
+    return AnswerVerdict.EXPIRED if str(member.number) in shard.waiting else AnswerVerdict.DUPLICATE
 
 
 def _gone_on(item: RunItem, address: AnswerAddress, member: Member) -> AnswerVerdict | AskShard:
     """Decide for a run that is past the hop that waited. Its item may still name the shards that timed out."""
     wait, late = item.wait, item.late
     if late is not None and late.hop == address.hop:
-        timed_out = str(member.shard) in late.names
-    elif wait is None or item.hop != address.hop + 1 or item.status is Status.WAITING:
-        timed_out = False
+        key = late.group if str(member.shard) in late.names else None
+    elif wait is None or item.hop != address.hop + 1 or item.status is Status.WAITING or not wait.timed_out:
+        key = None
     else:
-        timed_out = wait.timed_out and wait.group == member.key
-    return AskShard(False, AnswerVerdict.EXPIRED) if timed_out else AnswerVerdict.DUPLICATE
+        key = wait.group
+    return AnswerVerdict.DUPLICATE if key is None else AskShard(key, can_settle=False)

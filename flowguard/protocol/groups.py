@@ -3,7 +3,7 @@
 ::
 
     run item                 waiting {"0", "1", …}     the shards that are open: a wait like any other
-    shard 0                  waiting {"0", … "97"}     its requests without an answer
+    shard 0                  waiting {"0", … "98"}     its requests without an answer
     rows of shard 0          a request each, and its answer
 """
 
@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 
 from flowguard.wire.attributes import Attribute
 
-MOST_IN_SHARD: Final = 98
-"""Requests of a shard: with the shard itself and its run they are a hundred items, four BatchWriteItems."""
+MOST_IN_SHARD: Final = 99
+"""Requests of a shard: with the shard itself they are a hundred items, four BatchWriteItems."""
 
 MOST_IN_GROUP: Final = 100_000
 """Requests of a group."""
@@ -30,32 +30,51 @@ SHARDS_A_TURN: Final = 10
 LONGEST_GROUP_NAME: Final = 256
 """Characters of a request's name."""
 
-_MEMBER: Final = re.compile(r"(g-[0-9a-f]{32})\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]?)")
+GROUP: Final = "group"
+"""The key of the ``flowguard`` attribute under which a group's message names the first request that it asks."""
+
+_MEMBER: Final = re.compile(r"group\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]?)")
+_REQUEST_ID: Final = re.compile(r"(.+\.group)\.([0-9]+\.[0-9]+)", re.DOTALL)
 
 
 class Member(NamedTuple):
-    """One request of a group: its shard, and its number there."""
+    """One request of a group: its shard, and its number there. It is the same in each attempt of its hop."""
 
-    key: str
     shard: int
     number: int
 
     @property
     def text(self) -> str:
         """Return the name under which its answer is awaited. No other wait has such a name."""
-        return f"{self.key}.{self.shard}.{self.number}"
+        return f"{GROUP}.{self.shard}.{self.number}"
 
     @classmethod
     def parse(cls, text: str) -> Member | None:
         """Read what :attr:`text` wrote. None for any other text."""
         found = _MEMBER.fullmatch(text)
-        if found is None or int(found[3]) >= MOST_IN_SHARD:
+        if found is None or int(found[2]) >= MOST_IN_SHARD:
             return None
-        return cls(found[1], int(found[2]), int(found[3]))
+        return cls(int(found[1]), int(found[2]))
+
+
+def group_id(hop_id: str) -> str:
+    """Return the id under which the run of a group is found, by who knows nothing of flowguard."""
+    return f"{hop_id}.{GROUP}"
+
+
+def request_of(awaited_id: str) -> tuple[str, Member] | None:
+    """Return the id of the group and the request of which this is the request id. None for any other."""
+    found = _REQUEST_ID.fullmatch(awaited_id)
+    member = Member.parse(f"{GROUP}.{found[2]}") if found is not None else None
+    return None if found is None or member is None else (found[1], member)
 
 
 def group_key(*parts: object) -> str:
-    """Return the key of the group that is saved by one call of a handler. No two calls may share their parts."""
+    """Return the key of the group that one call of a handler saves. No two calls may share their parts.
+
+    A worker that stalls, and goes on to save its requests when another one has asked its own, harms nothing so. The run
+    item alone says which key is the group's.
+    """
     return f"g-{hashlib.sha256(repr(parts).encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 

@@ -107,6 +107,8 @@ class Late(NamedTuple):
 
     hop: int
     names: frozenset[str]
+    group: str | None = None
+    """The key of the group whose shards these are."""
 
 
 class GivenAnswer(NamedTuple):

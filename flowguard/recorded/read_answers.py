@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
-from flowguard.errors import RunFailed, shown
+from flowguard.errors import RunFailed
 from flowguard.failed import Failed
-from flowguard.group import GroupAnswer, GroupEnd
-from flowguard.protocol.groups import MOST_IN_SHARD, GroupRequest, Member
+from flowguard.group import GroupAnswer
+from flowguard.protocol.groups import GroupPlan, GroupRequest
 from flowguard.protocol.waiting import GivenAnswer
-from flowguard.wire.answer_address import AnswerAddress
-from flowguard.wire.message import Message
 
 TIMED_OUT = "TimedOut"
 """The type of a failure that stands for an answer that did not come in time."""
@@ -25,30 +23,31 @@ UNREADABLE = "Unreadable"
 class ReadsGroups(Protocol):
     """The part of a store that reads groups."""
 
-    def answers(self, address: AnswerAddress) -> Sequence[tuple[GroupRequest, GivenAnswer | None]]:
-        """Read the requests of the address's shard with their answers. Empty where it is none of its run."""
+    def answers(self, flow: str, key: str, shard: int) -> Sequence[tuple[GroupRequest, GivenAnswer | None]]:
+        """Read the requests of a shard with their answers."""
         ...
 
 
-def read_answers(
-    groups: ReadsGroups, message: Message, group: GroupEnd, kind: Any, start: int
-) -> Iterator[GroupAnswer[Any]]:
-    """Yield the group's requests with their answers, from the number ``start`` on.
+class EndedGroup(NamedTuple):
+    """The group that a stage goes on after, with what reads its answers."""
 
-    Raises :class:`RunFailed` for a group that is not of the message's run, or has expired.
-    """
-    reader: TypeAdapter[Any] = TypeAdapter(kind)
-    if type(start) is not int or start < 0:
-        raise RunFailed(f"step.answers: start is {shown(start)}; it is a number from 0")
-    for shard in range(start // MOST_IN_SHARD, -(-group.requests // MOST_IN_SHARD)):
-        name = Member(group.key, shard, 0).text
-        m = message
-        found = groups.answers(AnswerAddress(m.flow, m.object_id, m.request_id, m.requested_at, m.hop, name))
-        if not found:
-            raise RunFailed(f"this run has no group {shown(group.key)}, or its answers have expired")
-        for number, (request, answer) in enumerate(found, shard * MOST_IN_SHARD):
-            if number >= start:
+    groups: ReadsGroups
+    flow: str
+    plan: GroupPlan
+
+    def answers(self, kind: Any) -> Iterator[GroupAnswer[Any]]:
+        """Yield the requests with their answers, in the order in which they were asked.
+
+        Raises :class:`RunFailed` where they have expired.
+        """
+        reader: TypeAdapter[Any] = TypeAdapter(kind)
+        number = 0
+        for shard in range(self.plan.shards):
+            for request, answer in self.groups.answers(self.flow, self.plan.key, shard):
                 yield GroupAnswer(number, request.name, _read(reader, answer))
+                number += 1
+        if number != self.plan.size:
+            raise RunFailed(f"of {self.plan.size:,} answers {self.plan.size - number:,} have expired")
 
 
 def _read(reader: TypeAdapter[Any], answer: GivenAnswer | None) -> Any:

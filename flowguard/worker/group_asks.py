@@ -8,7 +8,7 @@ from typing import NamedTuple
 from flowguard.errors import EnvelopeError, SendFailed, Untrusted
 from flowguard.flow import AnyFlow
 from flowguard.protocol.answers import is_run_of
-from flowguard.protocol.groups import SHARDS_A_TURN, GroupPlan, Member
+from flowguard.protocol.groups import GROUP, SHARDS_A_TURN, GroupPlan, Member
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.waiting import WaitPlan
 from flowguard.wire.answer_address import AnswerAddress
@@ -17,7 +17,7 @@ from flowguard.wire.message import PLACE, Message
 from flowguard.worker.dispatch import Due, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
-from flowguard.worker.group_planner import GROUP, group_ask, group_message, signed_address
+from flowguard.worker.group_planner import group_ask, group_message, request_id, signed_address
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Arrival
 from flowguard.worker.settler import message_at
@@ -85,9 +85,9 @@ class GroupAsks:
         if item.wait.asked == start:
             for shard in range(start, end):
                 self._ask(flow, order, message, plan, plan.group, shard)
-        if not groups.asked(address, member.key, start, end, envelope.message_id) or end == shards:
+        if not groups.asked(address, plan.group.key, start, end, envelope.message_id) or end == shards:
             return Ending(envelope, ack=True)
-        own = address._replace(name=Member(member.key, end, 0).text, signature=None)
+        own = address._replace(name=Member(end, 0).text, signature=None)
         rest = group_message(flow, signed_address(own, self._services), message, plan.group.moment)
         return Ending(envelope, ack=True, arrival=Arrival(envelope, flow, None, message), sends=(rest,))
 
@@ -97,9 +97,10 @@ class GroupAsks:
         requests = self._services.store.waits.groups.requests(flow.name, group.key, shard)
         due = []
         for number, request in enumerate(requests):
-            own = order.address._replace(name=Member(group.key, shard, number).text, signature=None)
-            address = signed_address(own, self._services)
-            send = group_ask(group, request, address, str(flow.answers), dict(plan.carried), self._services.signer)
+            member, carried = Member(shard, number), dict(plan.carried)
+            address = signed_address(order.address._replace(name=member.text, signature=None), self._services)
+            own, signer = request_id(message, member), self._services.signer
+            send = group_ask(group, request, own, address, str(flow.answers), carried, signer)
             due.append(Due(send, flow, message))
         if refused := send_or_park(self._services, self._emitter, due):
             raise SendFailed({str(due[place].send.to): refusal.why for place, refusal in refused.items()})
@@ -115,6 +116,6 @@ def _plan_of(item: RunItem | None, order: GroupOrder) -> WaitPlan | None:
     if item is None or not is_run_of(item, order.address) or item.hop != order.address.hop:
         return None
     wait = item.wait
-    if item.status is not Status.WAITING or wait is None or wait.end is not None or wait.group != order.member.key:
+    if item.status is not Status.WAITING or wait is None or wait.end is not None:
         return None
     return wait.plan

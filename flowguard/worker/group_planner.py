@@ -22,25 +22,24 @@ from flowguard.outcome import AskGroup, WaitForGroup
 from flowguard.payloads import encode
 from flowguard.protocol.group_answers import NewShard
 from flowguard.protocol.groups import (
+    GROUP,
     LONGEST_GROUP_NAME,
     MOST_IN_GROUP,
     MOST_IN_SHARD,
     GroupPlan,
     GroupRequest,
     Member,
+    group_id,
     spare_of,
 )
 from flowguard.protocol.outbox import Kind, Send
-from flowguard.protocol.run import NewWait
+from flowguard.protocol.run import AwaitingRow, NewWait
 from flowguard.protocol.waiting import DEADLINE, WaitPlan
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, Message
 from flowguard.wire.signing import Signer, signed_attributes
 from flowguard.worker.wait_planner import WaitPlanner, deadline_message, span_problems
-
-GROUP = "group"
-"""The key of the ``flowguard`` attribute under which a group's message names the first request that it asks."""
 
 
 class SavedGroup(NamedTuple):
@@ -75,11 +74,10 @@ class GroupPlanner(NamedTuple):
             if not in_time():
                 raise self._refused(f"no time was left after {size:,} requests were saved; give its function more")
             shard = size // MOST_IN_SHARD
-            requests = [self._request(ask, plan, Member(self.key, shard, n), one) for n, one in enumerate(page)]
+            requests = [self._request(ask, plan, Member(shard, n), one) for n, one in enumerate(page)]
             self._check_names(plan, requests, names)
             spare = 0 if outcome.quorum is None else spare_of(len(requests), outcome.quorum)
-            address = self._address(Member(self.key, shard, 0).text)
-            save(NewShard(address._replace(signature=None), outcome.stage, spare, requests, expires_at))
+            save(NewShard(self.planner.flow.name, self.key, shard, spare, requests, expires_at))
             size += len(requests)
         if not size:
             raise self._refused("its group has no requests; go on without it where there are none")
@@ -99,19 +97,20 @@ class GroupPlanner(NamedTuple):
         name, payload = pair
         if problem := _name_problem(name):
             raise self._refused(f"the name {shown(name)} {problem}")
+        own_id = request_id(self.planner.message, member)
         if not plan.flow:
             request = GroupRequest(name, encode(payload))
         else:
             message, _ = ask.to.request(
                 payload,
-                request_id=lambda: RequestId(member.text),
+                request_id=lambda: RequestId(own_id),
                 requested_at=plan.moment,
                 reply_to=self.planner.flow.answers,
                 signed=self.planner.signer.is_on,
             )
-            own = "" if message.request_id == member.text else message.request_id
+            own = "" if message.request_id == own_id else message.request_id
             request = GroupRequest(name, message.body, message.object_id, own)
-        group_ask(plan, request, self._address(member.text), self._answers_at, self._carried, self.planner.signer)
+        group_ask(plan, request, own_id, self._address(member.text), self._answers_at, self._carried, self.signer)
         return request
 
     def _check_names(self, plan: GroupPlan, requests: Sequence[GroupRequest], names: set[int]) -> None:
@@ -134,7 +133,7 @@ class GroupPlanner(NamedTuple):
         m, deadline = self.planner.message, self.deadline(outcome)
         sends = [
             deadline_message(self.planner.flow, self._address(DEADLINE), deadline, self.planner.moment, m),
-            group_message(self.planner.flow, self._address(Member(self.key, 0, 0).text), m, self.planner.moment),
+            group_message(self.planner.flow, self._address(Member(0, 0).text), m, self.planner.moment),
         ]
         wait = WaitPlan(
             stage=outcome.stage,
@@ -145,7 +144,11 @@ class GroupPlanner(NamedTuple):
             carried=m.carried,
             group=plan,
         )
-        return sends, NewWait(wait, 0, deadline)
+        rows: tuple[AwaitingRow, ...] = ()
+        if not plan.flow:
+            row = AwaitingRow(group_id(m.hop_id), self._address(GROUP)._replace(signature=None), outcome.stage, 0)
+            rows = (row._replace(expires_at=deadline + self.planner.keep_for),)
+        return sends, NewWait(wait, 0, deadline, rows)
 
     def deadline(self, outcome: WaitForGroup) -> int:
         """Return the deadline, ms."""
@@ -208,7 +211,7 @@ def signed_address(address: AnswerAddress, by: Any) -> AnswerAddress:
 
 def group_message(flow: AnyFlow, address: AnswerAddress, message: Message, moment: int) -> Send:
     """Build the message that comes back to the flow and asks the group's requests from the address's shard on."""
-    own = f"{message.hop_id}.{GROUP}.{address.name.split('.')[1]}"
+    own = f"{message.hop_id}.{address.name}.on"
     attributes = {
         REQUEST_ID: Attribute.string(own),
         REQUESTED_AT: Attribute.number(moment),
@@ -217,16 +220,22 @@ def group_message(flow: AnyFlow, address: AnswerAddress, message: Message, momen
     return Send(Kind.ASK, flow.answers, json.dumps({GROUP: address.name}), own, attributes).checked()
 
 
+def request_id(message: Message, member: Member) -> str:
+    """Return the id of a group's request, the same in each attempt. A party outside answers under it."""
+    return f"{message.hop_id}.{member.text}"
+
+
 def group_ask(
     plan: GroupPlan,
     request: GroupRequest,
+    own: str,
     address: AnswerAddress,
     answers_at: str,
     carried: dict[str, Attribute],
     signer: Signer,
 ) -> Send:
     """Build the message of one request. Raises :class:`flowguard.errors.Reject` for one that no service takes."""
-    to, own = parse_destination(plan.to), address.name
+    to = parse_destination(plan.to)
     if not plan.flow:
         attributes = {
             REQUEST_ID: Attribute.string(own),

@@ -63,11 +63,8 @@ class Groups(Protocol):
         """
         ...
 
-    def answers(self, address: AnswerAddress) -> Sequence[tuple[GroupRequest, GivenAnswer | None]]:
-        """Read the requests of the address's shard with their answers, and let it take no more. Its run has gone on.
-
-        Empty where the shard is not of the address's run.
-        """
+    def answers(self, flow: str, key: str, shard: int) -> Sequence[tuple[GroupRequest, GivenAnswer | None]]:
+        """Read the requests of a shard with their answers, and let it take no more. Its run has gone on."""
         ...
 
 

@@ -75,7 +75,7 @@ def resumed_payload(stage: AnyStage, wait: Wait | None) -> Any:
         raise RunFailed(f"{stage.name!r} was to go on after a wait, and the run item holds none")
     if wait.plan.group is not None:
         group = wait.plan.group
-        end = GroupEnd(key=group.key, requests=group.size, timed_out=wait.timed_out)
+        end = GroupEnd(requests=group.size, timed_out=wait.timed_out)
         return decode(stage.payload, encode(end), what=f"the group for {stage.name}")
     fields = fields_of(stage)
     names = [name for name in wait.plan.names if fields is None or name in fields]

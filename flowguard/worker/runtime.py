@@ -35,6 +35,7 @@ from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem
 from flowguard.protocol.verdicts import Verdict
 from flowguard.protocol.waiting import WaitEnd
+from flowguard.recorded.read_answers import EndedGroup
 from flowguard.recorded.table_writes import NOTHING_REFUSED, RefusedWrites
 from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
 from flowguard.spans import Phase
@@ -292,7 +293,7 @@ class Runtime:
                 epoch=claim.item.epoch,
                 leased=stage.lease,
                 debugs=services.debug_sampled and is_sampled(message.trace),
-                groups=lambda: services.store.waits.groups,
+                group=self._ended_group(arrival, claim),
             ),
         )
         with self._emitter.span(Phase.HANDLE, message):
@@ -302,6 +303,12 @@ class Runtime:
         if isinstance(outcome, WaitForGroup):
             return planner.ended(self._saved(outcome, planner, claim, calls), step)
         return planner.ended(outcome, step)
+
+    def _ended_group(self, arrival: Arrival, claim: Claim) -> EndedGroup | None:
+        wait = claim.item.wait
+        if not arrival.message.resumed or wait is None or wait.plan is None or wait.plan.group is None:
+            return None
+        return EndedGroup(self.services.store.waits.groups, arrival.flow.name, wait.plan.group)
 
     def _saved(self, outcome: WaitForGroup, planner: Planner, claim: Claim, calls: int) -> SavedGroup:
         """Save the requests of a group. They are this attempt's own: nothing asks them before its commit."""

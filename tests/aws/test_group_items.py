@@ -33,7 +33,7 @@ from tests.aws.test_waits import noise
 KEY = group_key("one")
 DEADLINE = NOW + 60_000
 EXPIRES = NOW + 10_000_000
-MEMBERS = (Member(KEY, 0, 0), Member(KEY, 0, 1), Member(KEY, 1, 0))
+MEMBERS = (Member(0, 0), Member(0, 1), Member(1, 0))
 """The requests of the group of these tests: two of its first shard, one of its second."""
 
 RECORDED, RESUMED, DUPLICATE = AnswerVerdict.RECORDED, AnswerVerdict.RESUMED, AnswerVerdict.DUPLICATE
@@ -59,11 +59,10 @@ def answer(text: str = '"yes"') -> GivenAnswer:
     return GivenAnswer(text)
 
 
-def save(groups: DynamoDBGroups, key: str = KEY, spare: int = 0, **about: Any) -> None:
+def save(groups: DynamoDBGroups, key: str = KEY, spare: int = 0) -> None:
     for shard, names in enumerate((("a", "b"), ("c",))):
         requests = [GroupRequest(name, f'{{"ask":"{name}"}}', f"o-{name}") for name in names]
-        first = address(Member(key, shard, 0), **about)
-        groups.save(NewShard(first, "add-up", min(spare, len(names) - 1), requests, EXPIRES))
+        groups.save(NewShard("flow", key, shard, min(spare, len(names) - 1), requests, EXPIRES))
 
 
 def begun(clients: Clients, spare: int = 0, bucket: str | None = None) -> DynamoDBStore:
@@ -85,7 +84,7 @@ def settle(store: DynamoDBStore, member: Member, text: str = '"yes"') -> AnswerV
 
 def texts(store: DynamoDBStore) -> list[list[str | None]]:
     """The answers of both shards, as the resumed hop reads them."""
-    shards = [store.waits.groups.answers(address(Member(KEY, shard, 0))) for shard in (0, 1)]
+    shards = [store.waits.groups.answers("flow", KEY, shard) for shard in (0, 1)]
     return [[None if given is None else given.text for _, given in shard] for shard in shards]
 
 
@@ -102,7 +101,7 @@ def test_the_last_answer_ends_the_wait_and_each_is_read_in_order(clients: Client
     store = begun(clients)
     assert [settle(store, one, f'"{n}"') for n, one in enumerate(MEMBERS)] == [RECORDED, RECORDED, RESUMED]
     assert texts(store) == [['"0"', '"1"'], ['"2"']]
-    [(first, _), _] = store.waits.groups.answers(address())
+    [(first, _), _] = store.waits.groups.answers("flow", KEY, 0)
     assert first == GroupRequest("a", '{"ask":"a"}', "o-a")
 
 
@@ -130,7 +129,7 @@ def test_a_failure_is_an_answer(clients: Clients) -> None:
     failed = GivenAnswer('{"failed":true,"type":"Reject","text":"closed"}', failed=True)
     assert store.waits.settle(address(MEMBERS[0]), failed).verdict is RECORDED
     assert [settle(store, one) for one in MEMBERS[1:]] == [RECORDED, RESUMED]
-    [(_, first), _] = store.waits.groups.answers(address())
+    [(_, first), _] = store.waits.groups.answers("flow", KEY, 0)
     assert first == failed
 
 
@@ -226,9 +225,10 @@ def test_who_has_not_answered_when_the_run_goes_on_never_has(clients: Clients) -
         ({"request_id": RequestId("other")}, AnswerVerdict.SUPERSEDED),
         ({"requested_at": STORED[0] + 1}, AnswerVerdict.SUPERSEDED),
         ({"hop": 2}, AnswerVerdict.EARLY),
-        ({"name": Member(group_key("other"), 0, 0).text}, AnswerVerdict.UNKNOWN),
-        ({"name": Member(KEY, 0, 2).text}, AnswerVerdict.UNKNOWN),
-        ({"name": Member(KEY, 2, 0).text}, AnswerVerdict.UNKNOWN),
+        ({"name": Member(0, 2).text}, AnswerVerdict.UNKNOWN),
+        ({"name": Member(2, 0).text}, AnswerVerdict.UNKNOWN),
+        ({"name": "0"}, AnswerVerdict.UNKNOWN),
+        ({"name": "group"}, AnswerVerdict.UNKNOWN),
     ],
     ids=str,
 )
@@ -242,12 +242,13 @@ def test_an_answer_that_the_run_does_not_wait_for_changes_nothing(
     assert everything(clients) == before
 
 
-def test_rows_of_an_attempt_that_did_not_commit_take_nothing(memory: Clients) -> None:
+def test_the_rows_of_another_attempt_are_not_the_groups(memory: Clients) -> None:
+    """A worker that stalls before its commit may save its own when others have been answered."""
     store = begun(memory)
-    zombie = group_key("another attempt")
-    save(store.waits.groups, zombie)
-    assert settle(store, Member(zombie, 0, 0)) is AnswerVerdict.UNKNOWN
-    assert [settle(store, one) for one in MEMBERS] == [RECORDED, RECORDED, RESUMED]
+    assert settle(store, MEMBERS[0]) is RECORDED
+    save(store.waits.groups, group_key("another attempt"))
+    assert [settle(store, one) for one in MEMBERS] == [DUPLICATE, RECORDED, RESUMED]
+    assert texts(store) == [['"yes"', '"yes"'], ['"yes"']]
 
 
 def test_before_the_commit_an_answer_is_early(memory: Clients) -> None:
@@ -315,22 +316,21 @@ def test_an_answer_between_the_deadline_and_the_reading_is_read(memory: Clients)
 # -- what is read ------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_reads_its_own_groups_only(memory: Clients) -> None:
-    store = begun(memory)
-    groups = store.waits.groups
-    others = {"object_id": ObjectId("x")}, {"request_id": RequestId("x")}, {"requested_at": 1}, {"flow": "x"}
-    before = everything(memory)
-    assert [groups.answers(address(**about)) for about in others] == [[]] * 4
-    assert groups.answers(address(name="no member")) == []
-    assert everything(memory) == before
-
-
 def test_a_party_outside_finds_the_run_by_the_id_of_its_message(clients: Clients) -> None:
     store = begun(clients)
-    [row] = store.waits.waiting_for("flow", MEMBERS[1].text)
-    assert row == AwaitingRow(MEMBERS[1].text, address(MEMBERS[1]), "add-up", EXPIRES)
-    for nobody in (Member(KEY, 0, 2), Member(KEY, 7, 0), Member(group_key("x"), 0, 0)):
-        assert list(store.waits.waiting_for("flow", nobody.text)) == []
+    group = address(name="group")
+    store.waits.save([AwaitingRow("hop-1.group", group, "add-up", EXPIRES)])
+    [row] = store.waits.waiting_for("flow", "hop-1.group.0.1")
+    assert row == AwaitingRow("hop-1.group.0.1", address(MEMBERS[1], admits=True), "add-up", EXPIRES)
+    for nobody in ("hop-2.group.0.1", "hop-1.group.0.99", "hop-1.group.0.01", "group.0.1", "hop-1.group.0.1 "):
+        assert list(store.waits.waiting_for("flow", nobody)) == []
+
+
+def test_an_answer_to_a_name_takes_no_shard_from_a_group(clients: Clients) -> None:
+    store = begun(clients)
+    before = everything(clients)
+    assert store.waits.settle(address(name="1"), answer()).verdict is AnswerVerdict.UNKNOWN
+    assert everything(clients) == before
 
 
 def test_only_the_first_of_the_messages_at_one_place_goes_on(clients: Clients) -> None:
@@ -355,9 +355,8 @@ def everything(clients: Clients) -> list[Any]:
 
 def test_a_shard_is_small_whatever_the_ids_and_names_are(memory: Clients) -> None:
     groups = the_store(memory).waits.groups
-    first = address(object_id=ObjectId("\u3042" * 340), request_id=RequestId("\u3042" * 340))
     requests = [GroupRequest("\u3042" * 256, "x" * 10_000, "o" * 1_000) for _ in range(MOST_IN_SHARD)]
-    groups.save(NewShard(first, "s" * 60, 0, requests, EXPIRES))
+    groups.save(NewShard("f" * 128, KEY, 1_010, 0, requests, EXPIRES))
     [shard] = [item for item in everything(memory) if item["sk"]["S"] == "shard"]
     assert len(shard["waiting"]["SS"]) == MOST_IN_SHARD
     assert sum(len(name) + size_of_value(value) for name, value in shard.items()) <= 1_024

@@ -18,6 +18,7 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import OWN_ATTRIBUTES
 from flowguard.worker.cancelling import find_cancel
+from flowguard.worker.group_asks import find_group
 from flowguard.worker.resets import find_reset
 
 _MUST_STAY: Final = frozenset(
@@ -56,8 +57,8 @@ def messages_stay_as_they_were(history: History, flows: Sequence[AnyFlow]) -> It
 
 
 def _is_order(envelope: Envelope) -> bool:
-    """Answer whether a message orders a run to be reset or cancelled, and is no stage's."""
-    return find_reset(envelope) is not None or find_cancel(envelope) is not None
+    """Answer whether a message orders a run to be reset or cancelled, or a group to be asked, and is no stage's."""
+    return any(find(envelope) is not None for find in (find_reset, find_cancel, find_group))
 
 
 def _said(envelope: Envelope) -> tuple[str, Mapping[str, Attribute]]:

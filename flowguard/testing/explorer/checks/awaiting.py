@@ -7,6 +7,7 @@ from typing import Final
 
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
+from flowguard.protocol.groups import Member
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.verdicts import AnswerVerdict
@@ -47,7 +48,7 @@ def _changed(key: str, was: Wait, now: Wait) -> Iterator[Problem]:
         yield Problem("I8", key, f"a wait that was over ({was.end.value}) was changed", _said(was), _said(now))
     if again := [name for name in was.answered if was.answers.get(name) != now.answers.get(name)]:
         yield Problem("I8", key, f"{', '.join(sorted(again))} was answered twice", 1, 2)
-    if gone != new or now.waiting - was.waiting:
+    if (gone != new and was.group is None) or now.waiting - was.waiting:
         yield Problem("I8", key, "an answer was kept and still awaited, or the other way round", _said(was), _said(now))
     if len(new) > 1:
         yield Problem("I8", key, "one answer is that of several names", 1, ", ".join(sorted(new)))
@@ -98,6 +99,8 @@ def _is_kept(event: Event, written: Sequence[Version]) -> Iterator[Problem]:
     if message is None or verdict not in _KEPT:
         return
     key = _key(message)
+    if Member.parse(name) is not None:  # the answer to a group's request is in a row, not in the run item
+        return
     if not any(one.key == key and _has(one.item, message, name) for one in written):
         yield Problem("I8", key, f"the answer {name!r} was said to be {verdict}, and was not kept")
 

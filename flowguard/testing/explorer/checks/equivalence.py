@@ -26,7 +26,7 @@ from flowguard.testing.explorer.record.history import BUCKETS, History
 from flowguard.testing.explorer.record.naming import RESTARTED, Names
 from flowguard.testing.explorer.record.parked import as_sent
 from flowguard.testing.explorer.record.view import Same, body_of, id_in_body
-from flowguard.testing.explorer.record.wait_messages import address_in
+from flowguard.testing.explorer.record.wait_messages import address_in, asks_a_group
 from flowguard.wire.message import FLOW_STAGE
 
 Free: TypeAlias = Mapping[str, Sequence[str]]
@@ -194,7 +194,7 @@ def _is_inner(message: Posted, history: History) -> bool:
     """
     if message.to in history.inner or message.says_to:
         return True
-    if message.to in history.answers and address_in(message.attributes) is not None:
+    if message.to in history.answers and (address_in(said := message.attributes) is not None or asks_a_group(said)):
         return True
     if message.id is not None and RESTARTED.fullmatch(message.id) and not (message.is_letter or message.from_user):
         return True

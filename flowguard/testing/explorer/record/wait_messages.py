@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
+from flowguard.protocol.groups import GROUP
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.waiting import DEADLINE
 from flowguard.testing.explorer.record.history import History
@@ -37,6 +38,12 @@ def _address(text: str) -> AnswerAddress | None:
 def is_deadline(address: AnswerAddress) -> bool:
     """Answer whether the address is that of a deadline."""
     return address.name == DEADLINE
+
+
+def asks_a_group(attributes: Mapping[str, Attribute]) -> bool:
+    """Answer whether a message is that of a group, which asks its requests."""
+    found = attributes.get(PLACE)
+    return found is not None and f'"{GROUP}"' in found.value
 
 
 def asks_in(history: History) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -245,9 +245,9 @@ class FaultInjector:
     def _note_version(self, made: CallRecord, key: Mapping[str, Any]) -> None:
         """Note the run item as a call of flowguard's own left it, or a stage that remembers something.
 
-        A handler may have items of its own in the table, and may change a run through a client.
+        There are other items in the table: those of groups, and a handler's own. It may change a run through a client.
         """
-        if made.site.is_users and not _is_of_a_run(key):
+        if not _is_of_a_run(key):
             return
         version = Version(key["pk"]["S"], made.number, made.worker, self._sandbox.item(key))
         if not made.site.is_users or self._remembers(version):
