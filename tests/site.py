@@ -40,6 +40,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "batches",
         "async-handlers",
         "waiting-for-others",
+        "groups",
         "callbacks-over-http",
         "security-of-tokens",
         "envelopes",

@@ -129,8 +129,10 @@ def _stages(
         uses = uses_of(stage)
         for table, actions in tables_of_stage(flow, stage).items():
             found.on(Target.TABLE, table, *(f"dynamodb:{action}" for action in actions))
-        if uses.rows and uses.waits:
+        if (uses.rows and uses.waits) or uses.groups:
             found.on(Target.TABLE, settings.table, "dynamodb:BatchWriteItem")
+        if uses.group_answers:
+            found.on(Target.TABLE, settings.table, "dynamodb:Query")
         if uses.early or not stage.lease:
             found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
         if uses.tokens:
@@ -145,6 +147,15 @@ def _stages(
         if _gets_deadlines(flow, reads):
             found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
             found.sends((flow.answers, *wait_targets(flow)))
+            _groups(found, flow, settings)
+
+
+def _groups(found: _Allowed, flow: AnyFlow, settings: SettingsOptions) -> None:
+    """Allow what asks the requests of the flow's groups: the function that reads its answers does."""
+    for stage in flow.stages:
+        if uses_of(stage).groups:
+            found.on(Target.TABLE, settings.table, "dynamodb:GetItem", "dynamodb:Query")
+            found.sends((*stage_sends(flow, stage), flow.dead_letters))
 
 
 def _gets_deadlines(flow: AnyFlow, reads: Mapping[str, Queue]) -> bool:
@@ -162,6 +173,8 @@ def _answers(found: _Allowed, function: FoundFunction, reads: Mapping[str, Queue
         if flow.long_delays and _gets_deadlines(flow, reads):  # one that came before its moment is scheduled again
             found.schedules(settings)
         found.sends((flow.answers, flow.dead_letters, *wait_targets(flow)))
+        if _gets_deadlines(flow, reads):
+            _groups(found, flow, settings)
 
 
 def _sends_of_function(flow: AnyFlow, stage: AnyStage, scope: Scope) -> Iterator[Destination]:

@@ -38,7 +38,8 @@ class Uses:
 
     ``tables`` are actions of DynamoDB by table. ``asks_flows`` are flows whose result is awaited, ``resets`` flows
     whose runs are reset, ``cancels`` flows whose runs are cancelled. ``rows`` says that parties outside answer,
-    ``early`` that kept answers are read, ``tokens`` that links are made, ``ends`` that the run may be complete.
+    ``early`` that kept answers are read, ``groups`` that groups are asked, and ``group_answers`` that theirs are read,
+    ``tokens`` that links are made, ``ends`` that the run may be complete.
     """
 
     tables: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -50,6 +51,8 @@ class Uses:
     waits: tuple[WaitUse, ...] = ()
     rows: bool = False
     early: bool = False
+    groups: bool = False
+    group_answers: bool = False
     tokens: bool = False
     ends: bool = False
     unknown_tables: tuple[SourcePlace, ...] = ()
@@ -88,6 +91,8 @@ class FoundUses:
             waits=tuple(dict.fromkeys(self.waits)),
             rows="rows" in self.flags,
             early="early" in self.flags,
+            groups="groups" in self.flags,
+            group_answers="group answers" in self.flags,
             tokens="tokens" in self.flags,
             ends="ends" in self.flags,
             unknown_tables=tuple(dict.fromkeys(self.unknown_tables)),

@@ -33,7 +33,7 @@ WRITES: Final[Mapping[str, frozenset[str]]] = {
 """The methods of a step that name a table, with the actions of DynamoDB that their commit needs there."""
 
 _SENDS: Final = frozenset({"send", "ask"})
-_WAITS: Final = frozenset({"when_all", "when_any", "when"})
+_WAITS: Final = frozenset({"when_all", "when_any", "when", "when_group"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -254,6 +254,11 @@ class _Reader:
             self._table(node, WRITES[name])
         elif name in _SENDS:
             self._send(node, asks=name == "ask")
+        elif name == "group":
+            self._found.flags.add("groups")
+            self._send(node, asks=True)
+        elif name == "answers":
+            self._found.flags.add("group answers")
         elif name == "start":
             self._flow(node, self._found.starts)
         elif name == "reset":

@@ -91,7 +91,7 @@ _HANDS_OVER: Final = frozenset({"submit", "run_in_executor", "create_task", "app
 _AWAITED: Final = frozenset({"asyncio.gather", "create_task"})
 """What an async handler waits for before it returns: ``create_task`` of a ``TaskGroup``."""
 
-_WAITS: Final = frozenset({"when_all", "when_any", "when"})
+_WAITS: Final = frozenset({"when_all", "when_any", "when", "when_group"})
 _HTTP: Final = frozenset({"post", "put", "patch", "delete"})
 _HTTP_CLIENTS: Final = ("requests.", "httpx.", "aiohttp.")
 

@@ -40,7 +40,7 @@ RECORDED, RESUMED, DUPLICATE = AnswerVerdict.RECORDED, AnswerVerdict.RESUMED, An
 
 
 @pytest.fixture
-def memory() -> Iterator[Clients]:
+def clients() -> Iterator[Clients]:
     with on_memory() as found:
         yield found
 
@@ -106,8 +106,8 @@ def test_the_last_answer_ends_the_wait_and_each_is_read_in_order(clients: Client
 
 
 @pytest.mark.parametrize("order", tuple(permutations(MEMBERS)))
-def test_in_each_order_the_wait_ends_once_and_with_the_last(memory: Clients, order: tuple[Member, ...]) -> None:
-    store = begun(memory)
+def test_in_each_order_the_wait_ends_once_and_with_the_last(clients: Clients, order: tuple[Member, ...]) -> None:
+    store = begun(clients)
     assert [settle(store, one) for one in order] == [RECORDED, RECORDED, RESUMED]
     again = [store.waits.settle(address(one), answer()) for one in order]
     assert [one.verdict for one in again] == [DUPLICATE] * 3
@@ -155,9 +155,9 @@ class Dies:
 @pytest.mark.parametrize("passing", range(4))
 @pytest.mark.parametrize("member", MEMBERS, ids=["first", "second", "last"])
 def test_whatever_call_of_an_answer_is_lost_its_repetition_ends_the_wait(
-    memory: Clients, member: Member, passing: int, after: bool
+    clients: Clients, member: Member, passing: int, after: bool
 ) -> None:
-    store = begun(memory)
+    store = begun(clients)
     for other in MEMBERS:
         if other != member:
             assert settle(store, other) is RECORDED
@@ -171,8 +171,8 @@ def test_whatever_call_of_an_answer_is_lost_its_repetition_ends_the_wait(
     assert texts(store) == [['"yes"', '"yes"'], ['"yes"']]
 
 
-def test_another_answer_helps_one_whose_worker_died_and_is_not_kept(memory: Clients) -> None:
-    store = begun(memory)
+def test_another_answer_helps_one_whose_worker_died_and_is_not_kept(clients: Clients) -> None:
+    store = begun(clients)
     assert [settle(store, one) for one in MEMBERS[:2]] == [RECORDED, RECORDED]
     with intercept(Dies(2, after=False)), pytest.raises(ConnectionError):
         settle(store, MEMBERS[2], '"first"')
@@ -181,8 +181,8 @@ def test_another_answer_helps_one_whose_worker_died_and_is_not_kept(memory: Clie
     assert texts(store)[1] == ['"first"']
 
 
-def test_an_answer_that_another_delivery_counts_first_is_still_recorded(memory: Clients) -> None:
-    store = begun(memory)
+def test_an_answer_that_another_delivery_counts_first_is_still_recorded(clients: Clients) -> None:
+    store = begun(clients)
     began: list[bool] = []
 
     def overtaken(call: ApiCall, proceed: Proceed) -> Response:
@@ -242,17 +242,17 @@ def test_an_answer_that_the_run_does_not_wait_for_changes_nothing(
     assert everything(clients) == before
 
 
-def test_the_rows_of_another_attempt_are_not_the_groups(memory: Clients) -> None:
+def test_the_rows_of_another_attempt_are_not_the_groups(clients: Clients) -> None:
     """A worker that stalls before its commit may save its own when others have been answered."""
-    store = begun(memory)
+    store = begun(clients)
     assert settle(store, MEMBERS[0]) is RECORDED
     save(store.waits.groups, group_key("another attempt"))
     assert [settle(store, one) for one in MEMBERS] == [DUPLICATE, RECORDED, RESUMED]
     assert texts(store) == [['"yes"', '"yes"'], ['"yes"']]
 
 
-def test_before_the_commit_an_answer_is_early(memory: Clients) -> None:
-    store = the_store(memory)
+def test_before_the_commit_an_answer_is_early(clients: Clients) -> None:
+    store = the_store(clients)
     assert isinstance(store.claim(request(STORED)), Claim)
     save(store.waits.groups)
     assert settle(store, MEMBERS[0]) is AnswerVerdict.EARLY
@@ -279,8 +279,8 @@ def test_after_the_deadline_those_in_time_are_duplicates_and_the_others_expired(
     assert texts(store) == [['"yes"', None], [None]]
 
 
-def test_an_answer_that_meets_a_shard_closed_just_then_is_judged_anew(memory: Clients) -> None:
-    store = begun(memory)
+def test_an_answer_that_meets_a_shard_closed_just_then_is_judged_anew(clients: Clients) -> None:
+    store = begun(clients)
     began: list[bool] = []
 
     def goes_on(call: ApiCall, proceed: Proceed) -> Response:
@@ -297,8 +297,8 @@ def test_an_answer_that_meets_a_shard_closed_just_then_is_judged_anew(memory: Cl
     assert texts(store) == [[None, None], [None]]  # its row has the answer, and it was not in time
 
 
-def test_an_answer_between_the_deadline_and_the_reading_is_read(memory: Clients) -> None:
-    store = begun(memory)
+def test_an_answer_between_the_deadline_and_the_reading_is_read(clients: Clients) -> None:
+    store = begun(clients)
     began: list[bool] = []
 
     def times_out(call: ApiCall, proceed: Proceed) -> Response:
@@ -353,27 +353,27 @@ def everything(clients: Clients) -> list[Any]:
     return sorted(found, key=lambda item: json.dumps(item, sort_keys=True, default=str))
 
 
-def test_a_shard_is_small_whatever_the_ids_and_names_are(memory: Clients) -> None:
-    groups = the_store(memory).waits.groups
+def test_a_shard_is_small_whatever_the_ids_and_names_are(clients: Clients) -> None:
+    groups = the_store(clients).waits.groups
     requests = [GroupRequest("\u3042" * 256, "x" * 10_000, "o" * 1_000) for _ in range(MOST_IN_SHARD)]
     groups.save(NewShard("f" * 128, KEY, 1_010, 0, requests, EXPIRES))
-    [shard] = [item for item in everything(memory) if item["sk"]["S"] == "shard"]
+    [shard] = [item for item in everything(clients) if item["sk"]["S"] == "shard"]
     assert len(shard["waiting"]["SS"]) == MOST_IN_SHARD
     assert sum(len(name) + size_of_value(value) for name, value in shard.items()) <= 1_024
 
 
-def test_a_large_answer_is_refused_by_name_or_goes_to_s3(memory: Clients) -> None:
+def test_a_large_answer_is_refused_by_name_or_goes_to_s3(clients: Clients) -> None:
     large = noise(900_000)
-    store = begun(memory)
+    store = begun(clients)
     with pytest.raises(TooLarge, match=rf"the answer '{MEMBERS[0].text}' is too large"):
         settle(store, MEMBERS[0], large)
-    with_bucket = the_store(memory, "long-texts")
+    with_bucket = the_store(clients, "long-texts")
     assert settle(with_bucket, MEMBERS[0], large) is RECORDED
     assert settle(with_bucket, MEMBERS[0], large) is DUPLICATE
     assert texts(with_bucket)[0][0] == large
 
 
-def test_requests_that_dynamodb_leaves_are_an_error(memory: Clients) -> None:
-    groups = the_store(memory).waits.groups._replace(pause=lambda seconds: None)
+def test_requests_that_dynamodb_leaves_are_an_error(clients: Clients) -> None:
+    groups = the_store(clients).waits.groups._replace(pause=lambda seconds: None)
     with intercept(Unprocessed(10**6)), pytest.raises(RequestsUnwritten, match="requests of a group were not written"):
         save(groups)

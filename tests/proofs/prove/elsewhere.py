@@ -403,6 +403,7 @@ TESTED: Final = (
             "tests/worker/test_deadlines.py",
             "tests/worker/test_waiting.py",
             "tests/worker/test_same_request_id.py",
+            "tests/aws/test_group_items.py",
         ),
         "answers as large as can be, deadlines that come early or twice, and rows that DynamoDB leaves unwritten",
     ),
@@ -421,6 +422,7 @@ TESTED: Final = (
         (
             "tests/protocol/test_answers.py",
             "tests/aws/test_answers_agree.py",
+            "tests/aws/test_group_items.py",
             "tests/protocol/test_waiting.py",
             "tests/worker/test_deadlines.py",
             "tests/worker/test_waiting.py",
@@ -431,6 +433,11 @@ TESTED: Final = (
         r"^wire\.answer_address\.",
         ("tests/wire/test_answer_address.py", "tests/worker/test_signed_waits.py"),
         "an address that flowguard has not written",
+    ),
+    Elsewhere(
+        r"^(protocol\.(groups|group_answers)|aws\.group_items|recorded\.read_answers|worker\.group_(planner|asks))\.",
+        ("tests/aws/test_group_items.py", "tests/worker/test_group_planner.py", "tests/worker/test_groups.py"),
+        "a group of which a call is lost, which times out or is replaced, and one that cannot be",
     ),
     Elsewhere(
         r"^worker\.wait_planner\.",

@@ -1,0 +1,30 @@
+"""Groups on each engine: the tests of ``test_group_items`` that hold the conditions, with each engine's clients."""
+
+from __future__ import annotations
+
+from tests.aws import test_group_items as of_groups
+
+test_the_last_answer_ends_the_wait_and_each_is_read_in_order = (
+    of_groups.test_the_last_answer_ends_the_wait_and_each_is_read_in_order
+)
+test_the_first_answer_to_a_request_stays = of_groups.test_the_first_answer_to_a_request_stays
+test_a_failure_is_an_answer = of_groups.test_a_failure_is_an_answer
+test_a_shard_is_over_with_its_share_and_takes_the_rest_until_the_run_goes_on = (
+    of_groups.test_a_shard_is_over_with_its_share_and_takes_the_rest_until_the_run_goes_on
+)
+test_who_has_not_answered_when_the_run_goes_on_never_has = (
+    of_groups.test_who_has_not_answered_when_the_run_goes_on_never_has
+)
+test_an_answer_that_the_run_does_not_wait_for_changes_nothing = (
+    of_groups.test_an_answer_that_the_run_does_not_wait_for_changes_nothing
+)
+test_after_the_deadline_those_in_time_are_duplicates_and_the_others_expired = (
+    of_groups.test_after_the_deadline_those_in_time_are_duplicates_and_the_others_expired
+)
+test_a_party_outside_finds_the_run_by_the_id_of_its_message = (
+    of_groups.test_a_party_outside_finds_the_run_by_the_id_of_its_message
+)
+test_an_answer_to_a_name_takes_no_shard_from_a_group = of_groups.test_an_answer_to_a_name_takes_no_shard_from_a_group
+test_only_the_first_of_the_messages_at_one_place_goes_on = (
+    of_groups.test_only_the_first_of_the_messages_at_one_place_goes_on
+)
