@@ -81,6 +81,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "flows/appointments/index",
         "flows/orders/index",
         "flows/page_cache/index",
+        "flows/nightly_recount/index",
         "samples/index",
     ),
     "Reference": ("reference/index",),

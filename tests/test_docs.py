@@ -52,6 +52,7 @@ LONG = {
     "docs/when-a-stage-fails.md": pytest.mark.proof(WITH_MOTO),
     "flows/appointments/README.md": pytest.mark.proof(WITH_MOTO),
     "flows/approval/README.md": pytest.mark.proof(WITH_MOTO),
+    "flows/nightly_recount/README.md": pytest.mark.proof(WITH_MOTO),
     "flows/orders/README.md": pytest.mark.proof(WITH_MOTO),
     "flows/page_cache/README.md": pytest.mark.proof(WITH_MOTO),
     "flows/take_payment/README.md": pytest.mark.proof(WITH_MOTO),

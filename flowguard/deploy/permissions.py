@@ -129,12 +129,7 @@ def _stages(
         uses = uses_of(stage)
         for table, actions in tables_of_stage(flow, stage).items():
             found.on(Target.TABLE, table, *(f"dynamodb:{action}" for action in actions))
-        if (uses.rows and uses.waits) or uses.groups:
-            found.on(Target.TABLE, settings.table, "dynamodb:BatchWriteItem")
-        if uses.group_answers:
-            found.on(Target.TABLE, settings.table, "dynamodb:Query")
-        if uses.early or not stage.lease:
-            found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
+        found.on(Target.TABLE, settings.table, *_run_table_actions(uses, stage))
         if uses.tokens:
             found.keys(settings.token_keys)
         to = tuple(_sends_of_function(flow, stage, scope))
@@ -148,6 +143,16 @@ def _stages(
             found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
             found.sends((flow.answers, *wait_targets(flow)))
             _groups(found, flow, settings)
+
+
+def _run_table_actions(uses: Uses, stage: AnyStage) -> Iterator[str]:
+    """Yield what a stage does in the run table beside its claim and commit."""
+    if (uses.rows and uses.waits) or uses.groups:
+        yield "dynamodb:BatchWriteItem"
+    if uses.group_answers:
+        yield "dynamodb:Query"
+    if uses.early or not stage.lease:
+        yield "dynamodb:GetItem"
 
 
 def _groups(found: _Allowed, flow: AnyFlow, settings: SettingsOptions) -> None:

@@ -32,7 +32,13 @@ WRITES: Final[Mapping[str, frozenset[str]]] = {
 }
 """The methods of a step that name a table, with the actions of DynamoDB that their commit needs there."""
 
-_SENDS: Final = frozenset({"send", "ask"})
+_SENDS: Final = frozenset({"send", "ask", "group"})
+_FLAGS: Final[Mapping[str, frozenset[str]]] = {
+    "token": frozenset({"rows", "tokens"}),
+    "event": frozenset({"rows"}),
+    "group": frozenset({"groups"}),
+    "answers": frozenset({"group answers"}),
+}
 _WAITS: Final = frozenset({"when_all", "when_any", "when", "when_group"})
 
 
@@ -250,25 +256,18 @@ class _Reader:
     # -- what the step's methods use
 
     def _method(self, name: str, node: ast.Call) -> None:
+        self._found.flags |= _FLAGS.get(name, frozenset())
         if name in WRITES:
             self._table(node, WRITES[name])
         elif name in _SENDS:
-            self._send(node, asks=name == "ask")
-        elif name == "group":
-            self._found.flags.add("groups")
-            self._send(node, asks=True)
-        elif name == "answers":
-            self._found.flags.add("group answers")
+            self._send(node, asks=name != "send")
         elif name == "start":
             self._flow(node, self._found.starts)
         elif name == "reset":
             self._flow(node, self._found.resets)
         elif name == "cancel":
             self._flow(node, self._found.cancels)
-        elif name == "token":
-            self._found.flags |= {"rows", "tokens"}
         elif name == "event":
-            self._found.flags.add("rows")
             kept = argument(node, 1, "keep_early")
             if kept is not None and self._values.of(kept) != [False]:
                 self._found.flags.add("early")

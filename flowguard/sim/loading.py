@@ -28,6 +28,8 @@ SHIPPED: Final = (
     "flows.page_cache.flow:PageCache",
     "flows.page_cache.flow:ChangeSource",
     "flows.page_cache.flow:SearchCache",
+    "flows.nightly_recount.flow:RecountNight",
+    "flows.nightly_recount.flow:CountShop",
 )
 
 

@@ -30,6 +30,7 @@ SHIPPED = {
     "appointments": "appointments",
     "orders": "orders",
     "page_cache": "page_cache",
+    "nightly_recount": "nightly_recount",
 }
 """Each shipped flow with the folder of its samples."""
 

@@ -19,6 +19,9 @@ from flows.approval.invariants import (
     a_completed_run_leaves_no_expense_asked,
     an_approver_whose_decision_is_recorded_is_not_reminded,
 )
+from flows.nightly_recount.flow import CountShop, RecountNight
+from flows.nightly_recount.invariants import a_total_is_what_its_shops_have_counted
+from flows.nightly_recount.models import NightBegun
 from flows.page_cache.flow import READERS, ChangeSource, PageCache, SearchCache
 from flows.page_cache.invariants import each_caller_gets_one_answer, the_last_to_ask_sees_every_change
 from flows.page_cache.models import PageWanted, SearchWanted, SourceChanged
@@ -124,3 +127,34 @@ def test_every_fault_at_a_page_that_is_reset_while_it_is_made_is_survived() -> N
     problems = [problem for violation in report.violations for problem in violation.problems]
     assert [problem for problem in problems if problem.rule != EQUIVALENCE] == []
     assert report.schedules > 400
+
+
+# -- groups -----------------------------------------------------------------------------------------------------------
+
+RECOUNT: Final[dict[str, Any]] = {
+    "invariants": [a_total_is_what_its_shops_have_counted],
+    "free": {"night-totals": ["pieces", "counted", "missing"]},
+}
+"""A shop whose message is given up is missing, so a total is not the same at every end. The invariant judges it."""
+
+
+def test_a_group_of_two_shards_survives_a_death_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_small_shards(monkeypatch)
+    trace = replay([RecountNight, CountShop], [NightBegun(night="n", shops=3)], "d9", **RECOUNT)
+    assert trace.ok, str(trace)
+
+
+@pytest.mark.proof("explores whole flows")
+def test_every_fault_at_a_group_is_survived(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_small_shards(monkeypatch)
+    night = NightBegun(night="n", shops=3)
+    report = explore([RecountNight, CountShop], [night], bound=0, walks=0, for_good=False, **RECOUNT)
+    assert report.ok, str(report)
+    assert report.schedules > 500
+
+
+def in_small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two requests make a shard, and one shard a turn: each fault meets every kind of step of a group."""
+    for module in ("flowguard.protocol.groups", "flowguard.worker.group_planner"):
+        monkeypatch.setattr(f"{module}.MOST_IN_SHARD", 2)
+    monkeypatch.setattr("flowguard.worker.group_asks.SHARDS_A_TURN", 1)

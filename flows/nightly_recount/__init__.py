@@ -1,0 +1,1 @@
+"""Ask every shop at once, and add up what they answer."""
