@@ -74,13 +74,14 @@ class RequestsUnwritten(FlowguardError):
 class DynamoDBGroups(NamedTuple):
     """Implements :class:`flowguard.worker.ports.Groups` on the run table.
 
-    ``with_plan`` reads the plan of a wait.
+    ``with_plan`` reads the plan of a wait, and ``at_rest`` that of one that is over while its run has not gone on.
     """
 
     client: DynamoDBClient
     table: str
     packing: Packing
     with_plan: Callable[[RunItem, Item], RunItem]
+    at_rest: Callable[[AnswerAddress, RunItem | None, Any], RunItem | None]
     prefix: str = "flowguard/"
     pause: Callable[[float], None] = time.sleep
 
@@ -105,7 +106,7 @@ class DynamoDBGroups(NamedTuple):
     def run(self, address: AnswerAddress) -> RunItem | None:
         """Read the run item with the plan of its wait, consistently."""
         found = self._read(address)
-        return self._with_plan(found) if found else None
+        return self.with_plan(read_item(found), found) if found else None
 
     def requests(self, flow: str, key: str, shard: int) -> Sequence[GroupRequest]:
         """Read the requests of a shard, in order."""
@@ -142,11 +143,11 @@ class DynamoDBGroups(NamedTuple):
         item = read_item(found) if found else None
         said = judge_member(item, address, member)
         if not isinstance(said, AskShard):
-            return Settled(said, self._at_rest(address, item, found))
+            return Settled(said, self.at_rest(address, item, found))
         if said.can_settle:
             return self._settle(address, said.key, member, answer, found)
         verdict = judge_by_shard(self._shard(address.flow, said.key, member), member)
-        return Settled(verdict, self._at_rest(address, item, found))
+        return Settled(verdict, self.at_rest(address, item, found))
 
     def verdict(self, address: AnswerAddress, member: Member) -> AnswerVerdict:
         """Return the verdict that an answer would get, by consistent reads. Nothing is kept."""
@@ -169,7 +170,7 @@ class DynamoDBGroups(NamedTuple):
         took, shard = self._take(address.flow, key, member)
         if shard is None:
             return Settled(AnswerVerdict.UNKNOWN, read_item(found))
-        if not took and str(member.number) in shard.waiting:
+        if str(member.number) in shard.waiting:
             return None
         is_new = kept is _RowAnswer.NOW or (took and kept is _RowAnswer.BEFORE)
         verdict = AnswerVerdict.RECORDED if is_new else AnswerVerdict.DUPLICATE
@@ -224,7 +225,7 @@ class DynamoDBGroups(NamedTuple):
         applied, found = self._change_run(address, key, expressions.DROP_SHARD, expressions.CLOSE_SHARD, changes)
         item = read_item(found) if found else None
         if not applied or item is None or found is None or item.wait is None:
-            return Settled(verdict, self._at_rest(address, item, found))
+            return Settled(verdict, self.at_rest(address, item, found))
         after = item._replace(wait=item.wait._replace(waiting=item.wait.waiting - {own}))
         if after.wait is None or after.wait.end is None:
             return Settled(verdict, after)
@@ -323,17 +324,6 @@ class DynamoDBGroups(NamedTuple):
         where = run_key(address.flow, address.object_id)
         return self._change(where, update, condition, values, expressions.ANSWER_NAMES)
 
-    def _at_rest(self, address: AnswerAddress, item: RunItem | None, found: Any) -> RunItem | None:
-        """Return the item, with its wait's plan where the wait is over and the run has not gone on."""
-        if item is None or item.hop != address.hop or item.status is not Status.WAITING or item.wait is None:
-            return item
-        same = (item.request_id, item.requested_at) == (address.request_id, address.requested_at)
-        return self.with_plan(item, found) if same and item.wait.end is not None else item
-
-    def _with_plan(self, found: Item) -> RunItem:
-        item = read_item(found)
-        return self.with_plan(item, found) if item.wait is not None else item
-
     def _key(self, flow: str, *parts: str) -> str:
         """Return a text's S3 key. Two texts for one request have two."""
         digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
@@ -343,9 +333,7 @@ class DynamoDBGroups(NamedTuple):
         body = self.packing.unpack(row["body"])
         return GroupRequest(row["name"]["S"], body, _text(row, "object_id"), _text(row, "request_id"))
 
-    def _answer(self, row: Item) -> GivenAnswer | None:
-        if "answer" not in row:
-            return None
+    def _answer(self, row: Item) -> GivenAnswer:
         stored = row["answer"]["M"]
         return GivenAnswer(self.packing.unpack(stored["text"]), "failed" in stored)
 

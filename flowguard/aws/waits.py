@@ -76,7 +76,9 @@ class DynamoDBWaits(NamedTuple):
         """Return what keeps groups of requests, in the same table."""
         from flowguard.aws.group_items import DynamoDBGroups  # a function without groups starts quicker
 
-        return DynamoDBGroups(self.client, self.table, self.packing, self.with_plan, self.prefix, self.pause)
+        return DynamoDBGroups(
+            self.client, self.table, self.packing, self.with_plan, self._at_rest, self.prefix, self.pause
+        )
 
     # -- answers
 

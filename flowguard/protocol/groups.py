@@ -65,8 +65,10 @@ def group_id(hop_id: str) -> str:
 def request_of(awaited_id: str) -> tuple[str, Member] | None:
     """Return the id of the group and the request of which this is the request id. None for any other."""
     found = _REQUEST_ID.fullmatch(awaited_id)
-    member = Member.parse(f"{GROUP}.{found[2]}") if found is not None else None
-    return None if found is None or member is None else (found[1], member)
+    if found is None:
+        return None
+    member = Member.parse(f"{GROUP}.{found[2]}")
+    return None if member is None else (found[1], member)
 
 
 def group_key(*parts: object) -> str:

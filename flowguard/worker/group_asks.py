@@ -76,19 +76,18 @@ class GroupAsks:
         self._check(envelope, order.address)
         groups, (address, member) = self._services.store.waits.groups, order
         item = groups.run(address)
-        plan = _plan_of(item, order)
-        if item is None or item.wait is None or plan is None or plan.group is None:
+        if (found := _awaited(item, order)) is None:
             return Ending(envelope, ack=True)
-        start, shards = member.shard, plan.group.shards
-        end = min(start + SHARDS_A_TURN, shards)
+        asked, plan, group = found
+        start, end = member.shard, min(member.shard + SHARDS_A_TURN, group.shards)
         message = message_at(address, item)
-        if item.wait.asked == start:
+        if asked == start:
             for shard in range(start, end):
-                self._ask(flow, order, message, plan, plan.group, shard)
-        if not groups.asked(address, plan.group.key, start, end, envelope.message_id) or end == shards:
+                self._ask(flow, order, message, plan, group, shard)
+        if not groups.asked(address, group.key, start, end, envelope.message_id) or end == group.shards:
             return Ending(envelope, ack=True)
         own = address._replace(name=Member(end, 0).text, signature=None)
-        rest = group_message(flow, signed_address(own, self._services), message, plan.group.moment)
+        rest = group_message(flow, signed_address(own, self._services), message, group.moment)
         return Ending(envelope, ack=True, arrival=Arrival(envelope, flow, None, message), sends=(rest,))
 
     def _ask(
@@ -111,11 +110,11 @@ class GroupAsks:
             raise Untrusted(envelope.message_id, f"attributes.{PLACE}.sig", f"the address of a group: {problem}")
 
 
-def _plan_of(item: RunItem | None, order: GroupOrder) -> WaitPlan | None:
-    """Return the plan of the wait, if the run still waits for the group. A newer run has the object otherwise."""
+def _awaited(item: RunItem | None, order: GroupOrder) -> tuple[int, WaitPlan, GroupPlan] | None:
+    """Return how many shards were asked, and the plans, if the run still waits for the group."""
     if item is None or not is_run_of(item, order.address) or item.hop != order.address.hop:
         return None
-    wait = item.wait
-    if item.status is not Status.WAITING or wait is None or wait.end is not None:
+    wait = item.wait if item.status is Status.WAITING else None
+    if wait is None or wait.end is not None or wait.plan is None or wait.plan.group is None:
         return None
-    return wait.plan
+    return wait.asked, wait.plan, wait.plan.group

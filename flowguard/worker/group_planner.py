@@ -188,9 +188,9 @@ class GroupPlanner(NamedTuple):
             yield f"answers and deadlines cannot come through {planner.flow.answers}; {fix}"
         if planner.message.hop - planner.failed_at >= planner.flow.max_hops:
             yield f"{planner.flow.name} has made {planner.message.hop} hops, its max_hops; does it run in circles?"
-        yield from self._target_problems(outcome.stage, "")
-        if outcome.on_timeout is not None and outcome.on_timeout != outcome.stage:
-            yield from self._target_problems(outcome.on_timeout, "on_timeout=")
+        for target, option in {outcome.stage: "", outcome.on_timeout: "on_timeout="}.items():
+            if target is not None:
+                yield from self._target_problems(target, option)
 
     def _target_problems(self, target: str, option: str) -> Iterator[str]:
         flow = self.planner.flow
