@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import permutations
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.group_items import DynamoDBGroups, RequestsUnwritten
@@ -22,7 +23,7 @@ from flowguard.protocol.run import AwaitingRow, Claim, Committed, NewWait, Settl
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer, WaitEnd, WaitPlan
 from flowguard.settings import Settings
-from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.wire.answer_address import AnswerAddress
 from tests.aws.engines import on_memory
 from tests.aws.states import NOW, STORED, request
@@ -377,3 +378,120 @@ def test_requests_that_dynamodb_leaves_are_an_error(clients: Clients) -> None:
     groups = the_store(clients).waits.groups._replace(pause=lambda seconds: None)
     with intercept(Unprocessed(10**6)), pytest.raises(RequestsUnwritten, match="requests of a group were not written"):
         save(groups)
+
+
+# -- calls -------------------------------------------------------------------------------------------------------------
+
+
+def calls_of(action: Callable[[], object]) -> list[ApiCall]:
+    with intercept(Recorder()) as calls:
+        action()
+    return calls.calls
+
+
+def test_what_is_settled_already_is_not_written_again(clients: Clients) -> None:
+    store = begun(clients, spare=1, bucket="long-texts")
+    first = calls_of(lambda: settle(store, MEMBERS[0]))
+    assert [call.operation for call in first] == ["GetItem", "UpdateItem", "UpdateItem", "UpdateItem"]
+    in_open_run = calls_of(lambda: settle(store, MEMBERS[1]))  # the shard is over, and out of the run item
+    assert [call.operation for call in in_open_run] == ["GetItem", "UpdateItem", "UpdateItem"]
+    again = calls_of(lambda: settle(store, MEMBERS[1]))
+    assert [call.operation for call in again] == ["GetItem", "UpdateItem", "UpdateItem"]
+    assert settle(store, MEMBERS[2]) is RESUMED
+    over = calls_of(lambda: settle(store, MEMBERS[2]))
+    assert [call.operation for call in over] == ["GetItem"]
+
+
+def test_a_shard_is_closed_once_and_only_where_somebody_has_not_answered(clients: Clients) -> None:
+    store = begun(clients, spare=1)
+    groups = store.waits.groups
+    assert [settle(store, one) for one in MEMBERS[1:]] == [RECORDED, RESUMED]
+    operations = [[call.operation for call in calls_of(lambda: groups.answers("flow", KEY, 0))] for _ in range(2)]
+    assert operations == [["Query", "UpdateItem", "Query"], ["Query"]]
+    assert [call.operation for call in calls_of(lambda: groups.answers("flow", KEY, 1))] == ["Query"]
+    assert groups.answers("flow", group_key("gone"), 0) == []
+
+
+def test_every_read_is_consistent(clients: Clients) -> None:
+    store = begun(clients)
+    groups = store.waits.groups
+    settle(store, MEMBERS[0])
+    made = [
+        *calls_of(lambda: settle(store, MEMBERS[1])),
+        *calls_of(lambda: store.waits.verdict(address(MEMBERS[2]))),
+        *calls_of(lambda: groups.requests("flow", KEY, 0)),
+        *calls_of(lambda: groups.answers("flow", KEY, 0)),
+        *calls_of(lambda: groups.run(address())),
+    ]
+    reads = [call for call in made if call.operation in ("GetItem", "Query")]
+    assert len(reads) == 6
+    assert all(call.params["ConsistentRead"] is True for call in reads)
+
+
+def test_a_verdict_is_told_without_a_write(clients: Clients) -> None:
+    store = begun(clients, spare=1)
+    assert store.waits.verdict(address(MEMBERS[0])) is RECORDED
+    assert settle(store, MEMBERS[0]) is RECORDED
+    assert store.waits.verdict(address(MEMBERS[0])) is DUPLICATE
+    store.waits.groups.answers("flow", KEY, 0)
+    assert store.waits.verdict(address(MEMBERS[1])) is AnswerVerdict.EXPIRED  # its shard takes no more
+
+
+def test_a_shard_of_several_pages_is_read_whole(clients: Clients) -> None:
+    groups = the_store(clients).waits.groups
+    requests = [GroupRequest(f"n{number}", noise(30_000, number)) for number in range(60)]
+    groups.save(NewShard("flow", KEY, 0, 0, requests, EXPIRES))
+    calls = calls_of(lambda: groups.requests("flow", KEY, 0))
+    assert len(calls) > 1
+    assert groups.requests("flow", KEY, 0) == requests
+
+
+def test_rows_and_shards_are_as_they_are_read_and_expire_with_their_run(clients: Clients) -> None:
+    groups = the_store(clients).waits.groups
+    request = GroupRequest("a", "{}", "o-a", "r-a")
+    groups.save(NewShard("flow", KEY, 3, 1, [request, GroupRequest("b", "x")], EXPIRES))
+    assert groups.requests("flow", KEY, 3) == [request, GroupRequest("b", "x")]
+    found = everything(clients)
+    assert {item["ttl"]["N"] for item in found} == {str(EXPIRES // 1000)}
+    second = next(item for item in found if item["sk"]["S"] == "row#1")
+    assert second.keys() == {"pk", "sk", "name", "body", "ttl", "room"}
+    [shard] = [item for item in found if item["sk"]["S"] == "shard"]
+    assert (shard["size"], shard["spare"], sorted(shard["waiting"]["SS"])) == ({"N": "2"}, {"N": "1"}, ["0", "1"])
+
+
+def test_an_error_of_dynamodb_is_no_verdict(clients: Clients) -> None:
+    store = begun(clients)
+
+    def denied(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != "UpdateItem":
+            return proceed()
+        raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, call.operation)
+
+    with intercept(denied), pytest.raises(ClientError, match="AccessDenied"):
+        settle(store, MEMBERS[0])
+
+
+def test_the_place_of_another_group_or_of_nobody_is_not_noted(clients: Clients) -> None:
+    groups = begun(clients).waits.groups
+    assert not groups.asked(address(object_id=ObjectId("nobody")), KEY, 0, 10, "message")
+    assert groups.asked(address(), KEY, 0, 10, "message")
+    assert not groups.asked(address(), group_key("x"), 0, 10, "message")
+
+
+def test_a_newer_run_between_the_answer_and_its_shard_takes_nothing_from_it(clients: Clients) -> None:
+    store = begun(clients)
+    assert [settle(store, one) for one in MEMBERS[:2]] == [RECORDED, RECORDED]
+    newer = (STORED[0] + 1, "request-z")
+
+    def overtaken(call: ApiCall, proceed: Proceed) -> Response:
+        done = proceed()
+        if call.operation == "GetItem":
+            assert isinstance(store.claim(request(newer)), Claim)
+        return done
+
+    with intercept(overtaken):
+        settled = store.waits.settle(address(MEMBERS[2]), answer())
+    assert settled.verdict is RECORDED  # it was, of a run that is over
+    assert settled.item is not None
+    assert settled.item.request_id == newer[1]
+    assert not is_over(settled)

@@ -332,3 +332,20 @@ def test_a_handler_without_source_may_do_everything() -> None:
     exec("def handle(self, order, step):\n    return Done()", names)  # noqa: S102 - source that is nowhere
     found = reading(names["handle"])
     assert "source of handle is not there" in found.unknown_tables[0].what
+
+
+def test_a_group_is_asked_and_its_answers_are_read() -> None:
+    def asks(self: Any, order: Order, step: AnyStep) -> Outcome:
+        return Last.when_group(step.group(Asked, []), within=timedelta(hours=1), on_timeout="late")
+
+    def parties(self: Any, order: Order, step: AnyStep) -> Outcome:
+        return Last.when_group(step.group("parcels", []), within=timedelta(hours=1))
+
+    def reads(self: Any, order: Order, step: AnyStep) -> Outcome:
+        return Done(len(list(step.answers(dict))))
+
+    found = reading(asks)
+    assert (found.groups, found.group_answers, found.asks_flows) == (True, False, {Asked})
+    assert found.waits == (WaitUse("last", (), timedelta(hours=1), "late", None),)
+    assert (reading(parties).rows, reading(parties).sends) == (True, {Queue("parcels")})
+    assert (reading(reads).groups, reading(reads).group_answers) == (False, True)

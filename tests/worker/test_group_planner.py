@@ -26,9 +26,12 @@ from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import PLACE, REQUEST_ID, Message
+from flowguard.worker.group_asks import find_group
 from flowguard.worker.group_planner import GroupPlanner, SavedGroup, group_ask
 from flowguard.worker.wait_planner import WaitPlanner
+from tests.waits import record
 
 MOMENT = 1_800_000_000_000
 KEEP = 86_400_000
@@ -146,7 +149,10 @@ def test_the_wait_is_for_the_shards_and_its_deadline_goes_before_its_requests() 
         (Kind.DEADLINE, Recount.answers),
         (Kind.ASK, Recount.answers),
     ]
-    assert json.loads(sends[1].attributes[PLACE].value)["group"]["name"] == "group.0.0"
+    own = sends[1]
+    assert json.loads(own.attributes[PLACE].value)["group"]["name"] == "group.0.0"
+    assert (own.id, own.attributes[REQUEST_ID].value) == (f"{by.planner.message.hop_id}.group.0.0.on",) * 2
+    assert (own.attributes["requestedat"].value, own.body) == (str(MOMENT), '{"group": "group.0.0"}')
     assert wait.deadline == MOMENT + 3_600_000
     assert (wait.spare, len(wait.rows)) == (0, 0)
     assert wait.begun().waiting == {"0", "1"}
@@ -158,7 +164,10 @@ def test_a_request_to_a_flow_brings_its_answer_under_its_own_name() -> None:
     by, saves = planner(carried={"tenant": Attribute.string("t")}), Saves()
     plan = saved(asked(shops("a")), saves, by).plan
     own = AnswerAddress("recount", ObjectId("n1"), RequestId("r1"), MOMENT - 10, 1, "group.0.0", admits=True)
-    send = group_ask(plan, saves.shards[0].requests[0], "r1.1.group.0.0", own, str(Recount.answers), {}, by.signer)
+    carried = {"tenant": Attribute.string("t")}
+    first = saves.shards[0].requests[0]
+    send = group_ask(plan, first, "r1.1.group.0.0", own, str(Recount.answers), carried, by.signer)
+    assert (send.group, send.attributes["tenant"].value) == ("a", "t")
     assert (send.kind, send.to, send.body) == (Kind.ASK, CountShop.inbox_of(Count), '{"shop_id":"a"}')
     assert send.attributes[REQUEST_ID].value == "r1.1.group.0.0"
     assert json.loads(send.attributes[PLACE].value)["answer_to"] == own.as_json()
@@ -185,6 +194,34 @@ def test_a_request_to_a_party_outside_has_the_id_that_it_answers_under() -> None
     _, wait = by.planned(SavedGroup(outcome, plan))
     found = AwaitingRow(own.removesuffix(".0.0"), address, "add-up", MOMENT + 3_600_000 + KEEP)
     assert wait.rows == (found,)
+
+
+def test_a_request_whose_flow_names_it_has_its_own_id() -> None:
+    class Named(Flow, name="named", object_id="shop_id", request_id="shop_id"):
+        stages = (Count,)
+
+    by, saves = planner(), Saves()
+    plan = saved(asked(shops("a"), Named), saves, by).plan
+    [request] = saves.shards[0].requests
+    assert request.request_id not in ("", by.planner.message.hop_id + ".group.0.0")
+    own = AnswerAddress("recount", ObjectId("n1"), RequestId("r1"), MOMENT - 10, 1, "group.0.0", admits=True)
+    send = group_ask(plan, request, "r1.1.group.0.0", own, str(Recount.answers), {}, by.signer)
+    assert send.attributes[REQUEST_ID].value == request.request_id
+
+
+def test_the_plan_of_a_group_is_read_as_it_was_written() -> None:
+    plan = GroupPlan(KEY, 100, "sqs:shops", MOMENT, "", "", 1, {"lang": Attribute.string("en")})
+    assert GroupPlan.from_json(json.loads(json.dumps(plan.as_json()))) == plan
+
+
+@pytest.mark.parametrize(
+    "said", [None, "no JSON", "[]", '{"hop":1}', '["group"]', '"group"', "[" * 100_000 + '"group"']
+)
+def test_no_other_message_is_a_groups(said: str | None) -> None:
+    attributes = {} if said is None else {PLACE: Attribute.string(said)}
+    [envelope] = normalize({"Records": [record(attributes, "{}", "answers")]})
+    assert isinstance(envelope, Envelope)
+    assert find_group(envelope) is None
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
@@ -243,6 +280,7 @@ def test_the_stage_that_goes_on_is_checked_too() -> None:
     [
         ([], "its group has no requests"),
         (["a"], "pairs of a name and a payload, and one is str"),
+        ([["a", Shop(shop_id="a")]], "pairs of a name and a payload, and one is list"),
         ([("a", Shop(shop_id="a"), 1)], "pairs of a name and a payload, and one is tuple"),
         ([(1, Shop(shop_id="a"))], "the name 1 is int, and no text"),
         ([("", Shop(shop_id="a"))], "the name '' "),
@@ -277,6 +315,8 @@ def test_a_request_does_not_take_the_object_from_its_own_run() -> None:
         stages = (Count,)
 
     assert "would take the object from this very run" in refused(asked(shops("n1"), Again))
+    assert saved(asked(shops("n2"), Again)).plan.size == 1
+    assert saved(asked(shops("n1"))).plan.size == 1  # it is another flow's
 
 
 def test_a_payload_of_another_type_is_an_error() -> None:
