@@ -463,7 +463,8 @@ class Step(Generic[StateT]):
         """Ask another flow, or a party outside, up to 100,000 requests, to be waited for with ``Stage.when_group``.
 
         ``requests`` are pairs of a name and a payload, such as a generator makes: they are read once, when the handler
-        has returned, and never held all at once. A party outside answers under the ``uniquerequestid`` of its message.
+        has returned, and never held all at once. A party outside answers under the ``uniquerequestid`` of its message;
+        ``attributes`` are as in :meth:`send`.
         """
         return asked_group(to, requests, attributes or {})
 

@@ -37,6 +37,7 @@ PAGES: Final = {
     "outcome": "How a stage ends.",
     "callback": "How parties outside answer.",
     "failed": "What was awaited and failed.",
+    "group": "How a group of requests has ended.",
     "retry": "When a failed message is tried again.",
     "destinations": "Where messages go.",
     "client": "Start a flow.",

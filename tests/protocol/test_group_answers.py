@@ -65,7 +65,7 @@ def test_each_state_has_its_verdict(item: RunItem, hop: int, verdict: object) ->
 def test_another_run_has_another_time_or_id() -> None:
     item = run("waiting", wait=WAIT)
     for about in ({"requested_at": 1}, {"request_id": RequestId("x")}):
-        assert judge_member(item._replace(**about), address(), ASKED) is AnswerVerdict.SUPERSEDED  # type: ignore[arg-type]
+        assert judge_member(item._replace(**about), address(), ASKED) is AnswerVerdict.SUPERSEDED
     assert judge_member(None, address(), ASKED) is EXPIRED
     assert item.status is Status.WAITING
 
