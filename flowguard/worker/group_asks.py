@@ -99,7 +99,7 @@ class GroupAsks:
             member, carried = Member(shard, number), dict(plan.carried)
             address = signed_address(order.address._replace(name=member.text, signature=None), self._services)
             own, signer = request_id(message, member), self._services.signer
-            send = group_ask(group, request, own, address, str(flow.answers), carried, signer)
+            send = group_ask(group, request, own, address, str(flow.answers), carried, signer, plan.trace)
             due.append(Due(send, flow, message))
         if refused := send_or_park(self._services, self._emitter, due):
             raise SendFailed({str(due[place].send.to): refusal.why for place, refusal in refused.items()})

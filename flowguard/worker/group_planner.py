@@ -110,7 +110,8 @@ class GroupPlanner(NamedTuple):
             )
             own = "" if message.request_id == own_id else message.request_id
             request = GroupRequest(name, message.body, message.object_id, own)
-        group_ask(plan, request, own_id, self._address(member.text), self._answers_at, self._carried, self.signer)
+        to, trace = self._answers_at, self.planner.message.trace
+        group_ask(plan, request, own_id, self._address(member.text), to, self._carried, self.signer, trace)
         return request
 
     def _check_names(self, plan: GroupPlan, requests: Sequence[GroupRequest], names: set[int]) -> None:
@@ -143,6 +144,7 @@ class GroupPlanner(NamedTuple):
             answer_to=m.answer_to,
             carried=m.carried,
             group=plan,
+            trace=m.trace,
         )
         rows: tuple[AwaitingRow, ...] = ()
         if not plan.flow:
@@ -233,6 +235,7 @@ def group_ask(
     answers_at: str,
     carried: dict[str, Attribute],
     signer: Signer,
+    trace: str | None = None,
 ) -> Send:
     """Build the message of one request. Raises :class:`flowguard.errors.Reject` for one that no service takes."""
     to = parse_destination(plan.to)
@@ -254,6 +257,7 @@ def group_ask(
         body=request.body,
         reply_to=answers_at,
         answer_to=json.dumps(address.as_json(), separators=(",", ":")),
+        trace=trace,
     )
     attributes = {**carried, **signed_attributes(asked, signer)}
     return Send(Kind.ASK, to, request.body, own, attributes, group=request.object_id).checked()

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from flowguard.callback import Callback
 from flowguard.flow import PER_REQUEST, Flow
+from flowguard.group import GroupEnd
 from flowguard.observers.combined import combined
 from flowguard.outcome import Done, Outcome
 from flowguard.retry import Fixed, RetryPolicy
@@ -146,6 +147,32 @@ def test_the_hop_after_a_wait_is_sent_with_the_trace_of_its_request(exported: Ex
     }
     value = f"Root=1-{TRACE[:8]}-{TRACE[8:]};Parent={MADE_IN};Sampled=1"
     assert headers == {"linked-shop/ship-order": {"DataType": "String", "StringValue": value}}
+
+
+class Shops(Stage[Order], name="ask-shops", then="add-up"):
+    def handle(self, order: Order, step: Step[NoState]) -> Outcome:
+        shops = ((f"s{number}", Order(order_id=f"s{number}")) for number in range(3))
+        return AddUp.when_group(step.group(Stocks, shops), within=timedelta(hours=1))
+
+
+class AddUp(Stage[GroupEnd], name="add-up"):
+    def handle(self, end: GroupEnd, step: Step[NoState]) -> Outcome:
+        return Done(len(list(step.answers(dict[str, Any]))))
+
+
+class Recount(Flow, name="linked-recount", object_id="order_id"):
+    stages = (Shops, AddUp)
+
+
+def test_all_that_a_group_asks_is_linked_too(exported: Exported) -> None:
+    with MemoryAWS() as aws, VirtualTime(START) as clock, FlowRunner(aws, clock) as runner:
+        watched(runner, exported)
+        runner.serve(Stocks, Recount)
+        runner.send(Recount, Order(order_id="o1"), attributes=CONTEXT)
+        assert runner.run().run("o1", "linked-recount").result == 3
+    worked = [one for one in exported.spans() if one.name.startswith("process ")]
+    assert len(worked) == 5
+    assert {frozenset(links(one)) for one in worked} == {frozenset({(TRACE, MADE_IN)})}
 
 
 def test_answers_name_the_run_that_they_are_for(exported: Exported) -> None:
