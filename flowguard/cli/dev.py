@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, Final
@@ -19,7 +19,7 @@ from flowguard.cli.dev_lines import LiveView
 from flowguard.dev.cannot_serve import CannotServe, StateRefused
 from flowguard.dev.functions import Order
 from flowguard.dev.process import FunctionsProcess
-from flowguard.dev.saved_state import put_back, read_state, seconds_now, take_state, travelling, write_state
+from flowguard.dev.saved_state import only_user, put_back, read_state, seconds_now, take_state, travelling, write_state
 from flowguard.dev.served import LOOPBACK, ServedEngine
 from flowguard.dev.sources import Sources
 from flowguard.sim.account import ACCOUNT_ID, REGION
@@ -67,8 +67,12 @@ def dev(
         raise click.BadParameter(f"{options} is no file", param_hint="--options")
     view, order = LiveView(as_json=as_json), Order(modules, None if options is None else str(options), account, region)
     try:
-        kept = read_state(state) if state is not None else None
-        with ServedEngine(host, port, region=region, account=account) as engine, _stop_signals() as stop:
+        with ExitStack() as held:
+            if state is not None:
+                held.enter_context(only_user(state))
+            kept = read_state(state) if state is not None else None
+            engine = held.enter_context(ServedEngine(host, port, region=region, account=account))
+            stop = held.enter_context(_stop_signals())
             if kept is not None:
                 put_back(kept, engine.client, seconds_now(), where=str(state))
             view.show(_listening(engine, modules))

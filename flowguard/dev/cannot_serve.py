@@ -18,12 +18,13 @@ class CannotServe(FlowguardError):
 
 
 class StateRefused(FlowguardError):
-    """The state that is kept in a directory cannot be used. The file is left as it is."""
+    """The state that a directory keeps cannot be used. Its file is left as it is."""
 
-    def __init__(self, file: str, problem: str) -> None:
-        super().__init__(file, problem)
+    def __init__(self, file: str, problem: str, fix: str = "") -> None:
+        super().__init__(file, problem, fix)
         self.file = file
         self.problem = problem
+        self.fix = fix
 
     def __str__(self) -> str:
-        return f"{self.file}: {self.problem}; move it away to begin without it"
+        return f"{self.file}: {self.problem}" + (f"; {self.fix}" if self.fix else "")

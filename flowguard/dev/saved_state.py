@@ -11,9 +11,9 @@ import tempfile
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import IO, Any, Final, Literal
 
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -23,6 +23,8 @@ from flowguard.payloads import problems_of
 from flowguard.printable import bounded
 
 FILE: Final = "flowguard-dev.json"
+LOCK: Final = "flowguard-dev.lock"
+_MOVE: Final = "move it away to begin without it"
 STEPS: Final = (0, 1, 5, 15, 30, 60, 120, 300, 600, 900, 43_200, 43_201)
 """Seconds by which the clock is moved ahead. SQS hides a message for twelve hours at most; the last look finds what the
 one before it moved to a queue of dead letters."""
@@ -91,21 +93,47 @@ class SavedState(_Frozen):
     schedules: list[SavedSchedule]
 
 
+@contextmanager
+def only_user(directory: Path) -> Iterator[None]:
+    """Hold a directory for the block, for of two that keep their state there one would be lost.
+
+    The system lets go of it where the process is killed. Raises :class:`StateRefused` where another one holds it.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = (directory / LOCK).open("w")
+    except OSError as error:
+        raise StateRefused(str(directory), f"it cannot be used: {error.strerror}") from None
+    with lock:
+        _hold(lock, directory)
+        yield
+
+
+def _hold(lock: IO[str], directory: Path) -> None:
+    try:
+        import fcntl  # Windows has none
+    except ImportError:
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise StateRefused(str(directory), "another flowguard dev keeps its state here", "stop it first") from None
+
+
 def read_state(directory: Path) -> SavedState | None:
-    """Read what a directory keeps. None where nothing is kept yet; then the directory is made.
+    """Read what a directory keeps. None where nothing is kept yet.
 
     Raises :class:`StateRefused` for a file that cannot be read, is damaged or of another version.
     """
     file = directory / FILE
     try:
-        directory.mkdir(parents=True, exist_ok=True)
         return SavedState.model_validate_json(file.read_bytes())
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StateRefused(str(file), f"it cannot be read: {error.strerror}") from None
     except ValidationError as error:
-        raise StateRefused(str(file), f"it is damaged, or of another version: {problems_of(error)}") from None
+        raise StateRefused(str(file), f"it is damaged, or of another version: {problems_of(error)}", _MOVE) from None
 
 
 def write_state(directory: Path, state: SavedState) -> None:
@@ -214,7 +242,7 @@ def put_back(state: SavedState, client: Callable[[str], Any], now: float, *, whe
     try:
         _put_back(state, client, now)
     except (ClientError, BotoCoreError) as error:
-        raise StateRefused(where, f"it cannot be put back: {bounded(str(error))}") from None
+        raise StateRefused(where, f"it cannot be put back: {bounded(str(error))}", _MOVE) from None
 
 
 def _put_back(state: SavedState, client: Callable[[str], Any], now: float) -> None:

@@ -15,6 +15,7 @@ from flowguard.dev.cannot_serve import StateRefused
 from flowguard.dev.saved_state import (
     FILE,
     SavedState,
+    only_user,
     put_back,
     read_state,
     take_state,
@@ -182,8 +183,15 @@ def test_what_is_scheduled_comes_back(aws: EmbeddedAWS, tmp_path: Path) -> None:
 
 
 def test_nothing_is_kept_yet(tmp_path: Path) -> None:
-    assert read_state(tmp_path / "new" / "state") is None
-    assert (tmp_path / "new" / "state").is_dir(), "so that what cannot be written is found at the start"
+    assert read_state(tmp_path / "new") is None
+
+
+def test_a_directory_has_one_user_at_a_time(tmp_path: Path) -> None:
+    place = tmp_path / "new" / "state"
+    with only_user(place), pytest.raises(StateRefused, match="another flowguard dev keeps its state here; stop it"):
+        only_user(place).__enter__()
+    with only_user(place):
+        pass
 
 
 @pytest.mark.parametrize(
@@ -213,6 +221,8 @@ def test_a_directory_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StateRefused, match="cannot be read"):
         read_state(tmp_path / "file")
+    with pytest.raises(StateRefused, match="cannot be used"):
+        only_user(tmp_path / "file").__enter__()
     with pytest.raises(StateRefused, match="cannot be written"):
         write_state(tmp_path / "file", SavedState.model_validate_json(EMPTY))
 
