@@ -31,13 +31,13 @@ max_concurrency = 2
 environment = {{ PYTHONPATH = "{boto3}", E2E_SWITCHES = "{switches}" }}
 # what is killed is delivered again after six times its time-out; each payment dies alone
 [functions.charge_card]
-timeout = 6
+timeout = 4
 batch_size = 1
 [functions.book_payment]
-timeout = 6
+timeout = 4
 batch_size = 1
 [functions.unload]
-timeout = 5
+timeout = 3
 batch_size = 1
 # a slow machine may need more deliveries than five
 [queues.payments]

@@ -12,7 +12,7 @@ from tests.engines.polling import comes_true
 LONGEST: Final = 240.0
 """Seconds that a scene waits for one thing. A quiet machine needs a tenth of it."""
 
-_AT_ONCE: Final = 3
+_AT_ONCE: Final = 4
 """Each function begins with a process that imports everything: all of them at once would starve each other."""
 
 _PAUSE: Final = 0.1
@@ -46,7 +46,7 @@ Scene = Iterator[Until | Check]
 
 
 class Play:
-    """Plays scenes, three at a time in their order, until each has ended, and hands on their checks."""
+    """Plays scenes, four at a time in their order, until each has ended, and hands on their checks."""
 
     def __init__(self, scenes: Mapping[str, Scene], longest: float = LONGEST) -> None:
         self._scenes = dict(scenes)

@@ -1,26 +1,13 @@
-"""Scenes that CI plays: the generated template and the zip, on functions that are processes."""
+"""How scenes are played, and what is said of them. `make prove` plays them all."""
 
 from __future__ import annotations
 
-import os
+import json
 
 import pytest
 
-from tests.engines.process import EngineMissing
+from tests.proofs.e2e.__main__ import as_json
 from tests.proofs.e2e.play import Check, Play, Until
-from tests.proofs.e2e.run import played
-
-
-@pytest.mark.proof("deploys a flow to MiniStack, whose functions are processes that are killed")
-def test_deployed_functions_that_are_killed_do_once_what_comes_twice() -> None:
-    try:
-        checks = list(played(["payments"]))
-    except EngineMissing as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(missing))
-    assert [str(check) for check in checks if not check.holds] == []
-    assert len(checks) == 12
 
 
 def test_a_scene_that_waits_in_vain_fails_and_the_others_go_on() -> None:
@@ -35,3 +22,19 @@ def test_a_scene_that_waits_in_vain_fails_and_the_others_go_on() -> None:
     scenes = {"waiting": waiting(), "quick": quick()}
     found = list(Play(scenes, longest=0).checks())  # type: ignore[arg-type]  # generators are made of functions here
     assert [(one.name, one.holds) for one in found] == [("waiting: a message comes", False), ("quick: a sum", True)]
+
+
+@pytest.mark.parametrize(
+    ("checks", "holds", "names"),
+    [
+        ([Check("a sum", 2, 2)], True, ["a sum"]),
+        ([Check("a sum", 2, 2), Check("another", 2, 3)], False, ["a sum", "WRONG  another: 3, not 2"]),
+        ([], False, []),
+    ],
+)
+def test_scenes_hold_where_something_was_checked_and_nothing_failed(
+    checks: list[Check], holds: bool, names: list[str]
+) -> None:
+    said = json.loads(as_json(["orders"], checks, 1.4))
+    assert (said["holds"], [one["name"] for one in said["checks"]]) == (holds, names)
+    assert said["figures"]["deployed scenes"] == 1

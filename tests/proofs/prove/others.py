@@ -1,4 +1,5 @@
-"""The other proofs: the tests that take long, the explorer's recall, races of processes on a real engine, the soak.
+"""The other proofs: the tests that take long, the explorer's recall, races of processes on a real engine, the soak,
+and the deployed flows.
 
 Each is a command.
 """
@@ -37,7 +38,8 @@ RACES: Final = Other(
 SOAK: Final = Other("soak", "tests.proofs.soak", ("--messages", "500"), ("--messages", "20000"), "figures", "holds")
 TESTS: Final = Other("tests", "tests.proofs.suite", (), (), "figures", "ok")
 RECALL: Final = Other("recall", "tests.proofs.recall", (), ("--long",), "figures", "holds")
-ALL: Final = (TESTS, RECALL, RACES, SOAK)
+DEPLOYED: Final = Other("deployed", "tests.proofs.e2e", (), (), "figures", "holds")
+ALL: Final = (TESTS, RECALL, RACES, SOAK, DEPLOYED)
 
 
 @dataclass(frozen=True)
