@@ -115,7 +115,7 @@ LAYERS = (
     {"sim"},
     {"deploy"},
     {"dev"},
-    {"testing", "cli"},
+    {"testing", "cli", "ui"},
     {"__main__"},
 )
 

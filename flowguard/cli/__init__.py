@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "waits": "Show what runs wait for.",
     "cancel": "Cancel the run of an object.",
     "retry": "Send a run's dead letter back to its stage.",
+    "ui": "Show runs, waits and dead letters in a browser.",
     "callback": "Answer by hand what a run waits for.",
     "once": "Show the entry of a key of @once.",
     "init": "Write a small project, to start from.",
@@ -58,7 +59,8 @@ def needed_extras() -> Iterator[None]:
     except ModuleNotFoundError as missing:
         if (missing.name or "flowguard").partition(".")[0] == "flowguard":
             raise
-        problem = f"this command needs {missing.name}, which its extras bring: pip install 'flowguard[cli,local]'"
+        extras = "ui,local" if missing.name in ("flask", "werkzeug") else "cli,local"
+        problem = f"this command needs {missing.name}, which its extras bring: pip install 'flowguard[{extras}]'"
         raise click.UsageError(problem) from None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -22,7 +22,9 @@ from flowguard.cli.connection import (
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.run_facts import standing
 from flowguard.cli.run_lines import say_line
+from flowguard.client import FlowClient
 from flowguard.errors import RunFailed, RunTooBusy, SendFailed
+from flowguard.flow import AnyFlow
 from flowguard.protocol.run import ENDED, RunItem, Status
 from flowguard.wire.notification import to_json
 
@@ -48,29 +50,44 @@ def cancel(flow: str, object_id: str, *, why: str, as_json: bool, **options: Any
     loaded, settings = flow_class(flow), settings_of(options)
     with connection_errors(f"table {settings.table}"):
         runs = RunReader.of(settings, clients_of(options))
-        unsent: str | None = None
         try:
-            done = flow_client(options).cancel(loaded, object_id, why=why)
+            end = cancel_run(flow_client(options), runs, loaded, object_id, why, command_time().clock.now())
         except RunFailed as error:
             raise CannotRun(f"{error}. Nothing was cancelled") from None
         except RunTooBusy as error:
             complain(str(error))
             sys.exit(NOT_DONE)
-        except SendFailed as error:
-            done, unsent = True, f"the message that ends it was not sent, so its deadline ends it: {error}"
-        seen = runs.read(loaded.name, object_id)
-    said = _cancelled(seen, sent=unsent is None) if done else _left(seen)
     if as_json:
-        request = None if seen is None else seen.item.request_id
-        facts = {"flow": loaded.name, "object_id": object_id, "request_id": request, "cancelled": done}
-        say_json(to_json({**facts, "now": said, "problem": unsent}))
-    elif done:
-        say_line(f"CANCELLED  {loaded.name} of {object_id}: {said}")
+        facts = {"flow": loaded.name, "object_id": object_id, "request_id": end.request_id}
+        say_json(to_json({**facts, "cancelled": end.is_cancelled, "now": end.now, "problem": end.unsent}))
+    elif end.is_cancelled:
+        say_line(f"CANCELLED  {loaded.name} of {object_id}: {end.now}")
     else:
-        complain(f"{loaded.name} of {object_id}: nothing was cancelled: {said}")
-    if unsent is not None:
-        complain(f"{loaded.name} of {object_id}: {unsent}")
-    sys.exit(0 if done and unsent is None else NOT_DONE)
+        complain(f"{loaded.name} of {object_id}: nothing was cancelled: {end.now}")
+    if end.unsent is not None:
+        complain(f"{loaded.name} of {object_id}: {end.unsent}")
+    sys.exit(0 if end.is_cancelled and end.unsent is None else NOT_DONE)
+
+
+class CancelEnd(NamedTuple):
+    """What a cancellation has come to. ``unsent`` says why the message that ends the run was not sent."""
+
+    is_cancelled: bool
+    now: str
+    request_id: str | None
+    unsent: str | None
+
+
+def cancel_run(client: FlowClient, runs: RunReader, flow: AnyFlow, object_id: str, why: str, now: int) -> CancelEnd:
+    """Cancel a run, and say where it stands. Raises what :meth:`FlowClient.cancel` raises, but for SendFailed."""
+    unsent: str | None = None
+    try:
+        done = client.cancel(flow, object_id, why=why)
+    except SendFailed as error:
+        done, unsent = True, f"the message that ends it was not sent, so its deadline ends it: {error}"
+    seen = runs.read(flow.name, object_id)
+    said = _cancelled(seen, sent=unsent is None) if done else _left(seen, now)
+    return CancelEnd(done, said, None if seen is None else seen.item.request_id, unsent)
 
 
 def _cancelled(seen: SeenRun | None, *, sent: bool) -> str:
@@ -81,15 +98,15 @@ def _cancelled(seen: SeenRun | None, *, sent: bool) -> str:
     return "a worker that had it is fenced; its next message ends it"
 
 
-def _left(seen: SeenRun | None) -> str:
+def _left(seen: SeenRun | None, now: int) -> str:
     if seen is None:
         return "there is no run; is it the right table and region?"
-    return _why_left(seen.item)
+    return _why_left(seen.item, now)
 
 
-def _why_left(item: RunItem) -> str:
+def _why_left(item: RunItem, now: int) -> str:
     if item.status in ENDED:
         return f"the run is {item.status.value}"
     if item.own_failure is not None:
         return "the run has failed, and is being taken back"
-    return f"request {item.request_id} was made after this command began: {standing(item, command_time().clock.now())}"
+    return f"request {item.request_id} was made after this command began: {standing(item, now)}"

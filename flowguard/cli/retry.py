@@ -112,14 +112,14 @@ def _failed_run(flow: AnyFlow, object_id: str, options: Mapping[str, Any]) -> Ru
     settings = settings_of(options)
     with connection_errors(f"table {settings.table}"):
         seen = RunReader.of(settings, clients_of(options)).read(flow.name, object_id)
-    why = "there is no run; is it the right table and region?" if seen is None else _refusal(seen.item)
+    why = "there is no run; is it the right table and region?" if seen is None else refusal(seen.item)
     if seen is None or why is not None:
         complain(f"{flow.name} of {object_id}: nothing was sent back: {why}")
         sys.exit(NOT_DONE)
     return seen.item
 
 
-def _refusal(item: RunItem) -> str | None:
+def refusal(item: RunItem) -> str | None:
     """Return why no letter can move the run on. None where one may."""
     if item.status is Status.COMPLETED:
         return "the run is COMPLETED"

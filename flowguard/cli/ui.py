@@ -1,0 +1,79 @@
+"""The command ``flowguard ui``."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import click
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+
+from flowguard.cli.connection import (
+    CannotRun,
+    clients_of,
+    command_time,
+    connected,
+    connection_errors,
+    flow_client,
+    settings_of,
+)
+from flowguard.cli.printing import say
+from flowguard.sim.loading import load_flows
+from flowguard.ui.changes import Changes
+from flowguard.ui.guards import hosts_of
+from flowguard.ui.inspected import Inspected
+from flowguard.ui.pages import inspector
+
+_ADDRESS = "127.0.0.1"
+
+
+@click.command()
+@click.argument("flows", metavar="[MODULE:FLOW]...", nargs=-1)
+@connected
+@click.option("--queue", "queues", metavar="NAME", multiple=True, help="A queue of dead letters to show too.")
+@click.option("--payloads", is_flag=True, help="Show state, results, answers and messages too; tokens never.")
+@click.option("--allow-changes", is_flag=True, help="Let pages cancel runs and send dead letters back.")
+@click.option("--port", metavar="N", type=click.IntRange(1_024, 65_535), help="The port; a free one by default.")
+def ui(
+    flows: tuple[str, ...],
+    *,
+    queues: tuple[str, ...],
+    payloads: bool,
+    allow_changes: bool,
+    port: int | None,
+    **options: Any,
+) -> None:
+    """Show the runs of a table in a browser, on 127.0.0.1.
+
+    The classes of flows, as MODULE:FLOW, bring their graphs and their queues of dead letters, and can be cancelled and
+    retried. Nothing is changed without --allow-changes. Each page reads no more than it shows; lists of runs read the
+    table by Scan, 10,000 items a page at most.
+
+    The command ends with Ctrl+C. The exit code is 2 where it cannot be run.
+    """
+    settings = settings_of(options)
+    with connection_errors():
+        known = {flow.name: flow for flow in (load_flows(flows) if flows else ())}
+        inspected = Inspected(settings, clients_of(options), command_time().clock, known, queues, payloads)
+    changes = Changes(inspected, flow_client(options)) if allow_changes else None
+    server = opened(inspected, changes, port or 0)
+    say(f"http://{_ADDRESS}:{server.port}/  (Ctrl+C ends it{'' if allow_changes else '; read only'})")
+    server.serve_forever()
+
+
+class _Quiet(WSGIRequestHandler):
+    """Handles a request without a line in the log for it."""
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Say nothing."""
+
+
+def opened(inspected: Inspected, changes: Changes | None, port: int) -> BaseWSGIServer:
+    """Open the inspector's port, a free one for 0. Threads serve it: a browser opens connections that it never uses."""
+    try:
+        with socket.create_server((_ADDRESS, port)) as listening:
+            own = listening.getsockname()[1]
+            app = inspector(inspected, hosts_of(own), changes=changes)
+            return make_server(_ADDRESS, own, app, threaded=True, request_handler=_Quiet, fd=listening.fileno())
+    except OSError as error:
+        raise CannotRun(f"port {port}: {error.strerror}; give another --port") from None

@@ -1,0 +1,89 @@
+"""The changes that the inspector makes when it was started with ``--allow-changes``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from flowguard.aws.dead_letter_queue import Reading
+from flowguard.aws.redriver import Outcome, Redriver
+from flowguard.aws.signing_keys import aws_signer
+from flowguard.cli.cancel import cancel_run
+from flowguard.cli.retry import OwnLetters, refusal
+from flowguard.client import FlowClient
+from flowguard.destinations import Queue
+from flowguard.errors import RunFailed, RunTooBusy
+from flowguard.flow import AnyFlow
+from flowguard.ui.inspected import Inspected
+from flowguard.worker.dead_letters import Letter
+
+
+class Change(NamedTuple):
+    """What a change has come to. ``said`` are lines for the person who asked for it."""
+
+    is_done: bool
+    said: list[str]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Changes runs and dead letters. ``client`` is what cancels."""
+
+    inspected: Inspected
+    client: FlowClient
+
+    def cancel(self, flow: AnyFlow, object_id: str, why: str) -> Change:
+        """Cancel a run, as ``flowguard cancel`` does."""
+        try:
+            done = cancel_run(self.client, self.inspected.reader(), flow, object_id, why, self.inspected.clock.now())
+        except (RunFailed, RunTooBusy) as error:
+            return Change(False, [f"Nothing was cancelled: {error}"])
+        said = f"cancelled: {done.now}" if done.is_cancelled else f"nothing was cancelled: {done.now}"
+        return Change(done.is_cancelled and done.unsent is None, [said, *([done.unsent] if done.unsent else [])])
+
+    def retry(self, flow: AnyFlow, object_id: str) -> Change:
+        """Send the dead letter of a failed run back, as ``flowguard retry`` does."""
+        if not isinstance(flow.dead_letters, Queue):
+            return Change(False, [f"the dead letters of {flow.name} go to {flow.dead_letters}, which is no queue"])
+        seen = self.inspected.reader().read(flow.name, object_id)
+        why = "there is no run" if seen is None else refusal(seen.item)
+        if seen is None or why is not None:
+            return Change(False, [f"nothing was sent back: {why}"])
+        queue, said = flow.dead_letters.name, []
+        own = OwnLetters(flow.name, object_id, seen.item.request_id)
+        with self.inspected.reading(queue, flow) as reading:
+            redriver = self._redriver(reading)
+            for page in reading.pages():
+                said += [_said(one) for one in own.counted(redriver.redrive(own.among(page)))]
+                if own.sent:
+                    break
+        return Change(own.sent > 0, [*said, *reading.warnings, *own.problems(queue)])
+
+    def redrive(self, queue: str, message_id: str, flow: AnyFlow | None) -> Change:
+        """Send one letter of a queue back, as ``flowguard dlq redrive`` does."""
+        with self.inspected.reading(queue, flow) as reading:
+            redriver = self._redriver(reading)
+            for page in reading.pages():
+                if chosen := _named(page, message_id):
+                    outcomes = redriver.redrive(chosen)
+                    return Change(
+                        all(one.failed is None and one.deleted for one in outcomes), list(map(_said, outcomes))
+                    )
+        return Change(False, ["no such letter is visible now; is it gone, or held by a reader?", *reading.warnings])
+
+    def _redriver(self, reading: Reading) -> Redriver:
+        own = self.inspected
+        signer = aws_signer(own.settings, own.clients, own.clock)
+        return Redriver(own.clients, own.settings.table, reading, clock=own.clock, signer=signer)
+
+
+def _named(page: Sequence[Letter], message_id: str) -> list[Letter]:
+    return [one for one in page if one.message_id == message_id]
+
+
+def _said(outcome: Outcome) -> str:
+    if outcome.failed is not None or outcome.judgement is None:
+        return f"it was not sent back: {outcome.failed}"
+    to = f", to {outcome.to}" if outcome.to else ""
+    return f"{outcome.judgement.fate.value}: {outcome.judgement.why}{to}"

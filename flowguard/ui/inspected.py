@@ -1,0 +1,191 @@
+"""What the inspector shows: the runs of one table, the flows that are known, and their dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.dead_letter_queue import DeadLetterQueue, Reading, Unusable, explained
+from flowguard.aws.run_pages import RunPages, Wanted, place_of
+from flowguard.aws.run_reader import RunReader, SeenRun, readable
+from flowguard.aws.services import aws_store
+from flowguard.cli.letter_rows import duration
+from flowguard.cli.moments import iso, moment
+from flowguard.cli.run_facts import run_facts
+from flowguard.cli.run_rows import is_late, row_facts, urgency
+from flowguard.clock import Clock
+from flowguard.destinations import Queue
+from flowguard.flow import AnyFlow
+from flowguard.ids import ObjectId
+from flowguard.protocol.callers import Caller
+from flowguard.protocol.run import RunItem, Status
+from flowguard.settings import Settings
+from flowguard.ui.traffic import Traffic
+from flowguard.worker.dead_letters import Letter
+
+ROWS: Final = 50
+"""Rows of a page."""
+
+MOST_READ: Final = 10_000
+"""Items of the table that a page of runs reads at most."""
+
+HIDDEN: Final = 60
+"""Seconds that letters stay hidden from others if this process dies while it shows them."""
+
+
+class Bounds(NamedTuple):
+    """The rows that a page of runs has at most, and the items that it reads for them."""
+
+    rows: int = ROWS
+    read: int = MOST_READ
+
+
+BOUNDS: Final = Bounds()
+
+
+class RunList(NamedTuple):
+    """A page of runs. ``after`` is where the next page begins, None after the last. ``read`` counts items."""
+
+    rows: list[dict[str, Any]]
+    read: int
+    unreadable: int
+    after: str | None
+
+
+class Letters(NamedTuple):
+    """The letters of a queue that are shown. ``more`` says whether there may be others."""
+
+    queue: DeadLetterQueue
+    letters: list[Letter]
+    more: bool
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """Reads what the pages show. ``queues`` are queues of dead letters beside those that the flows name.
+
+    With ``payloads`` the facts of a run have its state, result, answers and messages. Nothing here writes.
+    """
+
+    settings: Settings
+    clients: Clients
+    clock: Clock
+    flows: Mapping[str, AnyFlow] = field(default_factory=dict)
+    queues: Sequence[str] = ()
+    payloads: bool = False
+    wait: int = 1
+    bounds: Bounds = BOUNDS
+
+    def runs(self, wanted: Wanted, passes: Callable[[RunItem], bool], after: str | None) -> RunList:
+        """Return one page of the runs that pass, the most urgent first.
+
+        Raises :class:`flowguard.aws.run_pages.NoCursor` for a place that is none, and :class:`Unusable`.
+        """
+        found: list[SeenRun] = []
+        read = unreadable = 0
+        with self._table() as reader:
+            for page in self._pages(reader).pages(wanted, after, self.bounds.read):
+                read, unreadable, after = read + page.read, unreadable + page.unreadable, page.last
+                for seen in page.runs:
+                    if passes(seen.item):
+                        found.append(seen)
+                    if len(found) == self.bounds.rows:
+                        return self._listed(reader, found, read, unreadable, place_of(seen))
+            return self._listed(reader, found, read, unreadable, after)
+
+    def _listed(
+        self, reader: RunReader, found: list[SeenRun], read: int, unreadable: int, after: str | None
+    ) -> RunList:
+        now = self.clock.now()
+        found.sort(key=lambda seen: urgency(seen.item, now))
+        return RunList([_row(seen, reader, now) for seen in found], read, unreadable, after)
+
+    def traffic(self, flow: str, most: int) -> Traffic:
+        """Count the runs of a flow by where they are, of no more than ``most`` items of the table."""
+        traffic, now = Traffic(), self.clock.now()
+        with self._table() as reader:
+            for page in self._pages(reader).pages(Wanted(flow), None, most):
+                traffic.read += page.read
+                traffic.is_whole = page.last is None
+                for seen in page.runs:
+                    traffic.add(seen.item, now)
+        return traffic
+
+    def run(self, flow: str, object_id: str) -> tuple[SeenRun, dict[str, Any]] | None:
+        """Read one run and its facts. None where there is none."""
+        with self._table() as reader:
+            seen = reader.read(flow, object_id)
+            if seen is None:
+                return None
+            with readable(flow, object_id):
+                rows = islice(self._callers(seen), 1)
+                loaded = self.flows.get(flow)
+                now = self.clock.now()
+                return seen, run_facts(seen, reader, now, flow=loaded, rows=rows, payloads=self.payloads)
+
+    def _callers(self, seen: SeenRun) -> Iterator[Sequence[Caller]]:
+        callers = seen.item.callers
+        if callers is None or not callers.rows:
+            return
+        store = aws_store(self.settings, self.clients)
+        yield from store.callers.rows(seen.flow, ObjectId(seen.object_id), callers.term)
+
+    def dead_letter_queues(self) -> list[str]:
+        """Return the queues whose letters can be shown."""
+        own = [flow.dead_letters.name for flow in self.flows.values() if isinstance(flow.dead_letters, Queue)]
+        return list(dict.fromkeys([*own, *self.queues]))
+
+    def letters(self, queue: str) -> Letters:
+        """Read the first letters of a queue. SQS counts each of them as received once more."""
+        letters: list[Letter] = []
+        with self.reading(queue, self._flow_of(queue)) as reading:
+            for page in reading.pages():
+                letters += page
+                if len(letters) >= self.bounds.rows:
+                    break
+        return Letters(reading.queue, letters, len(letters) >= self.bounds.rows, reading.warnings)
+
+    def reading(self, queue: str, flow: AnyFlow | None) -> Reading:
+        """Open a queue of dead letters. With the class of its flow, letters can be read that do not name their flow."""
+        dead = DeadLetterQueue.find(self.clients, queue)
+        return Reading(self.clients, dead, flow=flow, visibility=HIDDEN, wait=self.wait, clock=self.clock)
+
+    def reader(self) -> RunReader:
+        """Return a reader of the table's runs."""
+        return RunReader.of(self.settings, self.clients)
+
+    def _flow_of(self, queue: str) -> AnyFlow | None:
+        """Return the flow whose letters go to the queue, if it is the only one."""
+        found = [one for one in self.flows.values() if one.dead_letters == Queue(queue)]
+        return found[0] if len(found) == 1 else None
+
+    def _pages(self, reader: RunReader) -> RunPages:
+        return RunPages(self.clients.dynamodb, self.settings.table, reader)
+
+    @contextmanager
+    def _table(self) -> Iterator[RunReader]:
+        with explained(f"table {self.settings.table}"):
+            yield self.reader()
+
+
+def _row(seen: SeenRun, reader: RunReader, now: int) -> dict[str, Any]:
+    """Return the facts of a row. Of a run whose error cannot be read, they say so."""
+    item = seen.item
+    wait = item.wait if item.status is Status.WAITING else None
+    own = {
+        "age": duration(max(0, now - item.requested_at) // 1000),
+        "due": "" if wait is None else moment(wait.deadline, now),
+        "names": [] if wait is None else sorted(wait.waiting),
+    }
+    try:
+        with readable(seen.flow, seen.object_id):
+            return row_facts(seen, reader, now) | own
+    except Unusable as problem:
+        place = {"flow": seen.flow, "object_id": seen.object_id, "status": item.status.value, "stage": item.stage}
+        known = {"hop": item.hop, "attempt": item.retry + 1, "requested_at": iso(item.requested_at)}
+        return {**place, **known, **own, "late": is_late(item, now), "now": problem.problem}

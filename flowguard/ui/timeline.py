@@ -1,0 +1,150 @@
+"""The time line of a run, from its request to now or to the deadline that it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Final, NamedTuple
+
+from flowguard.aws.run_reader import SeenRun
+from flowguard.cli.moments import distance, iso
+from flowguard.protocol.run import ENDED, RunItem, Status
+from flowguard.protocol.waiting import Wait, WaitEnd
+
+_LEFT, _RIGHT = 3.0, 97.0
+_CLOSE: Final = 6.0  # two marks this close, in percent, do not fit beside each other
+_ROW: Final = 26
+_MARGIN: Final = 20
+
+
+class Tone(Enum):
+    """What a moment is, which gives it its colour."""
+
+    PAST = "past"
+    WELL = "well"
+    BAD = "bad"
+    DUE = "due"
+    NOW = "now"
+
+
+class Moment(NamedTuple):
+    """Something that happened, or is due. ``at`` is in ms since 1970."""
+
+    at: int
+    said: str
+    tone: Tone = Tone.PAST
+
+
+class Mark(NamedTuple):
+    """A moment on the line. ``x`` is in percent of its width, ``y`` in pixels; ``number`` is what the list calls it."""
+
+    number: int
+    moment: Moment
+    x: float
+    y: int
+    when: str
+    distance: str
+
+
+class Bar(NamedTuple):
+    """A part of the line, in percent of its width."""
+
+    x: float
+    width: float
+    kind: str
+
+
+class TimeLine(NamedTuple):
+    """A time line as it is drawn. ``y`` is where its line is."""
+
+    marks: list[Mark]
+    bars: list[Bar]
+    height: int
+    y: int
+
+
+def time_line(seen: SeenRun, now: int) -> TimeLine:
+    """Draw the run's moments to scale."""
+    moments = sorted(_moments(seen.item, now), key=lambda one: one.at)
+    first, last = moments[0].at, moments[-1].at
+    span = max(1, last - first)
+
+    def x(at: int) -> float:
+        return round(_LEFT + (_RIGHT - _LEFT) * (at - first) / span, 2) if last > first else _LEFT
+
+    places: list[tuple[float, int]] = []
+    rows: list[float] = []  # of each row, where its last mark is
+    for one in moments:
+        place = x(one.at)
+        row = next((i for i, taken in enumerate(rows) if place - taken >= _CLOSE), len(rows))
+        rows[row:] = [place, *rows[row + 1 :]]
+        places.append((place, row))
+    line = _MARGIN + _ROW * (len(rows) - 1)
+    marks = [
+        Mark(number, one, place, line - _ROW * row, iso(one.at), distance(one.at, now))
+        for number, (one, (place, row)) in enumerate(zip(moments, places, strict=True), 1)
+    ]
+    return TimeLine(marks, _bars(seen.item, x(first), x(last), x(min(max(now, first), last)), x), line + _MARGIN, line)
+
+
+def _bars(item: RunItem, first: float, last: float, now: float, x: Callable[[int], float]) -> list[Bar]:
+    """Return the parts of the line: what is over, the wait in another colour, and what is to come."""
+    if item.status in ENDED:
+        return [_bar(first, last, "over")]
+    if item.status is Status.WAITING:
+        begun = min(max(x(item.committed_at), first), last)
+        return [_bar(first, begun, "over"), _bar(begun, max(now, begun), "wait"), _bar(now, last, "ahead")]
+    return [_bar(first, now, "over"), _bar(now, last, "ahead")]
+
+
+def _bar(start: float, end: float, kind: str) -> Bar:
+    return Bar(start, round(max(0.0, end - start), 2), kind)
+
+
+def _moments(item: RunItem, now: int) -> Iterator[Moment]:
+    yield Moment(item.requested_at, "requested")
+    yield from _commits(item)
+    yield from _interventions(item)
+    if item.status in ENDED:
+        return
+    wait = item.wait if item.status is Status.WAITING else None
+    if wait is not None:
+        yield from _deadline(wait, now)
+    elif not item.done and item.lease_until > now:
+        yield Moment(item.lease_until, "the lease of its worker ends", Tone.DUE)
+    elif not item.done:
+        yield Moment(item.lease_until, "the lease of its worker ended", Tone.BAD)
+    yield Moment(now, "now", Tone.NOW)
+
+
+def _commits(item: RunItem) -> Iterator[Moment]:
+    """Yield the last commit, where it is of this run."""
+    if item.status is Status.COMPLETED:
+        yield Moment(item.committed_at, f"completed at {item.stage}, hop {item.hop}", Tone.WELL)
+    elif item.status is Status.FAILED:
+        yield Moment(item.committed_at, f"failed for good at {item.stage}, hop {item.hop}", Tone.BAD)
+    elif item.status is Status.WAITING:
+        yield Moment(item.committed_at, f"began to wait at {item.stage}, hop {item.hop}")
+    elif item.done:
+        yield Moment(item.committed_at, f"committed hop {item.hop} at {item.stage}")
+    elif item.hop > 1:
+        yield Moment(item.committed_at, f"committed hop {item.hop - 1}")
+
+
+def _interventions(item: RunItem) -> Iterator[Moment]:
+    if (failed := item.own_failure) is not None:
+        yield Moment(failed.error.at, f"failed for good at hop {failed.hop}, and went on at on_failed", Tone.BAD)
+    if item.cancelled_because is not None and item.cancellation is not None:
+        yield Moment(item.cancellation.at, "cancelled", Tone.BAD)
+    if item.reset_at is not None:
+        yield Moment(item.reset_at, "reset")
+
+
+def _deadline(wait: Wait, now: int) -> Iterator[Moment]:
+    if wait.end is None:
+        after = (
+            "" if wait.plan is None else f": without the answers it goes on at {wait.plan.stage_at(WaitEnd.TIMED_OUT)}"
+        )
+        late = wait.deadline < now
+        said = "the deadline passed" if late else "the deadline"
+        yield Moment(wait.deadline, f"{said}{after}", Tone.BAD if late else Tone.DUE)
