@@ -14,6 +14,7 @@ ELASTICMQ := .engines/elasticmq/ready
 MINISTACK := .engines/ministack/ready
 MERMAID := .engines/mermaid/ready
 RIVALS := .engines/rivals/ready
+CHROMIUM := .engines/chromium/ready
 SITE_TOOLS := .engines/docs/ready
 ENGINES := $(DYNAMODB_LOCAL) $(ELASTICMQ) $(MINISTACK)
 
@@ -43,7 +44,7 @@ lint: $(VENV) ## ruff: rules and format
 types: $(VENV) ## mypy strict over package, flows and tests
 	$(TIMED) $(BIN)/mypy
 
-engines: $(ENGINES) ## fetch DynamoDB Local, ElasticMQ (Maven, Java 17) and MiniStack
+engines: $(ENGINES) $(CHROMIUM) ## fetch DynamoDB Local, ElasticMQ (Maven, Java 17), MiniStack and Chromium (apt)
 
 bench: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) $(RIVALS) ## print the costs of a stage as ratios (BENCH="--only cpu --json")
 	@$(TIMED) $(BIN)/python -m tests.proofs.bench $(BENCH)
@@ -60,7 +61,7 @@ soak: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## kill workers over 2,000 messages
 e2e: $(VENV) $(MINISTACK) ## deploy the shipped flows to MiniStack and drive them through real function processes (E2E="--only orders")
 	@$(BIN)/python -m tests.proofs.e2e $(E2E)
 
-prove: $(VENV) $(ENGINES) $(SITE_TOOLS) $(MERMAID) ## take each guard away, once, and see it missed; the longer tests; races; soak; the deployed flows (PROVE="--long")
+prove: $(VENV) $(ENGINES) $(CHROMIUM) $(SITE_TOOLS) $(MERMAID) ## take each guard away, once, and see it missed; the longer tests; races; soak; the deployed flows (PROVE="--long")
 	@$(TIMED) $(BIN)/python -m tests.proofs.prove $(PROVE)
 
 docs: $(SITE_TOOLS) $(MERMAID) ## build the documentation site into build/site
@@ -98,6 +99,11 @@ $(DYNAMODB_LOCAL) $(ELASTICMQ) $(MERMAID): .engines/%/ready: tests/engines/%/pom
 	@echo "fetching $* into .engines"
 	@rm -rf .engines/$* && mkdir -p .engines/$*
 	@$(TIMED) mvn --quiet --batch-mode -Dstyle.color=never --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/.engines/$*"
+	@touch $@
+
+$(CHROMIUM): tests/engines/chromium/fetch.sh
+	@echo "fetching chromium into .engines"
+	@$(TIMED) $< .engines/chromium
 	@touch $@
 
 # What flowguard is measured against has an environment of its own, with what draws the measures.

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from flowguard.deploy.flow_graph import EdgeKind, FlowGraph, GraphEdge, GraphNode, Shape
 from flowguard.ui.traffic import AT_WORK, DONE, FAILED, LATE, LEFT, ON_THE_WAY, WAITING, Traffic
 
-_WIDTH, _GAP, _ROW_GAP, _MARGIN, _LANE = 200, 30, 64, 16, 26
+_WIDTH, _GAP, _ROW_GAP, _MARGIN, _LANE = 200, 30, 76, 16, 26
 _HEAD, _LINE = 30, 18
 _LONGEST: Final = 24
 """Characters that fit into a box."""
@@ -52,7 +52,11 @@ class Box(NamedTuple):
 
 
 class Way(NamedTuple):
-    """An edge where it is drawn. ``path`` is in SVG's language; ``runs`` are on it, where that is known."""
+    """An edge where it is drawn, and the place of its label.
+
+    ``path`` is in SVG's language; ``runs`` are on it, where that is known. ``is_around`` says that it goes beside the
+    boxes, where its label begins; that of another is centred.
+    """
 
     path: str
     line: EdgeKind
@@ -60,6 +64,7 @@ class Way(NamedTuple):
     runs: int
     x: int
     y: int
+    is_around: bool
 
 
 class GraphPicture(NamedTuple):
@@ -89,7 +94,7 @@ def graph_picture(graph: FlowGraph, traffic: Traffic) -> GraphPicture:
         lane += beside
         path, x, y = _around(source, target, right + _LANE * lane) if beside else _down(source, target, _shift(edge))
         runs = _runs_on(edge, edges, graph, traffic)
-        ways.append(Way(path, edge.line, edge.label[:_LONGEST_LABEL], runs, x, y))
+        ways.append(Way(path, edge.line, edge.label[:_LONGEST_LABEL], runs, x, y, beside))
     width = right + _LANE * lane + (_WIDTH // 2 if lane else 0) + _MARGIN
     return GraphPicture(width, max(one.bottom for one in boxes.values()) + _MARGIN, list(boxes.values()), ways)
 
@@ -149,9 +154,11 @@ def _shift(edge: GraphEdge) -> int:
 
 
 def _down(source: Box, target: Box, shift: int) -> tuple[str, int, int]:
+    """Draw an edge to the next row. Its label is nearer to its end: those of edges that part there do not meet."""
     start, end, y, below = source.middle + shift, target.middle + shift, source.bottom, target.y - 6
     bend = (y + below) // 2
-    return f"M{start} {y}C{start} {bend} {end} {bend} {end} {below}", (start + end) // 2 + 8, bend + 4
+    path = f"M{start} {y}C{start} {bend} {end} {bend} {end} {below}"
+    return path, round(start + 0.65 * (end - start)), round(y + 0.62 * (below - y))
 
 
 def _around(source: Box, target: Box, lane: int) -> tuple[str, int, int]:

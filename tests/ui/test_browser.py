@@ -1,0 +1,173 @@
+"""The inspector and the explorer's page in a real browser. ``PICTURES=1`` makes the pictures of the docs anew."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from flowguard.cli.ui import opened
+from flowguard.ui.changes import Changes
+from flowguard.ui.inspected import Inspected
+from tests.cli.test_explore import BUGGY, buggy, explore
+from tests.engines.process import EngineMissing
+from tests.ui.browser import Browser, browser
+from tests.ui.shop import HOSTILE, shop
+
+__all__ = ["buggy"]  # a fixture
+
+pytestmark = pytest.mark.proof("starts a browser")
+
+PICTURES: Final = Path(__file__).parents[2] / "docs" / "pictures"
+PAGES: Final = ("/", "/waits", "/flows", "/flows?flow=orders", "/letters", "/letters?queue=orders-dead-letters",
+                "/run?flow=orders&object=order-2", "/run?flow=orders&object=order-3", "/nowhere")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Browser]:
+    try:
+        with browser() as found:
+            yield found
+    except EngineMissing as missing:
+        if "CI" in os.environ:
+            raise
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def own(started: Browser) -> Browser:
+    """The browser, with nothing to complain about yet."""
+    started.resize(1000)
+    started.driver.get("about:blank")
+    started.complaints()
+    return started
+
+
+@contextmanager
+def served(inspected: Inspected, changes: Changes | None = None) -> Iterator[str]:
+    """The address of an inspector that a thread serves."""
+    server = opened(inspected, changes, 0)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.port}"
+    finally:
+        server.shutdown()
+        thread.join()
+
+
+def drawn(page: Browser, name: str) -> None:
+    """Take the picture of a page for the docs, where somebody asks for it."""
+    if "PICTURES" in os.environ:
+        PICTURES.mkdir(exist_ok=True)
+        page.picture(PICTURES / f"{name}.png")
+
+
+def test_runs_are_filtered_and_opened_by_keyboard_alone(own: Browser) -> None:
+    own.resize(1000, 560)
+    with shop() as found, served(found.inspected) as address:
+        own.driver.get(f"{address}/")
+        drawn(own, "inspector-runs")
+        own.press(Keys.TAB)
+        assert own.focused() == "To the content", "the first stop skips the menu"
+        own.tab_to("status")
+        own.press("F")  # as one chooses FAILED in a list
+        own.tab_to("Filter")
+        own.press(Keys.ENTER)
+        assert "status=FAILED" in own.driver.current_url
+        assert "2 shown, of 15 items that were read." in own.text()
+        own.tab_to("order-2")
+        own.press(Keys.ENTER)
+        assert "FAILED at ship-order, hop 3, attempt 1" in own.text()
+        assert "Reject: no carrier takes it" in own.text()
+        assert own.complaints() == []
+
+
+def test_a_run_and_a_graph_are_drawn(own: Browser) -> None:
+    own.resize(760, 640)
+    with shop() as found, served(found.inspected) as address:
+        own.driver.get(f"{address}/run?flow=orders&object=order-3")
+        circles = own.driver.find_elements("css selector", "svg.line circle")
+        assert len(circles) == 4
+        assert len({(one.location["x"], one.location["y"]) for one in circles}) == 4
+        drawn(own, "inspector-run")
+        own.driver.get(f"{address}/flows?flow=orders")
+        assert "4 waiting" in own.driver.find_element("css selector", "svg.graph").text
+        own.resize(760, 790)
+        drawn(own, "inspector-flow")
+        assert own.complaints() == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_narrow_screen_has_no_sideways_scrolling(own: Browser, dark: bool) -> None:
+    own.resize(360, 740, dark=dark)
+    with shop(payloads=True) as found, served(found.inspected, found.changes) as address:
+        for path in PAGES:
+            own.driver.get(f"{address}{path}")
+            assert own.overflow() == 0, path
+
+
+def test_a_hostile_payload_runs_no_script(own: Browser) -> None:
+    with shop(HOSTILE, payloads=True) as found, served(found.inspected, found.changes) as address:
+        for path in ("/", "/run?flow=orders&object=order-7", "/letters?queue=orders-dead-letters"):
+            own.driver.get(f"{address}{path}")
+            assert "onerror=" in own.text(), f"{path}: its text is shown as it is"
+            assert "struck" not in own.driver.title
+            assert own.driver.find_elements("css selector", "main img, main script") == []
+        assert own.complaints() == []
+
+
+def test_even_markup_that_came_through_would_run_no_script(own: Browser) -> None:
+    with shop() as found, served(found.inspected) as address:
+        own.driver.get(f"{address}/")
+        own.run("""
+            const script = document.createElement("script");
+            script.textContent = "document.title = 'struck'";
+            document.body.append(script);
+            document.body.insertAdjacentHTML("beforeend", "<img src=x onerror='document.title = 1'>");
+        """)
+        assert own.driver.title == "Runs · flowguard"
+        assert len([one for one in own.complaints() if "Content Security Policy" in one]) >= 2
+
+
+def test_a_dead_letter_is_redriven_by_its_button(own: Browser) -> None:
+    own.resize(900, 700)
+    with shop() as found, served(found.inspected, found.changes) as address:
+        own.driver.get(f"{address}/letters?queue=orders-dead-letters")
+        before = len(own.driver.find_elements("css selector", "article.letter"))
+        own.tab_to("Redrive")
+        own.press(Keys.ENTER)
+        assert "Redrive: done" in own.text()
+        assert "REDRIVEN: the run failed at hop" in own.text()
+        own.tab_to("Back")
+        own.press(Keys.ENTER)
+        assert len(own.driver.find_elements("css selector", "article.letter")) == before - 1
+
+
+def test_a_page_of_another_site_cannot_ask_for_anything(own: Browser) -> None:
+    with shop() as found, served(found.inspected, found.changes) as address, served(found.inspected) as other:
+        own.driver.get(f"{other}/")
+        own.run(f"""
+            document.querySelector("main").innerHTML = "<a href='{address}/'>x</a>";
+            document.querySelector("main a").click();
+        """)
+        assert own.driver.current_url == f"{address}/"
+        assert "It comes from a page of another site." in own.text()
+
+
+def test_the_page_of_the_explorer_opens_and_fits(own: Browser, buggy: str, tmp_path: Path) -> None:
+    page = tmp_path / "schedule.html"
+    assert explore(BUGGY, "--messages", buggy, "--schedule", "a2", "--html", str(page)).exit_code == 1
+    own.driver.get(page.as_uri())
+    for width in (360, 1280):
+        own.resize(width)
+        assert own.overflow() == 0
+        assert "Time line of schedule a2" in own.text()
+    own.tab_to("Time line")
+    assert own.complaints() == []
