@@ -69,6 +69,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "operating",
         "command-line",
         "find-one-order",
+        "inspector",
         "observing",
         "dead-letters",
         "performance",
