@@ -7,6 +7,7 @@ from typing import Any
 
 from flowguard.aws.run_reader import SeenRun
 from flowguard.cli.moments import iso
+from flowguard.protocol.groups import MOST_IN_SHARD, GroupPlan
 from flowguard.protocol.run import Status
 from flowguard.protocol.waiting import Wait, WaitEnd, WaitPlan
 from flowguard.wire.tokens import SEALED_IDS
@@ -32,7 +33,14 @@ def wait_facts(seen: SeenRun, read: ReadAnswer | None) -> dict[str, Any] | None:
         "on_timeout": plan.stage_at(WaitEnd.TIMED_OUT),
         "on_error": plan.stage_at(WaitEnd.FAILED),
         "names": [_of_name(name, wait, plan, seen, read) for name in plan.names],
+        **({} if plan.group is None else {"group": _of_group(wait, plan.group)}),
     }
+
+
+def _of_group(wait: Wait, group: GroupPlan) -> dict[str, Any]:
+    """Return the facts of a group. How many of an open shard's requests are answered stands in that alone."""
+    asked = min(wait.asked * MOST_IN_SHARD, group.size)
+    return {"requests": group.size, "asked": asked, "shards": group.shards, "open_shards": len(wait.waiting)}
 
 
 def _of_name(name: str, wait: Wait, plan: WaitPlan, seen: SeenRun, read: ReadAnswer | None) -> dict[str, Any]:

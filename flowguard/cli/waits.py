@@ -105,7 +105,10 @@ def _list(flow: str | None, limit: int, now: int, options: Mapping[str, Any], *,
 
 
 def _missing(seen: SeenRun) -> list[str]:
-    return [] if seen.item.wait is None else sorted(seen.item.wait.waiting)
+    wait = seen.item.wait
+    if wait is not None and wait.group is not None:
+        return [f"a group: {len(wait.waiting):,} shards"]
+    return [] if wait is None else sorted(wait.waiting)
 
 
 def _until(seen: SeenRun, now: int) -> str:
@@ -138,7 +141,8 @@ def _show(facts: Mapping[str, Any], deadline: int, now: int, *, payload: bool) -
         return
     for said in _said(wait, deadline, now):
         out.print(line(said), soft_wrap=True)
-    show_names(wait, payload=payload)
+    if wait["names"]:
+        show_names(wait, payload=payload)
 
 
 def _said(wait: Mapping[str, Any], deadline: int, now: int) -> Iterator[str]:
@@ -149,4 +153,8 @@ def _said(wait: Mapping[str, Any], deadline: int, now: int) -> Iterator[str]:
         yield f"the wait is over ({wait['ended']}); the run goes on at {wait['goes_on_at']}"
         return
     yield f"until {moment} ({when}), then at {wait['on_timeout']}"
+    if (group := wait.get("group")) is not None:
+        yield f"goes on at {wait['goes_on_at']} after a group of {group['requests']:,}; {group['asked']:,} were asked"
+        yield f"{group['open_shards']:,} of its {group['shards']:,} shards are open"
+        return
     yield f"goes on at {wait['goes_on_at']} with {wait['missing']} more of these answers"

@@ -19,7 +19,7 @@ from flowguard.sim.account import SIMULATED_KEYS
 from flowguard.step import Step
 from flowguard.wire.signing import Keyring, Keys
 from flowguard.wire.tokens import Tokens, token_row_id
-from tests.waits import SCRIPT, START, Admits, AnyOf, Cart, Progress, Search, WaitScene, asks, wait_scene
+from tests.waits import SCRIPT, START, Admits, AnyOf, Cart, Late, Progress, Search, WaitScene, asks, wait_scene
 
 FLOW = "tests.waits:Carts"
 HOSTILE = "\x1b]52;c;\x07\u202e\nx"
@@ -66,6 +66,26 @@ def token(expires_at: int = FAR, keys: str = SIMULATED_KEYS) -> str:
 class _Standing:
     def now(self) -> int:
         return 0
+
+
+def for_a_group(step: Step[Progress]) -> Outcome:
+    requests = ((f"s{number}", Cart(cart_id=f"s{number}")) for number in range(100))
+    return Late.when_group(step.group(Search, requests), within=_days(3))
+
+
+# -- groups -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_group_is_shown_with_its_shards(at: WaitScene) -> None:
+    at.begin(for_a_group)
+    shown = waits().output
+    assert "goes on at late after a group of 100; 0 were asked\n2 of its 2 shards are open\n" in shown
+    facts = json.loads(waits("--json").output)["wait"]
+    assert facts["group"] == {"requests": 100, "asked": 0, "shards": 2, "open_shards": 2}
+    assert facts["names"] == []
+    assert at.deliver(*(one for one in at.waiting("answers") if "group.0.0" in str(one)))
+    assert json.loads(waits("--json").output)["wait"]["group"]["asked"] == 100
+    assert "a group: 2 shards" in run("waits").output
 
 
 # -- waits ------------------------------------------------------------------------------------------------------------

@@ -86,7 +86,9 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=count, default=len(os.sched_getaffinity(0)), help="processes; one a core")
     parser.add_argument("--only", default="", metavar="TEXT", help="mutants whose place or name has it; nothing else")
     parser.add_argument("--brief", action="store_true", help="of the mutants only those that nothing notices")
-    parser.add_argument("--alone", action="store_true", help="without tests, recall, races, soak and the deployed flows")
+    parser.add_argument(
+        "--alone", action="store_true", help="without tests, recall, races, soak and the deployed flows"
+    )
     return parser
 
 
