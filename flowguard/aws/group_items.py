@@ -145,7 +145,7 @@ class DynamoDBGroups(NamedTuple):
         if not isinstance(said, AskShard):
             return Settled(said, self.at_rest(address, item, found))
         if said.can_settle:
-            return self._settle(address, said.key, member, answer, found)
+            return self._settle(address, said, member, answer, read_item(found))
         verdict = judge_by_shard(self._shard(address.flow, said.key, member), member)
         return Settled(verdict, self.at_rest(address, item, found))
 
@@ -161,32 +161,32 @@ class DynamoDBGroups(NamedTuple):
         return judge_by_shard(shard, member)
 
     def _settle(
-        self, address: AnswerAddress, key: str, member: Member, answer: GivenAnswer, found: Item
+        self, address: AnswerAddress, said: AskShard, member: Member, answer: GivenAnswer, item: RunItem
     ) -> Settled | None:
         """Settle the answer for a run that waits. None where its shard was closed meanwhile."""
-        kept = self._keep(address, key, member, answer)
+        kept = self._keep(address, said.key, member, answer)
         if kept is None:
-            return Settled(AnswerVerdict.UNKNOWN, read_item(found))
-        took, shard = self._take(address.flow, key, member)
+            return Settled(AnswerVerdict.UNKNOWN, item)
+        took, shard = self._take(address.flow, said.key, member)
         if shard is None:
-            return Settled(AnswerVerdict.UNKNOWN, read_item(found))
+            return Settled(AnswerVerdict.UNKNOWN, item)
         if str(member.number) in shard.waiting:
             return None
         is_new = kept is _RowAnswer.NOW or (took and kept is _RowAnswer.BEFORE)
         verdict = AnswerVerdict.RECORDED if is_new else AnswerVerdict.DUPLICATE
-        item = read_item(found)
-        if not shard.is_over or item.wait is None or str(member.shard) not in item.wait.waiting:
+        if not (shard.is_over and said.is_open):
             return Settled(verdict, item)
-        return self._drop(address, key, member, verdict, kept)
+        return self._drop(address, said.key, member, verdict, kept)
 
     def _keep(self, address: AnswerAddress, key: str, member: Member, answer: GivenAnswer) -> _RowAnswer | None:
         """Keep the answer in its row, if that has none. None where there is no row."""
         where = {**shard_key(address.flow, key, member.shard), "sk": {"S": _row_name(member.number)}}
         packed = self.packing.pack(answer.text, None)
         kept, row = self._put(where, packed, answer)
-        if kept is None and row is not None:  # it has no room for it
-            packed = self.packing.pack_aside(answer.text, self._key(address.flow, address.statement, answer.text))
-            kept, row = self._put(where, packed, answer)
+        if kept is not None or row is None:
+            return kept
+        packed = self.packing.pack_aside(answer.text, self._key(address.flow, address.statement, answer.text))
+        kept, row = self._put(where, packed, answer)  # the row has no room for the whole
         if kept is None and row is not None:
             raise TooLarge(f"the answer {shown(address.name)}", {"answer": packed.size}, int(row["room"]["N"]))
         return kept
@@ -223,11 +223,14 @@ class DynamoDBGroups(NamedTuple):
         own = str(member.shard)
         changes = {":name": {"S": own}, ":names": {"SS": [own]}}
         applied, found = self._change_run(address, key, expressions.DROP_SHARD, expressions.CLOSE_SHARD, changes)
-        item = read_item(found) if found else None
-        if not applied or item is None or found is None or item.wait is None:
+        if found is None:
+            return Settled(verdict, None)
+        item = read_item(found)
+        if not applied or item.wait is None:
             return Settled(verdict, self.at_rest(address, item, found))
-        after = item._replace(wait=item.wait._replace(waiting=item.wait.waiting - {own}))
-        if after.wait is None or after.wait.end is None:
+        wait = item.wait._replace(waiting=item.wait.waiting - {own})
+        after = item._replace(wait=wait)
+        if wait.end is None:
             return Settled(verdict, after)
         ended = verdict if kept is _RowAnswer.ANOTHER else AnswerVerdict.RESUMED
         return Settled(ended, self.with_plan(after, found))
@@ -305,7 +308,7 @@ class DynamoDBGroups(NamedTuple):
         except ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
-            return False, error.response.get("Item") or None  # type: ignore[return-value]  # botocore's types lack it
+            return False, error.response.get("Item")  # type: ignore[return-value]  # botocore's types lack it
         return True, found.get("Attributes")
 
     def _change_run(

@@ -30,10 +30,12 @@ class AskShard(NamedTuple):
     """The run item does not say what becomes of the answer: a shard of the group with the ``key`` does.
 
     ``can_settle`` is False where the shard can only tell which answers came in time. Those that did not are EXPIRED.
+    ``is_open`` says that the run item still has the shard.
     """
 
     key: str
     can_settle: bool
+    is_open: bool = False
 
 
 def judge_member(item: RunItem | None, address: AnswerAddress, member: Member) -> AnswerVerdict | AskShard:
@@ -46,14 +48,18 @@ def judge_member(item: RunItem | None, address: AnswerAddress, member: Member) -
         return AnswerVerdict.EARLY
     if item.hop > address.hop:
         return _gone_on(item, address, member)
-    if item.status in ENDED:
-        return AnswerVerdict.EXPIRED
+    return AnswerVerdict.EXPIRED if item.status in ENDED else _at_its_hop(item, member)
+
+
+def _at_its_hop(item: RunItem, member: Member) -> AnswerVerdict | AskShard:
     wait = item.wait
     if item.status is not Status.WAITING or wait is None or wait.group is None:
         return AnswerVerdict.UNKNOWN
     if wait.timed_out:
         return AskShard(wait.group, can_settle=False)
-    return AskShard(wait.group, can_settle=True) if wait.end is None else AnswerVerdict.DUPLICATE
+    if wait.end is not None:
+        return AnswerVerdict.DUPLICATE
+    return AskShard(wait.group, can_settle=True, is_open=str(member.shard) in wait.waiting)
 
 
 def judge_by_shard(shard: Shard | None, member: Member) -> AnswerVerdict:

@@ -495,3 +495,45 @@ def test_a_newer_run_between_the_answer_and_its_shard_takes_nothing_from_it(clie
     assert settled.item is not None
     assert settled.item.request_id == newer[1]
     assert not is_over(settled)
+
+
+class Deletes:
+    """Lets an item expire right after the first call of this operation."""
+
+    def __init__(self, clients: Clients, operation: str, pk: str, sk: str) -> None:
+        self.clients = clients
+        self.operation = operation
+        self.key: Any = {"pk": {"S": pk}, "sk": {"S": sk}}
+        self.gone = False
+
+    def __call__(self, call: ApiCall, proceed: Proceed) -> Response:
+        done = proceed()
+        if call.operation == self.operation and not self.gone:
+            self.gone = True
+            self.clients.dynamodb.delete_item(TableName="flowguard", Key=self.key)
+        return done
+
+
+def test_a_run_item_that_expires_meanwhile_is_not_made_anew(clients: Clients) -> None:
+    store = begun(clients)
+    assert [settle(store, one) for one in MEMBERS[:2]] == [RECORDED, RECORDED]
+    with intercept(Deletes(clients, "GetItem", "run#flow#object", "run")):
+        assert store.waits.settle(address(MEMBERS[2]), answer()) == Settled(RECORDED, None)
+    assert store.read("flow", "object") is None
+
+
+def test_a_shard_that_expires_meanwhile_is_not_made_anew(clients: Clients) -> None:
+    store = begun(clients)
+    with intercept(Deletes(clients, "GetItem", f"group#flow#{KEY}#0", "shard")):
+        assert settle(store, MEMBERS[0]) is AnswerVerdict.UNKNOWN
+    assert [item["pk"]["S"][-1] for item in everything(clients) if item["sk"]["S"] == "shard"] == ["1"]
+
+
+def test_no_place_is_noted_in_a_run_that_went_on(clients: Clients) -> None:
+    store = begun(clients)
+    assert [settle(store, one) for one in MEMBERS][-1] is RESUMED
+    resumed = store.claim(request(STORED, hop=2))
+    assert isinstance(resumed, Claim)
+    assert not store.waits.groups.asked(address(), KEY, 0, 10, "message")
+    assert store.commit(resumed, commit()) == Committed()
+    assert not store.waits.groups.asked(address(), KEY, 0, 10, "message")

@@ -19,7 +19,7 @@ from tests.aws import states
 KEY = group_key("one")
 WAIT = Wait(frozenset({"0", "1"}), 0, 1_000, group=KEY)
 ASKED = Member(0, 7)
-SETTLES, TELLS = AskShard(KEY, can_settle=True), AskShard(KEY, can_settle=False)
+SETTLES, TELLS = AskShard(KEY, can_settle=True, is_open=True), AskShard(KEY, can_settle=False)
 DUPLICATE, UNKNOWN, EXPIRED = AnswerVerdict.DUPLICATE, AnswerVerdict.UNKNOWN, AnswerVerdict.EXPIRED
 
 
@@ -35,6 +35,7 @@ def address(hop: int = 2) -> AnswerAddress:
     ("item", "hop", "verdict"),
     [
         (run("waiting", wait=WAIT), 2, SETTLES),
+        (run("waiting", wait=WAIT._replace(waiting=frozenset({"1"}))), 2, SETTLES._replace(is_open=False)),
         (run("waiting", wait=WAIT._replace(timed_out=True)), 2, TELLS),
         (run("waiting", wait=WAIT._replace(waiting=frozenset())), 2, DUPLICATE),
         (run("waiting", wait=WAIT._replace(group=None)), 2, UNKNOWN),

@@ -215,7 +215,7 @@ def test_the_plan_of_a_group_is_read_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [None, "no JSON", "[]", '{"hop":1}', '["group"]', '"group"', "[" * 100_000 + '"group"']
+    "said", [None, "no JSON", "[]", '{"hop":1}', '["group"]', '"group"', '{"x":"group"}', "[" * 100_000 + '"group"']
 )
 def test_no_other_message_is_a_groups(said: str | None) -> None:
     attributes = {} if said is None else {PLACE: Attribute.string(said)}
@@ -343,7 +343,7 @@ def test_a_group_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_IN_GROUP == 100_000
 
 
-def test_without_time_for_more_the_group_is_refused() -> None:
+def test_a_group_is_refused_when_no_time_is_left_for_more() -> None:
     time, saves = iter([True, False]), Saves()
     with pytest.raises(RunFailed, match="no time was left after 99 requests were saved; give its function more"):
         planner().saved(asked(shops(*map(str, range(100)))), saves, lambda: next(time))

@@ -313,7 +313,7 @@ def test_side_messages_are_sent_again_after_a_group_that_timed_out(at: WaitScene
     assert len(at.waiting("mails")) == 1
 
 
-def test_without_time_to_save_a_group_its_run_fails_and_nothing_is_asked(at: WaitScene) -> None:
+def test_a_run_without_time_to_save_its_group_fails_and_nothing_is_asked(at: WaitScene) -> None:
     def slow(step: Step[Progress]) -> Outcome:
         def requests() -> Iterator[tuple[str, Cart]]:
             for number in range(2 * MOST_IN_SHARD):
@@ -383,3 +383,24 @@ def test_a_function_of_callbacks_that_reads_the_answers_asks_the_group_too(at: W
     services = aws_services(Settings(), same_clients(), clock=at.clock, observer=at.tally)
     assert Callbacks((at.flow,), services).take(envelope).ack
     assert len(at.waiting("searches")) == 2
+
+
+def test_a_groups_message_for_a_wait_by_names_asks_nothing(at: WaitScene) -> None:
+    at.begin()
+    at.waiting("answers")
+    assert at.deliver(placed({"group": address().as_json()}, "{}"))
+    assert at.waiting("searches") == at.waiting("answers") == []
+
+
+def test_a_groups_message_asks_nothing_of_a_run_that_does_not_wait(at: WaitScene) -> None:
+    at.begin(group_of("a"))
+    [own] = [one for one in at.waiting("answers") if "group" in place(one)]
+    at.aws.client("dynamodb").update_item(
+        TableName="flowguard",
+        Key=at.key,
+        UpdateExpression="SET #status = :running",
+        ExpressionAttributeNames={"#status": "status"},
+        ExpressionAttributeValues={":running": {"S": "RUNNING"}},
+    )
+    assert at.deliver(own)
+    assert at.waiting("searches") == []

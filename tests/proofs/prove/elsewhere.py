@@ -436,7 +436,12 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(protocol\.(groups|group_answers)|aws\.group_items|recorded\.read_answers|worker\.group_(planner|asks))\.",
-        ("tests/aws/test_group_items.py", "tests/worker/test_group_planner.py", "tests/worker/test_groups.py"),
+        (
+            "tests/aws/test_group_items.py",
+            "tests/protocol/test_group_answers.py",
+            "tests/worker/test_group_planner.py",
+            "tests/worker/test_groups.py",
+        ),
         "a group of which a call is lost, which times out or is replaced, and one that cannot be",
     ),
     Elsewhere(

@@ -204,6 +204,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "it is true itself: forced to be so it stays what it is": (
         "aws.waits.DynamoDBWaits.waiting_for: True → forced true",
         "aws.caller_lists.DynamoDBCallers.rows: True → forced true",
+        "aws.group_items.DynamoDBGroups._items: True → forced true",
     ),
     "a later hop has no insert: a path stands among what it assigns": (
         "aws.batch_calls.DynamoDBBatches.claim: requests[p].message.hop == 1 → forced true",
@@ -268,6 +269,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.cancelling.find_cancel: except ValueError → catches every Exception",
         "wire.cancel_order.read_cancel: except (ValueError, RecursionError) → catches every Exception",
         "worker.outside._payload: except (ValueError, RecursionError) → catches every Exception",
+        "recorded.read_answers._read: except ValidationError → catches every Exception",
+        "worker.group_asks.find_group: except (ValueError, RecursionError) → catches every Exception",
+        "worker.group_asks.find_group: except ValueError → catches every Exception",
     ),
     "what proves nothing is not believed either: this saves the digest of what nobody signed": (
         "worker.trust.Trust._is_signed: required → forced true",
