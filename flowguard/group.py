@@ -1,4 +1,4 @@
-"""What a stage gets of a group of requests: how it ended, and its answers one by one."""
+"""The end of a group of requests and its answers, as a stage gets them."""
 
 from __future__ import annotations
 

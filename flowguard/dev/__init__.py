@@ -1,1 +1,4 @@
-"""AWS on this machine for development: an engine on a port, and the functions of a module on its queues."""
+"""AWS on this machine for development.
+
+An engine listens on a port, and the functions of a module serve its queues.
+"""

@@ -1,4 +1,6 @@
-"""The process of the functions: it loads the modules, creates what they need, and serves their queues.
+"""The process of the functions.
+
+It loads the modules, creates what they need, and serves their queues.
 
 ``python -m flowguard.dev.functions JSON`` is started by :mod:`flowguard.dev.process`, anew after each change of the
 source. It stops when its standard input ends, so it never outlives the process that started it. Lines of JSON on its

@@ -1,4 +1,7 @@
-"""An event source mapping: it polls a queue, invokes a function with each record, and deletes what is acknowledged."""
+"""An event source mapping.
+
+It polls a queue, invokes a function with each record, and deletes what is acknowledged.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What stands between the port and moto: one request at a time, long polls outside of that, and no foreign pages.
+"""The requests on the port, on their way to moto.
+
+One is let in at a time. Long polls wait outside, and foreign pages are refused.
 
 moto is not made for threads: two conditional writes at once could both find their condition true. Its own long poll
 sleeps, and would keep every other request waiting.

@@ -1,4 +1,6 @@
-"""The state that is kept between two starts: tables with their items, queues with their messages, and schedules.
+"""The state that is kept between two starts.
+
+It has tables with their items, queues with their messages, and schedules.
 
 It is taken and put back through the AWS API alone. SQS shows no message that is delayed or in somebody's hands, so the
 clock of this process is moved ahead while it is taken, step by step: a message that shows up at a step was due by then.

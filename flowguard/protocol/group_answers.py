@@ -1,4 +1,7 @@
-"""Decisions about the answers to a group's requests, made from the run item: the counterpart of ``answers``."""
+"""Decisions about the answers to a group's requests.
+
+They are made from the run item, as those of ``answers`` are for other waits.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Groups of requests: the shards that hold their names, and the texts that name a request. Values and pure decisions.
+"""Groups of requests. Values and pure decisions.
+
+Shards hold the names of requests, and texts name each of them.
 
 ::
 

@@ -1,4 +1,4 @@
-"""The picture of a flow's graph: its stages in rows, the ways between them, and the numbers of runs on both."""
+"""The picture of a flow's graph, with the numbers of runs at its stages and on the ways between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The guards of the inspector: whom it answers, and what a browser may do with its pages.
+"""The guards of the inspector.
+
+They say whom it answers, and what a browser may do with its pages.
 
 Any page that a browser has open may ask 127.0.0.1 for something. So a request must name the inspector as its host, come
 from none but its own pages, and, where it changes something, carry the token that only those pages have.

@@ -1,4 +1,4 @@
-"""What the inspector shows: the runs of one table, the flows that are known, and their dead letters."""
+"""The runs of one table, the flows that are known and their dead letters, as the inspector shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of the inspector, as a web application: a function of what it reads and a clock."""
+"""The web application with the pages of the inspector, made of what it reads and a clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The sending of a group's requests: each message of the group asks some shards, then sends the message of the rest."""
+"""The sending of a group's requests.
+
+Each message of the group asks some shards, then sends the message of the rest.
+"""
 
 from __future__ import annotations
 

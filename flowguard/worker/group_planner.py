@@ -1,4 +1,6 @@
-"""The plan of a group: its requests, saved a shard at a time before the commit, and the messages that it sends.
+"""The plan of a group.
+
+Its requests are saved a shard at a time before the commit. Its message sends them after it.
 
 ::
 
