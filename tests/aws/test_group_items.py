@@ -537,3 +537,59 @@ def test_no_place_is_noted_in_a_run_that_went_on(clients: Clients) -> None:
     assert not store.waits.groups.asked(address(), KEY, 0, 10, "message")
     assert store.commit(resumed, commit()) == Committed()
     assert not store.waits.groups.asked(address(), KEY, 0, 10, "message")
+
+
+CHANGES: tuple[tuple[str, Any], ...] = (
+    ("request_id", {"S": "other"}),
+    ("requested_at", {"N": "1"}),
+    ("hop", {"N": "2"}),
+    ("#status", {"S": "RUNNING"}),
+    ("#wait.timed_out", {"BOOL": True}),
+    ("#wait.spare", {"N": "-1"}),
+    ("#wait.spare", {"N": "5"}),
+    ("#wait.#group", {"S": "another"}),
+    ("waiting", {"SS": ["7"]}),
+)
+
+
+def change(clients: Clients, attribute: str, value: Any) -> None:
+    """Change one attribute of the run item behind everybody's back."""
+    names = {name: name.removeprefix("#") for name in ("#status", "#wait", "#group") if name in attribute}
+    call: Any = {
+        "TableName": "flowguard",
+        "Key": {"pk": {"S": "run#flow#object"}, "sk": {"S": "run"}},
+        "UpdateExpression": f"SET {attribute} = :value",
+        "ExpressionAttributeValues": {":value": value},
+    }
+    clients.dynamodb.update_item(**call, **({"ExpressionAttributeNames": names} if names else {}))
+
+
+def run_item(clients: Clients) -> Any:
+    return next(item for item in everything(clients) if item["sk"]["S"] == "run")
+
+
+@pytest.mark.parametrize(("attribute", "value"), CHANGES, ids=str)
+def test_a_shard_leaves_only_the_run_item_that_waits_for_it(clients: Clients, attribute: str, value: Any) -> None:
+    store = begun(clients)
+    assert [settle(store, one) for one in MEMBERS[:2]] == [RECORDED, RECORDED]
+    changed: list[Any] = []
+
+    def changes(call: ApiCall, proceed: Proceed) -> Response:
+        done = proceed()
+        if call.operation == "GetItem" and not changed:
+            change(clients, attribute, value)
+            changed.append(run_item(clients))
+        return done
+
+    with intercept(changes):
+        assert settle(store, MEMBERS[2]) is RECORDED
+    assert changed == [run_item(clients)]
+
+
+@pytest.mark.parametrize(("attribute", "value"), CHANGES[:-1], ids=str)
+def test_a_place_is_noted_only_in_the_run_item_that_waits(clients: Clients, attribute: str, value: Any) -> None:
+    store = begun(clients)
+    change(clients, attribute, value)
+    before = everything(clients)
+    assert not store.waits.groups.asked(address(), KEY, 0, 10, "message")
+    assert everything(clients) == before
