@@ -181,15 +181,18 @@ class DynamoDBGroups(NamedTuple):
     def _keep(self, address: AnswerAddress, key: str, member: Member, answer: GivenAnswer) -> _RowAnswer | None:
         """Keep the answer in its row, if that has none. None where there is no row."""
         where = {**shard_key(address.flow, key, member.shard), "sk": {"S": _row_name(member.number)}}
-        packed = self.packing.pack(answer.text, None)
-        kept, row = self._put(where, packed, answer)
-        if kept is not None or row is None:
-            return kept
-        packed = self.packing.pack_aside(answer.text, self._key(address.flow, address.statement, answer.text))
-        kept, row = self._put(where, packed, answer)  # the row has no room for the whole
-        if kept is None and row is not None:
-            raise TooLarge(f"the answer {shown(address.name)}", {"answer": packed.size}, int(row["room"]["N"]))
-        return kept
+        size = room = 0
+        for packed in self._forms(address, answer):
+            kept, row = self._put(where, packed, answer)
+            if kept is not None or row is None:
+                return kept
+            size, room = packed.size, int(row["room"]["N"])
+        raise TooLarge(f"the answer {shown(address.name)}", {"answer": size}, room)
+
+    def _forms(self, address: AnswerAddress, answer: GivenAnswer) -> Iterator[Packed]:
+        """Yield the answer as it is kept in its row, and then, where that has no room for it, in S3."""
+        yield self.packing.pack(answer.text, None)
+        yield self.packing.pack_aside(answer.text, self._key(address.flow, address.statement, answer.text))
 
     def _put(self, key: Item, packed: Packed, answer: GivenAnswer) -> tuple[_RowAnswer | None, Item | None]:
         """Write the answer, if its row has none and has the room. Returns what was found where it has neither."""

@@ -397,6 +397,8 @@ def test_what_is_settled_already_is_not_written_again(clients: Clients) -> None:
     assert [call.operation for call in in_open_run] == ["GetItem", "UpdateItem", "UpdateItem"]
     again = calls_of(lambda: settle(store, MEMBERS[1]))
     assert [call.operation for call in again] == ["GetItem", "UpdateItem", "UpdateItem"]
+    unknown = calls_of(lambda: settle(store, Member(0, 2)))
+    assert [call.operation for call in unknown] == ["GetItem", "UpdateItem"]
     assert settle(store, MEMBERS[2]) is RESUMED
     over = calls_of(lambda: settle(store, MEMBERS[2]))
     assert [call.operation for call in over] == ["GetItem"]
@@ -560,8 +562,9 @@ def change(clients: Clients, attribute: str, value: Any) -> None:
         "Key": {"pk": {"S": "run#flow#object"}, "sk": {"S": "run"}},
         "UpdateExpression": f"SET {attribute} = :value",
         "ExpressionAttributeValues": {":value": value},
+        **({"ExpressionAttributeNames": names} if names else {}),
     }
-    clients.dynamodb.update_item(**call, **({"ExpressionAttributeNames": names} if names else {}))
+    clients.dynamodb.update_item(**call)
 
 
 def run_item(clients: Clients) -> Any:

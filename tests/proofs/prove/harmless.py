@@ -201,6 +201,13 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.message.Message.own_attributes: self.reply_to is not None → forced true",
         "wire.message.Message.own_attributes: self.attempts is not None → forced true",
     ),
+    "it saves reading the JSON of messages that are for something else, which says so": (
+        "worker.group_asks.find_group: f'\"{GROUP}\"' not in found.value → forced false",
+    ),
+    "for the type checker: a wait that is read with its plan has one, and one that was changed is there": (
+        "worker.group_asks._awaited: wait.plan is None → forced false",
+        "aws.group_items.DynamoDBGroups._drop: item.wait is None → forced false",
+    ),
     "it is true itself: forced to be so it stays what it is": (
         "aws.waits.DynamoDBWaits.waiting_for: True → forced true",
         "aws.caller_lists.DynamoDBCallers.rows: True → forced true",
