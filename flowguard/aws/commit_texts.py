@@ -173,6 +173,6 @@ def _sizes_of_callers(item: RunItem) -> dict[str, int]:
 
 def _size_of_names(wait: NewWait) -> int:
     """Return the bytes of a new wait beside its plan, with what the smallest answer to each name takes."""
-    if wait.plan.group is not None:  # a shard leaves no answer in the item
-        return _FIXED_OF_A_WAIT + sum(1 + len(name) for name in wait.plan.awaited)
-    return _FIXED_OF_A_WAIT + sum(2 * len(name.encode()) + SMALLEST_ANSWER for name in wait.plan.names)
+    shards = [] if wait.plan.group is None else wait.plan.group.names  # they leave no answers in the item
+    names = sum(2 * len(name.encode()) + SMALLEST_ANSWER for name in wait.plan.names)
+    return _FIXED_OF_A_WAIT + names + sum(1 + len(name) for name in shards)

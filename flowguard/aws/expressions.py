@@ -208,15 +208,17 @@ LOOK: Final = "SET #wait.looked_at = :at, #wait.looked_by = :by"
 
 _OF_GROUP: Final = f"{_WAITING} AND #wait.#group = :group"
 
-CLOSE_SHARD: Final = f"{_OF_GROUP} AND contains(waiting, :name)"
+CLOSE_SHARD: Final = _OF_GROUP
+"""To take out a shard that is not there changes nothing."""
+
 DROP_SHARD: Final = "DELETE waiting :names"
 
 # of the copies of a group's message only one goes on: it finds the place that it begins at
 ASK_ON: Final = f"{_OF_GROUP} AND #wait.asked = :from"
 ASKED: Final = "SET #wait.asked = :to, #wait.asked_by = :by"
 
-# a row keeps the first answer
-FIRST_ANSWER: Final = "attribute_exists(pk) AND attribute_not_exists(answer) AND room >= :size"
+# a row keeps the first answer. Where there is no row there is no room
+FIRST_ANSWER: Final = "attribute_not_exists(answer) AND room >= :size"
 SET_ANSWER: Final = "SET answer = :answer"
 
 SETTLE_MEMBER: Final = "attribute_not_exists(closed) AND contains(waiting, :member)"

@@ -224,7 +224,7 @@ class DynamoDBGroups(NamedTuple):
     ) -> Settled:
         """Take a shard that is over out of the run item."""
         own = str(member.shard)
-        changes = {":name": {"S": own}, ":names": {"SS": [own]}}
+        changes = {":names": {"SS": [own]}}
         applied, found = self._change_run(address, key, expressions.DROP_SHARD, expressions.CLOSE_SHARD, changes)
         if found is None:
             return Settled(verdict, None)

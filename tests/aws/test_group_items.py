@@ -11,14 +11,17 @@ import pytest
 from botocore.exceptions import ClientError
 
 from flowguard.aws.clients import Clients
+from flowguard.aws.commit_texts import CommitTexts
 from flowguard.aws.group_items import DynamoDBGroups, RequestsUnwritten
 from flowguard.aws.items import size_of_value
+from flowguard.aws.packing import Packing
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import TooLarge
 from flowguard.ids import ObjectId, RequestId
+from flowguard.protocol.claims import taken
 from flowguard.protocol.group_answers import NewShard
-from flowguard.protocol.groups import MOST_IN_SHARD, GroupPlan, GroupRequest, Member, group_key
+from flowguard.protocol.groups import MOST_IN_GROUP, MOST_IN_SHARD, GroupPlan, GroupRequest, Member, group_key
 from flowguard.protocol.run import AwaitingRow, Claim, Committed, NewWait, Settled, Status
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer, WaitEnd, WaitPlan
@@ -571,7 +574,7 @@ def run_item(clients: Clients) -> Any:
     return next(item for item in everything(clients) if item["sk"]["S"] == "run")
 
 
-@pytest.mark.parametrize(("attribute", "value"), CHANGES, ids=str)
+@pytest.mark.parametrize(("attribute", "value"), [*CHANGES, ("#wait.spare", {"N": "1"})], ids=str)
 def test_a_shard_leaves_only_the_run_item_that_waits_for_it(clients: Clients, attribute: str, value: Any) -> None:
     store = begun(clients)
     assert [settle(store, one) for one in MEMBERS[:2]] == [RECORDED, RECORDED]
@@ -589,10 +592,39 @@ def test_a_shard_leaves_only_the_run_item_that_waits_for_it(clients: Clients, at
     assert changed == [run_item(clients)]
 
 
-@pytest.mark.parametrize(("attribute", "value"), CHANGES[:-1], ids=str)
+@pytest.mark.parametrize(("attribute", "value"), [*CHANGES[:-1], ("#wait.spare", {"N": "2"})], ids=str)
 def test_a_place_is_noted_only_in_the_run_item_that_waits(clients: Clients, attribute: str, value: Any) -> None:
     store = begun(clients)
     change(clients, attribute, value)
     before = everything(clients)
     assert not store.waits.groups.asked(address(), KEY, 0, 10, "message")
     assert everything(clients) == before
+
+
+def test_the_room_of_a_row_is_used_to_its_last_byte(clients: Clients) -> None:
+    """Its answer takes 3 bytes for the map, 5 for the name and 5 for the text, and 6 for the attribute's name."""
+    for room, kept in ((19, True), (18, False)):
+        clients.dynamodb.delete_item(TableName="flowguard", Key={"pk": {"S": "run#flow#object"}, "sk": {"S": "run"}})
+        store = begun(clients)
+        clients.dynamodb.update_item(
+            TableName="flowguard",
+            Key={"pk": {"S": f"group#flow#{KEY}#0"}, "sk": {"S": "row#0"}},
+            UpdateExpression="SET room = :room",
+            ExpressionAttributeValues={":room": {"N": str(room)}},
+        )
+        if kept:
+            assert settle(store, MEMBERS[0]) is RECORDED
+        else:
+            with pytest.raises(TooLarge, match=f"of at most {room}"):
+                settle(store, MEMBERS[0])
+
+
+def test_a_commit_leaves_room_for_the_names_of_its_shards() -> None:
+    def room(size: int) -> int:
+        plan = WaitPlan("add-up", {}, group=GroupPlan(KEY, size, "sqs:shops", NOW))
+        end = commit(status=Status.WAITING, wait=NewWait(plan, 0, DEADLINE))
+        claim = Claim(request(STORED).message, taken(None, request(STORED)), None)
+        return CommitTexts(Packing(lambda: pytest.fail("no S3"), None, 32_768), "").pack(claim, end).room
+
+    names = [str(shard) for shard in range(1 + MOST_IN_GROUP // MOST_IN_SHARD)]
+    assert room(MOST_IN_SHARD) - room(MOST_IN_GROUP) == pytest.approx(sum(1 + len(name) for name in names), abs=10)

@@ -43,6 +43,17 @@ TESTED: Final = (
         "a redriven run that goes on, shared calls, and a commit that fails where no queue keeps the record",
     ),
     Elsewhere(
+        r"^aws\.commit_call\._new_wait: .*(group|asked)|^aws\.commit_texts\._size_of_names: .*group",
+        ("tests/aws/test_group_items.py",),
+        "groups, of which few flows are explored",
+    ),
+    Elsewhere(
+        r"^(worker\.resumed\.resumed_payload: wait\.plan\.group|worker\.runtime\.Runtime\.(_saved|_ended_group)\b|"
+        r"worker\.runtime\.Runtime\._left: .*group|worker\.plan\.Planner\.(_waiting_for_group|of_group)\b)",
+        ("tests/worker/test_groups.py",),
+        "groups, of which few flows are explored",
+    ),
+    Elsewhere(
         r"^aws\.commit_call\._add_callers: (item\.answered_by|update\.removed\.append\('answered_by'\))",
         ("tests/worker/runtime/test_resets.py::test_callers_that_were",),
         "a result that is dropped by the run after it, which is reset",
@@ -432,6 +443,7 @@ TESTED: Final = (
             "tests/protocol/test_waiting.py",
             "tests/worker/test_deadlines.py",
             "tests/worker/test_waiting.py",
+            "tests/worker/test_group_planner.py",
         ),
         "an answer that meets a run in each state that there is, and a plan of every form",
     ),

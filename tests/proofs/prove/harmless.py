@@ -64,6 +64,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "expressions.TIME_OUT: attribute_exists(waiting) → true",
         "expressions.TIME_OUT_LATER: attribute_exists(waiting) → true",
         "expressions.CAN_CANCEL_WAIT: attribute_exists(waiting) → true",
+        "expressions.CLOSE_SHARD: attribute_exists(waiting) → true",
+        "expressions.ASK_ON: attribute_exists(waiting) → true",
     ),
     "an item that waits has its wait with its plan, and a commit of one packs it: this is for the type checker": (
         "protocol.claims.is_waiting: item.wait is None → forced false",
