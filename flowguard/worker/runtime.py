@@ -306,9 +306,8 @@ class Runtime:
 
     def _ended_group(self, arrival: Arrival, claim: Claim) -> EndedGroup | None:
         wait = claim.item.wait
-        if not arrival.message.resumed or wait is None or wait.plan is None or wait.plan.group is None:
-            return None
-        return EndedGroup(self.services.store.waits.groups, arrival.flow.name, wait.plan.group)
+        group = wait.plan.group if wait is not None and wait.plan is not None else None
+        return None if group is None else EndedGroup(self.services.store.waits.groups, arrival.flow.name, group)
 
     def _saved(self, outcome: WaitForGroup, planner: Planner, claim: Claim, calls: int) -> SavedGroup:
         """Save the requests of a group. They are this attempt's own: nothing asks them before its commit."""

@@ -12,8 +12,10 @@ from typing_extensions import TypeVar
 from flowguard import (
     Bus,
     Done,
+    Failed,
     Flow,
     FlowClient,
+    GroupEnd,
     LambdaHandler,
     Next,
     Outcome,
@@ -81,6 +83,16 @@ class Awaits(Stage[Cart, CartState], name="awaits"):
 
 async def price() -> int:
     return 7
+
+
+class AddsUp(Stage[GroupEnd, CartState], name="adds-up"):
+    """A stage that goes on after a group."""
+
+    def handle(self, payload: GroupEnd, step: Step[CartState]) -> Outcome:
+        for _, name, answer in step.answers(Cart):
+            assert_type(name, str)
+            assert_type(answer, Cart | Failed)
+        return AddsUp.when_group(step.group(LinesOfCarts, []), within=timedelta(hours=1), quorum=0.9)
 
 
 class Lines(Stage[dict[str, Any]], name="lines"):

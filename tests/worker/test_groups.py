@@ -328,6 +328,19 @@ def test_a_run_without_time_to_save_its_group_fails_and_nothing_is_asked(at: Wai
     assert ask(at) == []
 
 
+@pytest.mark.parametrize(("after", "status"), [(27_999, Status.WAITING), (28_000, Status.FAILED)])
+def test_two_seconds_are_kept_for_the_commit(at: WaitScene, after: int, status: Status) -> None:
+    def slow(step: Step[Progress]) -> Outcome:
+        def requests() -> Iterator[tuple[str, Cart]]:
+            at.clock.advance(ms=after)
+            yield "a", Cart(cart_id="a")
+
+        return Late.when_group(step.group(Search, requests()), within=WITHIN)
+
+    at.begin(slow)
+    assert at.item().status is status
+
+
 # -- trust -------------------------------------------------------------------------------------------------------------
 
 

@@ -44,13 +44,14 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^aws\.commit_call\._new_wait: .*(group|asked)|^aws\.commit_texts\._size_of_names: .*group",
-        ("tests/aws/test_group_items.py",),
+        ("tests/aws/test_group_items.py", "tests/worker/test_waiting.py"),
         "groups, of which few flows are explored",
     ),
     Elsewhere(
         r"^(worker\.resumed\.resumed_payload: wait\.plan\.group|worker\.runtime\.Runtime\.(_saved|_ended_group)\b|"
-        r"worker\.runtime\.Runtime\._left: .*group|worker\.plan\.Planner\.(_waiting_for_group|of_group)\b)",
-        ("tests/worker/test_groups.py",),
+        r"worker\.runtime\.Runtime\.(_left: .*(group|WaitEnd)|_planned: .*WaitForGroup)|"
+        r"worker\.plan\.Planner\.(_waiting_for_group|of_group)\b)",
+        ("tests/worker/test_groups.py", "tests/worker/test_waiting.py"),
         "groups, of which few flows are explored",
     ),
     Elsewhere(
