@@ -84,7 +84,7 @@ def test_the_comparisons_of_a_condition_are_found_as_they_are_and_flipped() -> N
 
 
 OWN = (*expressions.FIRST_HOP.values(), expressions.LATER_HOP, expressions.COMMIT, expressions.ANSWER)
-NAMES = tuple({**expressions.CLAIM_NAMES, **expressions.WAIT_NAMES, "#caller": "one"}.items())
+NAMES = tuple({**expressions.CLAIM_NAMES, **expressions.ANSWER_NAMES, "#caller": "one"}.items())
 SMALL = "a = :a AND (b < :b OR NOT c >= :c)"
 
 
