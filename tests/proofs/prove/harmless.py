@@ -208,6 +208,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "for the type checker: a wait that is read with its plan has one, and one that was changed is there": (
         "worker.group_asks._awaited: wait.plan is None → forced false",
+        "worker.runtime.Runtime._ended_group: wait.plan is not None → forced true",
         "aws.group_items.DynamoDBGroups._drop: item.wait is None → forced false",
     ),
     "it is true itself: forced to be so it stays what it is": (
