@@ -8,7 +8,7 @@ from typing import Final
 
 from tests.proofs.e2e.deployment import deployed
 from tests.proofs.e2e.play import Check, Play
-from tests.proofs.e2e.scenes import appointments, approvals, caches, carts, depot, orders, pages, payments
+from tests.proofs.e2e.scenes import appointments, approvals, caches, carts, depot, orders, pages, payments, recount
 
 SCENES: Final[Mapping[str, ModuleType]] = {
     "depot": depot,
@@ -16,6 +16,7 @@ SCENES: Final[Mapping[str, ModuleType]] = {
     "approvals": approvals,
     "carts": carts,
     "pages": pages,
+    "recount": recount,
     "orders": orders,
     "appointments": appointments,
     "caches": caches,
