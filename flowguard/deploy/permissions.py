@@ -188,16 +188,28 @@ def _sends_of_function(flow: AnyFlow, stage: AnyStage, scope: Scope) -> Iterator
     The function of a first stage also sends the outbox that an older run has left, of any stage. The function at which
     a wait goes on also sends that of the waiting stage.
     """
-    if stage.name in flow.entries:
-        yield from flow_sends(flow, scope)
-        return
     yield from stage_sends(flow, stage)
     yield from endings(flow, scope)
-    if flow.on_conflict is ATTACH:  # a run that was reset begins anew
-        yield from (flow.inbox_of(flow.stage(name)) for name in flow.entries)
     for other in flow.stages:
-        if any(stage.name in (one.stage, one.on_timeout, one.on_error) for one in uses_of(other).waits):
-            yield from stage_sends(flow, other)
+        if stage.name in flow.entries or any(
+            stage.name in (one.stage, one.on_timeout, one.on_error) for one in uses_of(other).waits
+        ):
+            yield from _left_sends(other)
+
+
+def _left_sends(stage: AnyStage) -> Iterator[Destination]:
+    """Yield the destinations of what is still sent for a stage whose run has gone on, or was taken over.
+
+    What ends with its run is not sent then: the message of the next hop, a deadline, and questions. A queue that is
+    asked is not told from one that is sent to, so it is here.
+    """
+    uses = uses_of(stage)
+    yield from sorted(uses.sends, key=str)
+    for other in sorted(uses.starts | uses.cancels, key=lambda one: one.name):
+        yield other.inbox_of(other.entry())
+    yield from (other.answers for other in sorted(uses.resets, key=lambda one: one.name))
+    if uses.unknown_sends:
+        yield from declared_queues(stage)
 
 
 def flow_sends(flow: AnyFlow, scope: Scope) -> Iterator[Destination]:
@@ -210,15 +222,11 @@ def flow_sends(flow: AnyFlow, scope: Scope) -> Iterator[Destination]:
 def stage_sends(flow: AnyFlow, stage: AnyStage) -> Iterator[Destination]:
     """Yield the destinations of a stage, with the inboxes of the next stages."""
     uses = uses_of(stage)
-    yield from sorted(uses.sends, key=str)
-    for other in sorted(uses.starts | uses.asks_flows | uses.cancels, key=lambda one: one.name):
-        yield other.inbox_of(other.entry())
-    yield from (other.answers for other in sorted(uses.resets, key=lambda one: one.name))
+    yield from _left_sends(stage)
+    yield from (other.inbox_of(other.entry()) for other in sorted(uses.asks_flows, key=lambda one: one.name))
     yield from (flow.inbox_of(flow.stage(name)) for name in stage.then)
     if uses.waits:
         yield flow.answers
-    if uses.unknown_sends:
-        yield from declared_queues(stage)
 
 
 def endings(flow: AnyFlow, scope: Scope) -> Iterator[Destination]:

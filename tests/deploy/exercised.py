@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
+import pytest
+
+from flowguard.aws.sender import AWSSender
 from flowguard.deploy.derive import needs_of
 from flowguard.deploy.found import FunctionKind, find_functions
 from flowguard.deploy.needs import Deployment
@@ -16,10 +19,13 @@ from flowguard.sim.limits.queues import queue_name
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.recording import RecordedRecord, plan, read_recording
 from flowguard.sim.world import World
+from tests.deploy.mishaps import Mishap
 from tests.flows.samples import SAMPLES, sample
 
 Made = tuple[str, str, str]
 """A function, an action and a resource."""
+
+QUIET: Final = Mishap("nothing")
 
 
 def needs(*modules: str, options: DeployOptions | None = None) -> Deployment:
@@ -83,23 +89,40 @@ def actions_of(call: ApiCall) -> Iterator[tuple[str, str]]:
         raise AssertionError(f"{call.service} {call.operation} is not known here")
 
 
-def exercised(needed: Deployment, folder: str) -> set[Made]:
+def exercised(needed: Deployment, folder: str, mishap: Mishap = QUIET) -> set[Made]:
     """What the functions do with every sample of a folder, each delivered twice."""
     recorded = [
-        record
+        one
         for file in sorted((SAMPLES / folder).glob("*.json"))
         for record in read_recording(sample(f"{folder}/{file.name}"))
         if isinstance(record, RecordedRecord)
+        for one in mishap.of(record)
     ]
     planned = plan(recorded, repeat=2)
     noting = Noting()
-    with MemoryAWS() as aws, World(needed.flows, aws=aws, start=planned[0].at) as world, intercept(noting):
+    with (
+        MemoryAWS() as aws,
+        intercept(noting),  # before the world, whose interceptors answer some calls themselves
+        World(needed.flows, aws=aws, start=planned[0].at, passed=mishap) as world,
+        mishap.broken(),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(AWSSender, "queue_url", _looked_up)
         _note_functions(world.source.functions, needed, noting)
         for one in planned:
             world.put(one.recorded.envelope, one.recorded.raw, at=one.at)
         for _ in world.run():
             pass
     return noting.made
+
+
+_QUEUE_URL = AWSSender.queue_url
+
+
+def _looked_up(sender: AWSSender, name: str) -> str:
+    """Look the URL up each time: functions are processes of their own, and here they share one sender."""
+    sender._urls.pop(name, None)
+    return _QUEUE_URL(sender, name)
 
 
 def _note_functions(functions: Functions, needed: Deployment, noting: Noting) -> None:

@@ -19,6 +19,7 @@ from flowguard.settings import Settings
 from flowguard.sim.account import SIMULATED_ROLE
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.sim.memory.aws import MemoryAWS
+from tests.deploy.everything import OPTIONS
 from tests.deploy.exercised import Made, actions_of, exercised, granted, needs
 from tests.deploy.waiting import PAYMENTS, Later, Order, Wait
 
@@ -164,3 +165,18 @@ def test_records_that_share_calls_need_two_permissions_more_and_answers_do_not()
     assert not {function for function, action, _ in granted(needed) if "PartiQL" in action} & {"patient-answers"}
     alone = needs("flows.orders.handlers", options=DeployOptions(reply_to=("shop-replies",), settings=OF_THE_WORLD))
     assert not any("PartiQL" in action for _, action, _ in granted(alone))
+
+
+def test_the_bucket_and_the_keys_of_signatures_are_for_each_function() -> None:
+    needed = needs("tests.deploy.everything", options=DeployOptions.model_validate(OPTIONS))
+    wanted = {
+        ("s3:GetObject", "long-texts/here/*"),
+        ("s3:PutObject", "long-texts/here/*"),
+        ("secretsmanager:GetSecretValue", "flowguard/keys"),
+    }
+    for function in needed.functions:
+        if function.name != "everything-ship":  # its role is there already
+            own = {(action, name) for one, action, name in granted(needed) if one == function.name}
+            assert wanted <= own, function.name
+    quiet = needs("tests.deploy.everything")
+    assert not any(action.startswith(("s3:", "secretsmanager:")) for _, action, _ in granted(quiet))
