@@ -54,7 +54,9 @@ def ui(
     settings = settings_of(options)
     with connection_errors():
         known = {flow.name: flow for flow in (load_flows(flows) if flows else ())}
-        inspected = Inspected(settings, clients_of(options), command_time().clock, known, queues, payloads)
+        clients = clients_of(options)
+        clients.dynamodb, clients.sqs  # noqa: B018 - made before threads begin, as boto3 wants it
+        inspected = Inspected(settings, clients, command_time().clock, known, queues, payloads)
     changes = Changes(inspected, flow_client(options)) if allow_changes else None
     server = opened(inspected, changes, port or 0)
     say(f"http://{_ADDRESS}:{server.port}/  (Ctrl+C ends it{'' if allow_changes else '; read only'})")

@@ -36,19 +36,22 @@ def at() -> Iterator[Scene]:
         {"Host": "localhost:80"},
         {"Host": ""},
         {"Host": "127.0.0.1"},
+        {"Host": "evil.example", "Origin": "http://evil.example", "Sec-Fetch-Site": "same-origin"},
         {"Origin": "http://evil.example"},
         {"Origin": "https://localhost"},
         {"Origin": "http://localhost:8000"},
         {"Origin": "null"},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "http://localhost", "Sec-Fetch-Site": "cross-site"},
     ],
 )
 @pytest.mark.parametrize("path", ["/", "/style.css", "/run?flow=orders&object=o1", "/nowhere"])
 def test_a_request_of_another_host_or_site_is_refused(at: Scene, headers: dict[str, str], path: str) -> None:
-    answer = opened(at).get(path, headers={**OWN, **headers})
+    answer = opened(at).get(path, headers=headers)
     assert answer.status_code == 403
     assert "orders" not in answer.text
+    assert ("http://localhost/ instead" in answer.text) is (headers.get("Host", "localhost") != "localhost")
 
 
 @pytest.mark.parametrize("headers", [{}, {"Sec-Fetch-Site": "none"}, OWN])

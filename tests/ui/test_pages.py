@@ -187,8 +187,12 @@ def test_a_graph_has_the_numbers_of_runs_at_its_stages_and_on_its_edges(at: Scen
 def test_a_graph_counts_only_so_much_unless_more_is_asked_for(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "COUNTED", (2, 1000))
     client = opened(at)
-    assert "so far, counted in 2 items" in text(client, "/flows?flow=orders")
-    assert "so far" not in text(client, "/flows?flow=orders&read=1000")
+    first = text(client, "/flows?flow=orders")
+    assert "so far, counted in 2 items" in first
+    assert first.count("Count in") == first.count("Count in 1,000 items") == 1
+    whole = text(client, "/flows?flow=orders&read=1000")
+    assert "so far" not in whole
+    assert "Count in" not in whole
     assert "so far, counted in 2 items" in text(client, "/flows?flow=orders&read=999999"), "no other bound is taken"
 
 
@@ -214,6 +218,32 @@ def test_waits_have_their_deadlines_and_what_is_missing() -> None:
         assert "the deadline passed" in text(client, run)
         assert "1 waiting, 1 late" in text(client, link("/flows", waiting.flow.name))
         assert parsed(client.get("/waits?flow=none")).tags["table"] == 0
+
+
+def test_a_wait_that_is_over_is_no_longer_listed() -> None:
+    with wait_scene() as waiting:
+        waiting.begin(lambda step: All.when_all(**asks(step), within=timedelta(days=1), on_timeout="late"))
+        for name in "abc":
+            waiting.answer(name)
+        client = opened(waiting)
+        assert "Nothing waits." in text(client, "/waits")
+        assert "It is over (" in text(client, "/run?flow=carts&object=c1")
+
+
+def test_a_run_whose_worker_is_at_work_is_not_quiet(at: Scene) -> None:
+    def look(step: Step[OrderState]) -> None:
+        seen.append(objects(opened(at).get("/?quiet=1s")))
+
+    seen: list[list[str]] = []
+    at.script.pricing = look
+    at.deliver(at.order("busy"))
+    assert seen == [["left", "bad", "o2", "o1"]]
+
+
+def test_the_style_sheet_is_the_inspectors_own(at: Scene) -> None:
+    answer = opened(at).get("/style.css")
+    assert (answer.status_code, answer.mimetype) == (200, "text/css")
+    assert "http" not in answer.text, "nothing is fetched from elsewhere"
 
 
 # -- hostile texts

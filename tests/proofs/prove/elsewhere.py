@@ -34,6 +34,11 @@ TESTED: Final = (
         "no explored request is traced",
     ),
     Elsewhere(
+        r"^ui\.guards\.",
+        ("tests/ui/test_guards.py",),
+        "the pages of the inspector, which no message meets",
+    ),
+    Elsewhere(
         r"^worker\.runtime\.Runtime\.(_planner: noted|work: asked|_claim_attempt: claim is None)",
         (
             "tests/worker/runtime/test_callers.py::test_the_end_of_a_run",

@@ -86,6 +86,7 @@ MODULES: Final = (
     "flowguard.once_function",
     "flowguard.once_keys",
     "flowguard.results",
+    "flowguard.ui.guards",
 )
 """Where decisions are made."""
 
