@@ -22,7 +22,7 @@ class Elsewhere:
 TESTED: Final = (
     Elsewhere(
         r"^(worker\.unsent\._next_hop: Message\(trace|wire\.message\.Message\._of_waits: .*(TRACE|trace)|"
-        r"protocol\.waiting\.WaitPlan\.(to_text: (self\.trace|\[dict|\[self\.trace)|from_text: more\[1)|"
+        r"protocol\.waiting\.WaitPlan\.(to_text: (self\.trace|\[dict|\[self\.trace)|from_text: more\[)|"
         r"worker\.settler\._message: plan|worker\.routing\.Routes\.resolve: (Message\(trace|place\.trace)|"
         r"aws\.sender\.(_traced|queue_entry: .*_traced|queue_entry: send\.kind))",
         ("tests/wire/test_trace_context.py", "tests/observers/test_linked.py", "tests/protocol/test_waiting.py"),
