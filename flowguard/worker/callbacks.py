@@ -54,11 +54,11 @@ class Callbacks:
     def _addressed(self, envelope: Envelope) -> Ending | None:
         """Settle what another flow answers. Its address is believed only in the flow's own queue of answers."""
         own = {flow.name: flow for flow in self._flows.values() if _is_own_queue(envelope, flow)}
-        order = find_group(envelope) if own else None
-        arrived = find_arrived(envelope) if own and order is None else None
-        if order is not None and order.address.flow in own:
+        if not own:
+            return None
+        if (order := find_group(envelope)) is not None and order.address.flow in own:
             ending = self._group_asks.ending(envelope, own[order.address.flow], order)
-        elif arrived is not None and arrived.address.flow in own:
+        elif (arrived := find_arrived(envelope)) is not None and arrived.address.flow in own:
             ending = self._settler.ending(envelope, own[arrived.address.flow], arrived)
         else:
             return None

@@ -14,7 +14,7 @@ from flowguard.errors import Reject, RunFailed
 from flowguard.failed import Failure
 from flowguard.flow import AnyFlow
 from flowguard.ids import RequestId
-from flowguard.outcome import Done, Next, Outcome, WaitFor, WaitForGroup
+from flowguard.outcome import Done, Next, WaitFor
 from flowguard.payloads import encode, encode_json
 from flowguard.printable import bounded
 from flowguard.protocol.callers import Caller, StoredEnd
@@ -53,7 +53,7 @@ class Planner(NamedTuple):
     """The requests that are cancelled with the run, where it was."""
     asked: Caller | None = None
 
-    def ended(self, outcome: Outcome | SavedGroup, step: AnyStep) -> Commit:
+    def ended(self, outcome: Next | Done | WaitFor | SavedGroup, step: AnyStep) -> Commit:
         """Plan what a handler's outcome writes.
 
         Raises :class:`RunFailed` for an outcome that the flow does not allow.
@@ -71,8 +71,6 @@ class Planner(NamedTuple):
                 return self._waiting(outcome, step)
             case SavedGroup():
                 return self._waiting_for_group(outcome, step)
-            case WaitForGroup():
-                raise RunFailed(f"the group of {self.message.stage!r} is not saved")
             case _:
                 raise self._no_outcome(outcome)
 

@@ -432,9 +432,10 @@ def test_a_message_that_names_nothing_awaited_stays_in_its_queue(
     assert told.facts["record"] == "m-1"
 
 
-def test_an_address_from_outside_is_not_even_read(shop: Shop) -> None:
+@pytest.mark.parametrize("key", ["answer", "group"])
+def test_an_address_from_outside_is_not_even_read(shop: Shop, key: str) -> None:
     _, ref = shop.begin()
-    attributes = {"flowguard": json.dumps({"answer": "of no form"})}
+    attributes = {"flowguard": json.dumps({key: "of no form"})}
     shop.answers(sqs_event("parcels", {"ref": ref, "parcel": {"number": 3}}, attributes=attributes))
     assert shop.run().wait.answered == {"parcel"}  # type: ignore[union-attr]  # it waits
 
@@ -505,11 +506,12 @@ def test_the_address_in_a_message_from_outside_is_not_believed(shop: Shop) -> No
     assert shop.run().wait.answered == frozenset()  # type: ignore[union-attr]  # it waits
 
 
-def test_an_address_of_another_flow_is_not_settled_here(shop: Shop) -> None:
+@pytest.mark.parametrize(("key", "name"), [("answer", "paid"), ("group", "group.0.0")])
+def test_an_address_of_another_flow_is_not_settled_here(shop: Shop, key: str, name: str) -> None:
     shop.begin()
     run = shop.run()
-    address = AnswerAddress("selling", ObjectId("o1"), run.request_id, run.requested_at, 1, "paid").as_json()
-    attributes = {"flowguard": json.dumps({"answer": address})}
+    address = AnswerAddress("selling", ObjectId("o1"), run.request_id, run.requested_at, 1, name).as_json()
+    attributes = {"flowguard": json.dumps({key: address})}
     event = sqs_event("buying", {"status": "COMPLETED"}, attributes=attributes, message_id="m-1")
     assert shop.answers(event) == {"batchItemFailures": [{"itemIdentifier": "m-1"}]}
     [told] = [event for event in shop.told.events if event.type is EventType.BROKEN]

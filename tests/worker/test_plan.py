@@ -16,6 +16,7 @@ from flowguard.flow import ATTACH, Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Next, Outcome
 from flowguard.protocol.callers import Caller
+from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Commit, Status
 from flowguard.stage import Stage
@@ -191,6 +192,15 @@ def test_what_the_flow_does_not_allow_ends_the_run(outcome: Any, changes: dict[s
         ended(outcome, **changes)
     assert told in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+def test_a_stage_that_undoes_a_run_may_wait_beyond_max_hops() -> None:
+    waits = Confirm.when_all(total=step_for(Price).event("paid/1"), within=timedelta(hours=1))
+    failed = FailedHop(RequestId("r-1"), 1_000, 3, 0, ERROR)
+    with pytest.raises(RunFailed, match="has made 5 hops, its max_hops"):
+        ended(waits, hop=5)
+    undoing = Planner(flow=PriceCart, message=MESSAGE._replace(hop=5), moment=MOMENT, failed_hop=failed)
+    assert undoing.ended(waits, step_for(Price)).status is Status.WAITING
 
 
 def test_the_last_hop_allowed_may_end_the_run() -> None:

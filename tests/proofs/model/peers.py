@@ -7,7 +7,7 @@ from typing import Any
 
 from flowguard.clock import ManualClock
 from flowguard.flow import PER_REQUEST, Flow
-from flowguard.outcome import Awaited, Done, Outcome
+from flowguard.outcome import Awaited, Done
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.stage import Stage
 from flowguard.step import NoState, Step
@@ -27,7 +27,7 @@ _MOMENT = 1_800_000_000_000
 
 
 class Answer(Stage[dict[str, Any]], name="answer"):
-    def handle(self, payload: dict[str, Any], step: Step) -> Outcome:
+    def handle(self, payload: dict[str, Any], step: Step) -> Done:
         return Done({"of": payload["name"]})
 
 

@@ -23,7 +23,9 @@ TESTED: Final = (
     Elsewhere(
         r"^(worker\.unsent\._next_hop: Message\(trace|wire\.message\.Message\._of_waits: .*(TRACE|trace)|"
         r"protocol\.waiting\.WaitPlan\.(to_text: (self\.trace|\[dict|\[self\.trace)|from_text: more\[)|"
-        r"worker\.settler\._message: plan|worker\.routing\.Routes\.resolve: (Message\(trace|place\.trace)|"
+        r"worker\.settler\.message_at: (plan|item\.wait)|"
+        r"worker\.routing\.Routes\.resolve: (Message\(trace|place\.(trace|hop)|made_in)|"
+        r"worker\.group_planner\.group_ask: Message\(trace|"
         r"aws\.sender\.(_traced|queue_entry: .*_traced|queue_entry: send\.kind))",
         ("tests/wire/test_trace_context.py", "tests/observers/test_linked.py", "tests/protocol/test_waiting.py"),
         "no explored request is traced",
@@ -32,6 +34,18 @@ TESTED: Final = (
         r"^worker\.runtime\.Runtime\._planned: (services\.debug_sampled|is_sampled)",
         ("tests/worker/test_debug_lines.py",),
         "no explored request is traced",
+    ),
+    Elsewhere(
+        r"^(worker\.batch\.Batch\._order: .*find_group|protocol\.run\.NewWait\.begun: self\.plan\.group|"
+        r"worker\.plan\.Planner\.(ended: case (SavedGroup|WaitForGroup)|_wait_planner: self\.failed_hop)|"
+        r"worker\.callbacks\.Callbacks\._addressed: .*(own|order|group))",
+        (
+            "tests/worker/test_groups.py",
+            "tests/worker/test_group_planner.py",
+            "tests/worker/test_callbacks.py",
+            "tests/worker/test_plan.py",
+        ),
+        "no explored flow of the proof asks a group",
     ),
     Elsewhere(
         r"^ui\.guards\.",

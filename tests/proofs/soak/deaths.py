@@ -92,14 +92,16 @@ class Deaths:
         self._doom = None
         signal.setitimer(signal.ITIMER_REAL, 0)  # Lambda would kill it: this is the worker whose clock is wrong
         self._journal.write("stalled")
-        comes_true(lambda: self._is_overtaken(call), LONGEST_STALL, every=0.2)
+        table, key = _place(call, doom.object_id)
+        own = self._owner(call, table, key)
+        comes_true(lambda: self._owner(call, table, key) not in (None, own), LONGEST_STALL, every=0.2)
 
-    def _is_overtaken(self, call: ApiCall) -> bool:
-        update = _update(call)
+    def _owner(self, call: ApiCall, table: str, key: Any) -> Any:
+        """Who has claimed the object last. None where that cannot be read."""
         with suppress(ClientError, BotoCoreError):
-            found = call.client.get_item(TableName=update["TableName"], Key=update["Key"], ConsistentRead=True)  # type: ignore[attr-defined]  # of the base class
-            return bool(found["Item"]["owner"] != update["ExpressionAttributeValues"][":owner"])
-        return False
+            found = call.client.get_item(TableName=table, Key=key, ConsistentRead=True)  # type: ignore[attr-defined]  # of the base class
+            return found["Item"]["owner"]
+        return None
 
     def _die(self, point: Point) -> None:
         self._journal.write("killed", point=point.value)
@@ -110,10 +112,34 @@ def _step(call: ApiCall, object_id: str) -> str | None:
     """Which step of the message's way the call is. A dispatch is the whole batch's."""
     if call.operation == "SendMessageBatch":
         return "dispatch"
+    if call.operation == "BatchExecuteStatement":
+        found = _statement(call, object_id)
+        return None if found is None else "claim" if "lease_until" in found["Statement"] else "commit"
     update = _update(call)
     if not update.get("Key", {}).get("pk", {}).get("S", "").endswith(f"#{object_id}"):
         return None
     return "claim" if ":lease_until" in update.get("ExpressionAttributeValues", {}) else "commit"
+
+
+def _statement(call: ApiCall, object_id: str) -> Any:
+    """The statement of a batch that is about the object's run item. None where none is."""
+    of_it = (one for one in call.params["Statements"] if _run_key(one, object_id) is not None)
+    return next(of_it, None)
+
+
+def _run_key(statement: Any, object_id: str) -> str | None:
+    texts = (one["S"] for one in statement["Parameters"] if "S" in one)
+    return next((text for text in texts if text.startswith("run#") and text.endswith(f"#{object_id}")), None)
+
+
+def _place(call: ApiCall, object_id: str) -> tuple[str, Any]:
+    """The table and the key of the run item that a claim or a commit is about."""
+    if call.operation != "BatchExecuteStatement":
+        update = _update(call)
+        return update["TableName"], update["Key"]
+    statement = _statement(call, object_id)
+    table = statement["Statement"].split('"')[1]
+    return table, {"pk": {"S": _run_key(statement, object_id)}, "sk": {"S": "run"}}
 
 
 def _update(call: ApiCall) -> Any:

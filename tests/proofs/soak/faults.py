@@ -23,6 +23,9 @@ BURST: Final = 3
 """Calls in a row of one worker that a burst of throttling refuses, on average."""
 
 _DATABASE: Final = ("ProvisionedThroughputExceededException", "ThrottlingException", "TransactionConflictException")
+_STATEMENT: Final = ("ThrottlingError", "ProvisionedThroughputExceeded", "TransactionConflict", "InternalServerError")
+"""What one statement of a batch is refused with."""
+
 _CANCELLED: Final = ("ThrottlingError", "TransactionConflict")
 _QUEUE: Final = ("RequestThrottled", "ThrottlingException")
 
@@ -47,7 +50,7 @@ class Faults:
         self._first = next(iter(self._deliveries.values()), "")
 
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
-        requests = list(self._deliveries) if call.operation == "DeleteMessageBatch" else _requests_of(call)
+        requests = self._requests_of(call)
         draw = self._draw(call, requests)
         if self._left:
             self._left -= 1
@@ -60,6 +63,14 @@ class Faults:
             return self._without_answer(call, proceed, requests, repeated=draw.random() < 0.5)
         return proceed()
 
+    def _requests_of(self, call: ApiCall) -> list[str]:
+        if call.operation == "DeleteMessageBatch":
+            return list(self._deliveries)
+        if call.operation == "BatchExecuteStatement":
+            texts = [one.get("S") for said in call.params["Statements"] for one in said["Parameters"]]
+            return [one for one in self._deliveries if one in texts]
+        return _requests_of(call)
+
     def _draw(self, call: ApiCall, requests: list[str]) -> random.Random:
         named = [self._deliveries[one] for one in requests if one in self._deliveries]
         subject = named[0] if named else self._first
@@ -69,6 +80,8 @@ class Faults:
     def _throttled(self, call: ApiCall, proceed: Proceed, requests: list[str], draw: random.Random) -> Response:
         if call.operation == "SendMessageBatch" and draw.random() < 0.5:
             return self._half_taken(call, proceed, draw)
+        if call.operation == "BatchExecuteStatement" and draw.random() < 0.5:
+            return self._half_executed(call, proceed, draw)
         error: Any = _refusal(call.operation, draw)
         self._tell("throttled", call, requests, code=error["Error"]["Code"])
         raise ClientError(error, call.operation)
@@ -82,6 +95,21 @@ class Faults:
         answer = proceed() if entries else {"Successful": []}
         failed = [{"Id": one["Id"], "SenderFault": False, "Code": "InternalError"} for one in refused]
         return {**answer, "Failed": [*answer.get("Failed", []), *failed]}
+
+    def _half_executed(self, call: ApiCall, proceed: Proceed, draw: random.Random) -> Response:
+        """Some statements refused, as DynamoDB says it: they are taken out of the request, and put into its answer."""
+        statements: list[Any] = call.params["Statements"]
+        refused = {place: draw.choice(_STATEMENT) for place in range(len(statements)) if draw.random() < 0.5}
+        left = [one for place, one in enumerate(statements) if place not in refused]
+        whole, statements[:] = list(statements), left
+        self._tell("half-executed", call, [], code=",".join(sorted(set(refused.values()))))
+        answers = iter(proceed()["Responses"] if left else ())
+        return {
+            "Responses": [
+                {"Error": {"Code": refused[place], "Message": "refused"}} if place in refused else next(answers)
+                for place in range(len(whole))
+            ]
+        }
 
     def _without_answer(self, call: ApiCall, proceed: Proceed, requests: list[str], *, repeated: bool) -> Response:
         """Applied, and nobody hears of it; ``repeated`` is botocore's second try, which is answered."""

@@ -71,7 +71,8 @@ def soak(
         flows = [word for flow in OTHER_FLOWS for word in ("--flow", flow)]
         all_of_them = (*flows, "--timeout", str(TIMEOUT), *odds.arguments(), *more)
         for number in range(workers):
-            pool.start(f"worker-{number}", ORDERS_FLOW, INBOX, *all_of_them)
+            shared = ("--together",) if number % 2 else ()
+            pool.start(f"worker-{number}", ORDERS_FLOW, INBOX, *all_of_them, *shared)
         pool.start(GIVEN_UP_WORKER, ORDERS_FLOW, GIVEN_UP, "--dlq", *all_of_them)
         pool.start("callbacks", ORDERS_FLOW, ANSWERED, "--callbacks", *all_of_them)
         party = Party(sandbox, odds.seed)

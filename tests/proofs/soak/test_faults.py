@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,27 @@ def test_of_a_batch_that_is_taken_in_part_the_rest_is_not_sent_and_is_named(clie
         assert not failed & {entry["Id"] for entry in call.params["Entries"]}
         return
     pytest.fail("no batch was taken in part")
+
+
+def echo(call: ApiCall) -> Callable[[], Response]:
+    """Answers each statement that is left with itself."""
+    return lambda: {"Responses": list(call.params["Statements"])}
+
+
+def test_of_shared_calls_some_are_refused_alone_and_each_answer_stays_with_its_statement(
+    clients: Clients, journal: Journal
+) -> None:
+    faults = Faults(3, 0, 1, journal)
+    for number in range(20):
+        faults.begin([delivery(f"r{number}")])
+        said = [{"Statement": "UPDATE", "Parameters": [{"S": name}, {"BOOL": True}]} for name in (f"r{number}", *"bcd")]
+        call = ApiCall("dynamodb", "BatchExecuteStatement", {"Statements": list(said)}, 1, clients.dynamodb)
+        try:
+            answer = faults(call, echo(call))
+        except ClientError:
+            continue
+        shared = [place for place, one in enumerate(answer["Responses"]) if "Error" not in one]
+        assert len(answer["Responses"]) == 4 > len(shared)
+        assert [answer["Responses"][place] for place in shared] == [said[place] for place in shared]
+        return
+    pytest.fail("no statement was refused alone")

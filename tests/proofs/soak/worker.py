@@ -16,9 +16,9 @@ from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from flowguard.callback_function import callback_handler
+from flowguard.callback_function import CallbackHandler, callback_handler
 from flowguard.flow import AnyFlow
-from flowguard.handler import dlq_handler, lambda_handler
+from flowguard.handler import LambdaHandler, dlq_handler, lambda_handler
 from flowguard.sim.calls import intercept
 from tests.proofs.soak.deaths import Deaths, Point
 from tests.proofs.soak.faults import Faults
@@ -40,6 +40,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--name", default="worker")
     parser.add_argument("--dlq", action="store_true", help="the queue is where SQS puts what it moved away")
     parser.add_argument("--callbacks", action="store_true", help="the queue is where parties outside answer")
+    parser.add_argument("--together", action="store_true", help="let the records of an event share their calls")
     parser.add_argument("--timeout", type=float, default=4, help="seconds that an invocation may take before it dies")
     parser.add_argument("--kill", type=float, default=0, help="the share of deliveries that kill the worker")
     parser.add_argument("--point", action="append", type=Point, help="where; anywhere when not given")
@@ -61,8 +62,12 @@ def main(words: Sequence[str]) -> None:
         MUTANTS[given.mutant]()
     journal = Journal(given.journal, given.name)
     sandbox = Sandbox(given.dynamodb, given.sqs, given.access_key)
-    build = dlq_handler if given.dlq else callback_handler if given.callbacks else lambda_handler
-    handler = build(*map(_flow, given.flow))
+    flows = map(_flow, given.flow)
+    handler: LambdaHandler | CallbackHandler
+    if given.callbacks:
+        handler = callback_handler(*flows)
+    else:
+        handler = dlq_handler(*flows) if given.dlq else lambda_handler(*flows, together=given.together)
     deaths = Deaths(given.kill, given.point or list(Point), given.seed, journal, given.stall)
     faults = Faults(given.throttle, given.lost, given.seed, journal)
     mapping = Mapping(
