@@ -19,7 +19,6 @@ PROJECT: Final[Mapping[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read
 NEEDS: Final = {
     "cli": ("cli", "local"),  # as its commands say where one is missing
     "dev": ("serve",),
-    "cli/ui": ("ui", "local"),
     "ui": ("ui", "local"),
     "sim": ("local",),
     "testing": ("testing",),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Any
 
 import click
-from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from flowguard.cli.connection import (
     CannotRun,
@@ -20,11 +18,7 @@ from flowguard.cli.connection import (
 from flowguard.cli.printing import say
 from flowguard.sim.loading import load_flows
 from flowguard.ui.changes import Changes
-from flowguard.ui.guards import hosts_of
 from flowguard.ui.inspected import Inspected
-from flowguard.ui.pages import inspector
-
-_ADDRESS = "127.0.0.1"
 
 
 @click.command()
@@ -51,6 +45,8 @@ def ui(
 
     The command ends with Ctrl+C. The exit code is 2 where it cannot be run.
     """
+    from flowguard.ui import serving  # what it needs is an extra's, and help is there without it
+
     settings = settings_of(options)
     with connection_errors():
         known = {flow.name: flow for flow in (load_flows(flows) if flows else ())}
@@ -58,24 +54,9 @@ def ui(
         clients.dynamodb, clients.sqs  # noqa: B018 - made before threads begin, as boto3 wants it
         inspected = Inspected(settings, clients, command_time().clock, known, queues, payloads)
     changes = Changes(inspected, flow_client(options)) if allow_changes else None
-    server = opened(inspected, changes, port or 0)
-    say(f"http://{_ADDRESS}:{server.port}/  (Ctrl+C ends it{'' if allow_changes else '; read only'})")
-    server.serve_forever()
-
-
-class _Quiet(WSGIRequestHandler):
-    """Handles a request without a line in the log for it."""
-
-    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Say nothing."""
-
-
-def opened(inspected: Inspected, changes: Changes | None, port: int) -> BaseWSGIServer:
-    """Open the inspector's port, a free one for 0. Threads serve it: a browser opens connections that it never uses."""
     try:
-        with socket.create_server((_ADDRESS, port)) as listening:
-            own = listening.getsockname()[1]
-            app = inspector(inspected, hosts_of(own), changes=changes)
-            return make_server(_ADDRESS, own, app, threaded=True, request_handler=_Quiet, fd=listening.fileno())
+        server = serving.opened(inspected, changes, port or 0)
     except OSError as error:
         raise CannotRun(f"port {port}: {error.strerror}; give another --port") from None
+    say(f"http://{serving.ADDRESS}:{server.port}/  (Ctrl+C ends it{'' if allow_changes else '; read only'})")
+    server.serve_forever()

@@ -32,6 +32,15 @@ OTHERWISE: Final[dict[Made, str]] = {
     **_sent("approve-expense-answers", "remind-approver-dead-letters", why="SQS refuses a resume for good"),
     **_sent("remind-approver", REPLIES, why="a request for a reminder may name a place; those of samples name none"),
     **_sent("take-payment-dead-letters", "payments-to-book", why="the killed run had committed: `make e2e`, payments"),
+    **_sent("count-shop-count-stock", REPLIES, why="a request for a count may name a place; no sample's does"),
+    **{
+        (function, "sqs:ChangeMessageVisibility", queue): "no sample of it meets a worker at its work"
+        for function, queue in (
+            ("count-shop-count-stock", "shops-to-count"),
+            ("recount-night-add-up", "nights-counted"),
+            ("recount-night-ask-shops", "recount-night"),
+        )
+    },
     **_sent("search-cache-search", "search-cache", why="an order to reset is tried again; no sample's fails"),
     ("search-cache-search", "sqs:ChangeMessageVisibility", "search-cache"): "no sample's order to reset is busy",
     ("take-payment-dead-letters", "sqs:ChangeMessageVisibility", "take-payment-killed"): "the world gives it no record",

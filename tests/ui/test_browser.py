@@ -12,9 +12,9 @@ from typing import Final
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from flowguard.cli.ui import opened
 from flowguard.ui.changes import Changes
 from flowguard.ui.inspected import Inspected
+from flowguard.ui.serving import opened
 from tests.cli.test_explore import BUGGY, buggy, explore
 from tests.engines.process import EngineMissing
 from tests.ui.browser import Browser, browser

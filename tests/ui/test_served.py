@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from flowguard.cli import main
-from flowguard.cli import ui as module
-from flowguard.cli.ui import opened
 from flowguard.settings import Settings
+from flowguard.ui import serving as module
 from flowguard.ui.inspected import Inspected
+from flowguard.ui.serving import opened
 from tests.aws.engines import same_clients
 from tests.cli.test_list import played
 from tests.scene import Scene, scene

@@ -71,7 +71,7 @@ def draw(shown: list[Panel], file: str) -> None:
     import matplotlib as mpl  # type: ignore[import-not-found]  # in an environment of its own
 
     mpl.use("svg")
-    mpl.rcParams.update({"svg.hashsalt": "flowguard", "svg.fonttype": "none", "font.family": "sans-serif"})
+    mpl.rcParams.update({"svg.hashsalt": "flowguard", "font.family": "sans-serif"})
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(1, len(shown), figsize=(4 * len(shown), 2.6), squeeze=False, layout="constrained")
