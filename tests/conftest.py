@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import resource
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -23,7 +22,7 @@ from flowguard.testing.explorer.run import sandbox
 from tests.engines.dynamodb_local import dynamodb_local
 from tests.engines.elasticmq import elasticmq
 from tests.engines.ministack import ministack
-from tests.engines.process import EngineMissing
+from tests.engines.skipping import or_skip
 from tests.garbage import spare_what_is_there
 
 
@@ -83,30 +82,19 @@ def embedded() -> Iterator[EmbeddedAWS]:
 @pytest.fixture(scope="session")
 def dynamodb_local_url() -> Iterator[str]:
     """One DynamoDB Local for the whole session; use an access key or a table of your own."""
-    yield from _or_skip(dynamodb_local())
+    yield from or_skip(dynamodb_local())
 
 
 @pytest.fixture(scope="session")
 def elasticmq_url() -> Iterator[str]:
     """One ElasticMQ for the whole session; use queues of your own."""
-    yield from _or_skip(elasticmq())
+    yield from or_skip(elasticmq())
 
 
 @pytest.fixture(scope="session")
 def ministack_url() -> Iterator[str]:
     """One MiniStack for the whole session; use queues of your own."""
-    yield from _or_skip(ministack())
-
-
-def _or_skip(engine: AbstractContextManager[str]) -> Iterator[str]:
-    """Where it has not been fetched, the test is skipped; in CI, which must not pass by skipping, it fails."""
-    try:
-        with engine as endpoint_url:
-            yield endpoint_url
-    except EngineMissing as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(missing))
+    yield from or_skip(ministack())
 
 
 # -- how long a test may take ------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ _MESSAGE: Final = 16
 
 
 class _RowAnswer(Enum):
-    """Whether a row has the answer: since now, since it came before, or another one in its place."""
+    """What a row holds after an answer was offered to it: this one, the same from before, or another one."""
 
     NOW = auto()
     BEFORE = auto()
@@ -190,7 +190,7 @@ class DynamoDBGroups(NamedTuple):
         raise TooLarge(f"the answer {shown(address.name)}", {"answer": size}, room)
 
     def _forms(self, address: AnswerAddress, answer: GivenAnswer) -> Iterator[Packed]:
-        """Yield the answer as it is kept in its row, and then, where that has no room for it, in S3."""
+        """Yield the forms in which the answer may be kept: for its row, and for S3 where the row is full."""
         yield self.packing.pack(answer.text, None)
         yield self.packing.pack_aside(answer.text, self._key(address.flow, address.statement, answer.text))
 

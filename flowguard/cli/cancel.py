@@ -79,7 +79,10 @@ class CancelEnd(NamedTuple):
 
 
 def cancel_run(client: FlowClient, runs: RunReader, flow: AnyFlow, object_id: str, why: str, now: int) -> CancelEnd:
-    """Cancel a run, and say where it stands. Raises what :meth:`FlowClient.cancel` raises, but for SendFailed."""
+    """Cancel a run. Return whether that was done, and where the run stands.
+
+    Raises :class:`RunFailed` and :class:`RunTooBusy` as :meth:`FlowClient.cancel` does.
+    """
     unsent: str | None = None
     try:
         done = client.cancel(flow, object_id, why=why)

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import click
 
-from flowguard.cli import COMMANDS
 from flowguard.cli.connection import CannotRun
 from flowguard.cli.dev_lines import LiveView
 from flowguard.dev.cannot_serve import CannotServe, StateRefused
@@ -159,14 +158,13 @@ def _stop_signals() -> Iterator[threading.Event]:
 
 
 def _listening(engine: ServedEngine, modules: tuple[str, ...]) -> dict[str, Any]:
-    """Return what another terminal needs. The inspector is named where this flowguard has one."""
+    """Return what another terminal needs."""
     names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL")
-    commands = [f"flowguard ui --endpoint-url {engine.url}"] if "ui" in COMMANDS else []
     return {
         "event": "listening",
         "url": engine.url,
         "region": engine.region,
         "environment": {name: engine.environment()[name] for name in names},
-        "commands": ["flowguard send MODULE:FLOW FILE", "flowguard list", *commands],
+        "commands": ["flowguard send MODULE:FLOW FILE", "flowguard list", "flowguard ui"],
         "modules": list(modules),
     }

@@ -77,7 +77,7 @@ def _export(variables: Mapping[str, str]) -> str:
 
 
 def _delivery(said: Mapping[str, Any]) -> str:
-    """Return the line of a delivery: where, which object, what came of it."""
+    """Return the line that shows a delivery, with its stage, its object and its outcome."""
     where = f"{said['flow']}/{said['stage']}" if said["flow"] else f"{said['function']} from {said['queue']}"
     parts = [bounded(where, _CUT)]
     if said["object_id"]:

@@ -25,5 +25,5 @@ def distance(ms: int, now: int) -> str:
 
 
 def moment(ms: int, now: int) -> str:
-    """Format a moment and how far it is from now: ``2026-03-04T10:00:00.000Z (in 2 d)``."""
+    """Format a time with its distance from now, such as ``2026-03-04T10:00:00.000Z (in 2 d)``."""
     return f"{iso(ms)} ({distance(ms, now)})"

@@ -193,7 +193,7 @@ def _plain(queue: Queue, text: str) -> Send:
 
 
 def _recorded(queue: Queue, file: str) -> list[Send]:
-    """Read the records of a file. Raises :class:`CannotRun` where one cannot be read, or not be sent."""
+    """Read the records of a file. Raises :class:`CannotRun` for a record that cannot be read or cannot be sent."""
     sends: list[Send] = []
     for read in read_files([file]):
         if isinstance(read, Unreadable):

@@ -14,6 +14,8 @@ from flowguard.aws.clients import Clients
 EVERY: Final = 1
 """Seconds between two looks."""
 
+_NEVER: Final = 1 << 62
+
 
 class DueSchedules:
     """Sends the one-time schedules of a group when they are due. ``now`` returns ms since 1970."""
@@ -55,8 +57,11 @@ class DueSchedules:
 
 
 def moment(expression: str) -> int:
-    """Return the moment of ``at(2026-01-02T03:04:05)``, ms since 1970. Others are never due."""
+    """Return when a schedule such as ``at(2026-01-02T03:04:05)`` is due, ms since 1970.
+
+    Expressions of other forms, such as ``rate(…)``, are never due here: flowguard makes none.
+    """
     try:
         return int(datetime.strptime(expression, "at(%Y-%m-%dT%H:%M:%S)").replace(tzinfo=UTC).timestamp() * 1000)
     except ValueError:
-        return 1 << 62
+        return _NEVER

@@ -23,7 +23,7 @@ _DEFAULT_BUS: Final = "default"
 
 
 class Provider:
-    """Creates tables, queues, topics, rules, schedule groups and the bucket, of one account and region."""
+    """Creates what a deployment needs in one account and region, from tables to the bucket."""
 
     def __init__(self, clients: Clients, account: str, region: str) -> None:
         self._clients = clients

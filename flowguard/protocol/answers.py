@@ -17,15 +17,22 @@ def judge(item: RunItem | None, address: AnswerAddress, *, counts: bool = True) 
     """
     if item is None:
         return AnswerVerdict.EXPIRED
-    if not is_run_of(item, address):
-        return AnswerVerdict.SUPERSEDED
-    if item.hop < address.hop or (item.hop == address.hop and not item.done):
-        return AnswerVerdict.EARLY
+    if (said := before_the_wait(item, address)) is not None:
+        return said
     if item.hop > address.hop:
         return _gone_on(item, address)
     if item.status in ENDED:
         return AnswerVerdict.EXPIRED
     return _at_its_hop(item, address, counts)
+
+
+def before_the_wait(item: RunItem, address: AnswerAddress) -> AnswerVerdict | None:
+    """Decide the verdict where the item is of another run, or its hop has not begun to wait. None for all others."""
+    if not is_run_of(item, address):
+        return AnswerVerdict.SUPERSEDED
+    if item.hop < address.hop or (item.hop == address.hop and not item.done):
+        return AnswerVerdict.EARLY
+    return None
 
 
 def is_run_of(item: RunItem, address: AnswerAddress) -> bool:

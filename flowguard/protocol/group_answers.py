@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from flowguard.protocol.answers import is_run_of
+from flowguard.protocol.answers import before_the_wait
 from flowguard.protocol.groups import GroupRequest, Member, Shard
 from flowguard.protocol.run import ENDED, RunItem, Status
 from flowguard.protocol.verdicts import AnswerVerdict
@@ -45,10 +45,8 @@ def judge_member(item: RunItem | None, address: AnswerAddress, member: Member) -
     """Decide the verdict on the answer to a group's request, given the run item as it stands."""
     if item is None:
         return AnswerVerdict.EXPIRED
-    if not is_run_of(item, address):
-        return AnswerVerdict.SUPERSEDED
-    if item.hop < address.hop or (item.hop == address.hop and not item.done):
-        return AnswerVerdict.EARLY
+    if (said := before_the_wait(item, address)) is not None:
+        return said
     if item.hop > address.hop:
         return _gone_on(item, address, member)
     return AnswerVerdict.EXPIRED if item.status in ENDED else _at_its_hop(item, member)

@@ -77,7 +77,7 @@ class Browser:
 
     def complaints(self) -> list[str]:
         """What the console says: a script that was refused, a file that is not there."""
-        return [one["message"] for one in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]
+        return [one["message"] for one in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]  # Selenium types it not
 
     def picture(self, to: Path) -> None:
         """Write a picture of the page, as much of it as the screen shows."""

@@ -16,7 +16,7 @@ from flowguard.ui.changes import Changes
 from flowguard.ui.inspected import Inspected
 from flowguard.ui.serving import opened
 from tests.cli.test_explore import BUGGY, buggy, explore
-from tests.engines.process import EngineMissing
+from tests.engines.skipping import or_skip
 from tests.ui.browser import Browser, browser
 from tests.ui.shop import HOSTILE, shop
 
@@ -31,13 +31,7 @@ PAGES: Final = ("/", "/waits", "/flows", "/flows?flow=orders", "/letters", "/let
 
 @pytest.fixture(scope="module")
 def started() -> Iterator[Browser]:
-    try:
-        with browser() as found:
-            yield found
-    except EngineMissing as missing:
-        if "CI" in os.environ:
-            raise
-        pytest.skip(str(missing))
+    yield from or_skip(browser())
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from flowguard.client import FlowClient
 from flowguard.protocol.run import Status
 from flowguard.settings import Settings
 from flowguard.ui.changes import Changes
@@ -114,7 +115,7 @@ def test_each_answer_forbids_scripts_frames_and_guessing(at: Scene, path: str) -
 def test_each_process_has_its_own_token(at: Scene) -> None:
     def drawn() -> str:
         inspected = Inspected(Settings(), same_clients(), at.clock, {"orders": at.flow})
-        changes = Changes(inspected, None)  # type: ignore[arg-type]  # nothing is cancelled
+        changes = Changes(inspected, FlowClient(at.handler._services.sender))
         client = inspector(inspected, frozenset({"localhost"}), changes=changes).test_client()
         return parsed(client.get("/run?flow=orders&object=o2")).fields["token"]
 

@@ -135,7 +135,7 @@ def test_a_wait_keeps_the_trace(trace: str | None, children: dict[str, Child]) -
 def test_sqs_in_memory_keeps_the_header_with_the_message() -> None:
     with MemoryAWS() as aws:
         sqs, url = aws.client("sqs"), aws.create_queue("q")
-        header = {HEADER: {"DataType": "String", "StringValue": XRAY}}
-        sqs.send_message(QueueUrl=url, MessageBody="{}", MessageSystemAttributes=header)  # type: ignore[arg-type]
+        header: Any = {HEADER: {"DataType": "String", "StringValue": XRAY}}
+        sqs.send_message(QueueUrl=url, MessageBody="{}", MessageSystemAttributes=header)
         [message] = sqs.receive_message(QueueUrl=url, MessageSystemAttributeNames=["All"])["Messages"]
         assert message["Attributes"]["AWSTraceHeader"] == XRAY

@@ -11,10 +11,13 @@ flowguard's own part, by flowguard's client, which leaves out botocore's check o
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
 from collections.abc import Callable
 from typing import Any
+
+from botocore.config import Config
 
 from flowguard import Settings, lambda_handler
 from flowguard.aws.clients import Clients
@@ -38,6 +41,9 @@ def figures(rounds: int = ROUNDS) -> list[Figure]:
         Figure("CPU a message, of its bare calls", ours, MARK, "×", "two UpdateItems on one botocore stub"),
         Figure("  of the same, parameters unchecked", own, None, "×", "the same two by flowguard's own client"),
     ]
+    once, anew = agents()
+    agent = ratio(once, anew, rounds=rounds)
+    found.append(Figure("  a bare call, user agent made once", agent, None, "×", "of one whose is made each time"))
     try:
         theirs = ratio(*powertools_and_bare(), rounds=rounds)
     except ImportError as missing:
@@ -98,6 +104,21 @@ def bare(client: Any, calls: list[tuple[str, Answer]]) -> Work:
         second(**second_params)
 
     return both
+
+
+def agents() -> tuple[Work, Work]:
+    """One UpdateItem by a client with a text for a user agent, and by one that makes the text for each request."""
+    clients = [a_session().client("dynamodb", config=config) for config in (Config(user_agent="bench"), Config())]
+    for client in clients:
+        answer(client, lambda _: {})
+    params: Any = {
+        "TableName": "flowguard",
+        "Key": {"pk": {"S": "run#f#o"}, "sk": {"S": "run"}},
+        "UpdateExpression": "SET retry = :retry",
+        "ExpressionAttributeValues": {":retry": {"N": "1"}},
+    }
+    once, anew = (functools.partial(client.update_item, **params) for client in clients)
+    return once, anew
 
 
 def powertools_and_bare() -> tuple[Work, Work]:
