@@ -15,6 +15,7 @@ from flowguard.cli.printing import say, say_json
 from flowguard.cli.progress import Progress
 from flowguard.cli.recordings import Unreadable, read_files
 from flowguard.errors import DefinitionError, EnvelopeError, SettingsError
+from flowguard.flow import is_flow
 from flowguard.sim.loading import NoSuchFlow
 from flowguard.testing.explorer import BOUND, MOST, WALKS, Explored, NoSuchSchedule, UnmetSchedule, replay
 from flowguard.testing.explorer import explore as explored
@@ -88,7 +89,8 @@ INTERRUPTED: Final = 130
 @click.option("--network", metavar="HOST", multiple=True, help="May be reached; nothing else is. Repeat it.")
 @click.option("--any-order", is_flag=True, help="The end may depend on the order of the records.")
 @click.option("--direct", is_flag=True, help="Plain handlers are invoked by the messages, and --queue is their name.")
-@click.option("--batch", metavar="N", type=click.IntRange(1), default=1, help="Records at once, for plain handlers.")
+@click.option("--batch", metavar="N", type=click.IntRange(1), default=1, help="Records at once; 1 by default.")
+@click.option("--together", is_flag=True, help="Records of a batch share calls, as with lambda_handler(together=True).")
 @click.option("--partial/--not-partial", default=True, help="Whether ReportBatchItemFailures is on for plain handlers.")
 @click.option("--schedule", metavar="ID", help="Run exactly this schedule, and show its time line.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
@@ -119,6 +121,7 @@ def explore(  # noqa: PLR0913 - the options of a command
     visibility: int,
     timeout: int | None,
     batch: int,
+    together: bool,
     partial: bool,
     bound: int,
     walks: int,
@@ -164,6 +167,8 @@ def explore(  # noqa: PLR0913 - the options of a command
             "items": items_in(items) or None,
             "answers": dict(map(named_json("--answer"), answers)) or None,
             "stubs": dict(map(named_json("--stub"), stubs)) or None,
+            "batch": batch if any(map(is_flow, found)) else 1,
+            "together": together,
         }
         events = _events(files)
         _write(html, "")  # before the minutes that an exploration may take

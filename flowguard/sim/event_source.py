@@ -119,16 +119,20 @@ class EventSource:
     def with_it(self, first: Delivery, batch: int, now: int) -> list[Delivery]:
         """Receive what the function gets with this record, which it has already: no more than ``batch`` in all.
 
-        Those are records of the same queue that are visible, none of them a copy of another.
+        Those are records of the same queue that are visible, none of them a copy of another. Of a FIFO group they are
+        the next ones in its order. What no queue delivers comes alone.
         """
-        found: list[Delivery] = []
-        for one in self._queues.free():
-            if len(found) + 1 >= batch:
+        taken, passed = [first], set[tuple[str, str] | None]()
+        for one in self._queues.waiting if first.queue is not None else ():
+            if len(taken) >= batch:
                 break
-            ids = {known.message_id for known in (first, *found)}
             is_fellow = (one.queue, one.from_dlq) == (first.queue, first.from_dlq) and one.visible_at <= now
-            if one is not first and is_fellow and one.message_id not in ids:
-                found.append(one)
+            is_copy = one.message_id in {known.message_id for known in taken}
+            if is_fellow and not is_copy and (one.group is None or one.group not in passed):
+                taken.append(one)
+            elif one is not first:
+                passed.add(one.group)
+        found = taken[1:]
         for one in found:
             self._queues.receive(one, now + self._function(first).visibility)
         return found

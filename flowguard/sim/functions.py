@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from flowguard.callback_function import callback_handler
 from flowguard.destinations import Queue, Topic
 from flowguard.errors import RunFailed, SettingsError
 from flowguard.flow import AnyFlow
-from flowguard.handler import dlq_handler, lambda_handler
+from flowguard.handler import LambdaHandler
 from flowguard.payloads import decode
 from flowguard.sim.made_tokens import means_token
 from flowguard.stage import AnyStage
@@ -19,6 +19,7 @@ from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import FLOW_STAGE
 from flowguard.worker.outside import comes_through
 from flowguard.worker.ports import Services
+from flowguard.worker.routing import Routes
 from flowguard.worker.runtime import LEASE_WITHOUT_LAMBDA
 
 
@@ -27,8 +28,8 @@ class ServedFunction:
     """A Lambda function.
 
     ``handler`` is called with an event. ``visibility`` is its queue's visibility timeout, ms: as long as the function
-    may run, and so its lease. ``timeout`` is how long it may run where that is shorter, ms. A ``plain`` one knows
-    nothing of flowguard, and gets up to ``batch`` records at once.
+    may run, and so its lease. ``timeout`` is how long it may run where that is shorter, ms. It gets up to ``batch``
+    records at once. A ``plain`` one knows nothing of flowguard.
     """
 
     name: str
@@ -39,6 +40,16 @@ class ServedFunction:
     batch: int = 1
 
 
+class Batching(NamedTuple):
+    """How many records the flows' functions get at once. ``together`` is that of ``lambda_handler``."""
+
+    size: int = 1
+    together: bool = False
+
+
+ONE_BY_ONE: Final = Batching()
+
+
 class Functions:
     """The functions of some flows, by the queues that they read.
 
@@ -47,14 +58,21 @@ class Functions:
     """
 
     def __init__(
-        self, flows: Sequence[AnyFlow], services: Services, others: Mapping[str, ServedFunction] | None = None
+        self,
+        flows: Sequence[AnyFlow],
+        services: Services,
+        others: Mapping[str, ServedFunction] | None = None,
+        *,
+        batching: Batching = ONE_BY_ONE,
     ) -> None:
         self._flows = flows
+        self._services = services
+        self._batching = batching
         self.by_queue = {
-            queue: ServedFunction(queue, lambda_handler(*_targets(served)).using(services), _visibility(served))
+            queue: self._function(queue, _targets(served), _visibility(served))
             for queue, served in _served(flows).items()
         }
-        self.by_queue |= _answering(flows, services, self.by_queue)
+        self.by_queue |= self._answering()
         for queue in self.by_queue.keys() & (others or {}).keys():
             raise SettingsError(queue, "two functions read this queue; give one of them another")
         self.by_queue |= others or {}
@@ -63,13 +81,33 @@ class Functions:
             self._dead_of: Mapping[str, ServedFunction] = {}
             return
         everything = [(flow, stage) for flow in flows for stage in flow.stages]
-        self.any = ServedFunction("any", lambda_handler(*flows).using(services), _visibility(everything))
+        self.any = self._function("any", flows, _visibility(everything))
         self.answers = ServedFunction("answers", callback_handler(*flows).using(services), _visibility([]))
-        self.dead = ServedFunction("dead-letters", dlq_handler(*flows).using(services), self.any.visibility)
-        self._dead_of = {
-            queue: ServedFunction("dead-letters", dlq_handler(*_flows(served)).using(services), self.any.visibility)
-            for queue, served in _served(flows).items()
-        }
+        self.dead = self._dead(flows)
+        self._dead_of = {queue: self._dead(_flows(served)) for queue, served in _served(flows).items()}
+
+    def _function(self, name: str, targets: Iterable[object], visibility: int) -> ServedFunction:
+        handler = LambdaHandler(Routes(targets), self._services, together=self._batching.together)
+        return ServedFunction(name, handler, visibility, batch=self._batching.size)
+
+    def _dead(self, flows: Sequence[AnyFlow]) -> ServedFunction:
+        handler = LambdaHandler(Routes(flows), self._services, from_dlq=True)
+        return ServedFunction("dead-letters", handler, self.any.visibility, batch=self._batching.size)
+
+    def _answering(self) -> dict[str, ServedFunction]:
+        """Return the functions for the queues that bring nothing but answers: of their own flows, and from outside."""
+        found: dict[str, ServedFunction] = {}
+        visibility = _visibility([])
+        for flow in self._flows:
+            if isinstance(flow.answers, Queue) and flow.answers.short_name not in self.by_queue:
+                name = flow.answers.short_name
+                sharing = [one for one in self._flows if one.answers == flow.answers]
+                found[name] = self._function(name, sharing, visibility)
+        for queue, declaring in callback_queues(self._flows).items():
+            if queue not in self.by_queue:
+                handler = callback_handler(*declaring).using(self._services)
+                found[queue] = ServedFunction(queue, handler, visibility, batch=self._batching.size)
+        return found
 
     def dlq_function(self, queue: str | None) -> ServedFunction:
         """Return the function for a record that SQS moves to the dead-letter queue.
@@ -108,23 +146,6 @@ class Functions:
         """Return the function of the first stage of the flow that the message fits. None where that is not one flow."""
         fitting = [flow for flow in self._flows if _fits(flow, envelope)]
         return self.by_queue[queue_of(fitting[0], fitting[0].entry())] if len(fitting) == 1 else None
-
-
-def _answering(
-    flows: Sequence[AnyFlow], services: Services, known: Mapping[str, ServedFunction]
-) -> dict[str, ServedFunction]:
-    """Return the functions for the queues that bring nothing but answers: of their own flows, and from outside."""
-    found: dict[str, ServedFunction] = {}
-    visibility = _visibility([])
-    for flow in flows:
-        if isinstance(flow.answers, Queue) and flow.answers.short_name not in known:
-            name = flow.answers.short_name
-            sharing = [one for one in flows if one.answers == flow.answers]
-            found[name] = ServedFunction(name, lambda_handler(*sharing).using(services), visibility)
-    for queue, declaring in callback_queues(flows).items():
-        if queue not in known:
-            found[queue] = ServedFunction(queue, callback_handler(*declaring).using(services), visibility)
-    return found
 
 
 def callback_queues(flows: Iterable[AnyFlow]) -> Mapping[str, list[AnyFlow]]:

@@ -21,6 +21,7 @@ from flowguard.sim.keyed import create_table
 from flowguard.sim.limits.buses import bus_name
 from flowguard.sim.limits.functions import function_name
 from flowguard.sim.limits.queues import queue_name
+from flowguard.sim.limits.refusing import tables_of_statements
 from flowguard.sim.limits.schedules import DEFAULT_GROUP, group_name
 from flowguard.sim.limits.topics import topic_name
 from flowguard.sim.prepared import low_level
@@ -227,4 +228,5 @@ def tables_of(params: Mapping[str, Any]) -> list[tuple[str, LowLevelKey | None]]
     """Return each table that a DynamoDB call reads or writes by key. With it goes that key, where the call gives it."""
     actions = [action for item in params.get("TransactItems", ()) for action in item.values()]
     named = [one for one in (params, *actions) if "TableName" in one and "KeySchema" not in one]
-    return [(one["TableName"], one.get("Key")) for one in named]
+    said = [(name, None) for name in tables_of_statements(params)]
+    return [*((one["TableName"], one.get("Key")) for one in named), *said]

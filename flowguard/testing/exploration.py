@@ -12,7 +12,16 @@ from flowguard.errors import FlowguardError, SettingsError
 from flowguard.flow import is_flow
 from flowguard.sim.declared import read_items, read_keys
 from flowguard.sim.world import START
-from flowguard.testing.explorer import Invariant, PlainFunction, Report, Trace, explore, in_memory, replay
+from flowguard.testing.explorer import (
+    Invariant,
+    PlainFunction,
+    Report,
+    Trace,
+    checked_batching,
+    explore,
+    in_memory,
+    replay,
+)
 from flowguard.testing.explorer.run.explored import keys_of
 from flowguard.testing.explorer.run.given_buckets import Buckets
 from flowguard.testing.explorer.run.inbox import Later, read_given
@@ -96,6 +105,9 @@ def _wrong_numbers(arguments: Mapping[str, Any]) -> Iterator[str]:
     for name in ("for_good", "any_order"):
         if not isinstance(flag := arguments.get(name, True), bool):
             yield f"{name} is {flag!r}; give True or False"
+    yield from _unread(
+        lambda batch: checked_batching(batch, together=arguments.get("together", False)), arguments.get("batch", 1)
+    )
 
 
 def _wrong_seconds(arguments: Mapping[str, Any]) -> Iterator[str]:

@@ -39,6 +39,8 @@ OPTIONS: Final = {
     "same": "--same",
     "network": "--network",
     "patience": "--patience",
+    "batch": "--batch",
+    "together": "--together",
     "progress": "shown on a terminal",
 }
 """What the command line has for each argument of ``explore``."""

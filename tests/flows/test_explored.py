@@ -44,6 +44,12 @@ WISHED: Final[dict[str, Any]] = {
     "invariants": [a_cart_costs_what_its_lines_cost, the_days_revenue_is_that_of_the_confirmed_carts],
 }
 EXPLORED: Final = {"approved": APPROVED, "clicked twice": CLICKED_TWICE, "a cart with a wish": WISHED}
+WAYS: Final[dict[str, dict[str, Any]]] = {
+    "approved": {"batch": 10},
+    "clicked twice": {},
+    "a cart with a wish": {"batch": 10, "together": True},
+}
+"""How the records come: what follows from an approval is in what follows from two."""
 
 
 def about(name: str) -> tuple[Any, Any, dict[str, Any]]:
@@ -82,7 +88,7 @@ def test_a_recorded_request_is_posted_when_its_token_is_there() -> None:
 @pytest.mark.parametrize("name", EXPLORED)
 def test_every_fault_at_a_flow_that_waits_is_survived(name: str) -> None:
     flows, messages, given = about(name)
-    report = explore(flows, messages, bound=0, walks=0, **given)
+    report = explore(flows, messages, bound=0, walks=0, **given, **WAYS[name])
     assert report.ok, str(report)
     assert report.ends <= 2
 
@@ -127,6 +133,15 @@ def test_every_fault_at_a_page_that_is_reset_while_it_is_made_is_survived() -> N
     problems = [problem for violation in report.violations for problem in violation.problems]
     assert [problem for problem in problems if problem.rule != EQUIVALENCE] == []
     assert report.schedules > 400
+
+
+@pytest.mark.proof("explores whole flows")
+@pytest.mark.parametrize("together", [True, False], ids=["together", "one after the other"])
+def test_callers_in_one_batch_are_answered_as_one_by_one(*, together: bool) -> None:
+    messages = [asked(PageCache, HOME, f"reader-{number}") for number in (1, 2)]
+    invariants = [each_caller_gets_one_answer]
+    report = explore(PageCache, messages, invariants=invariants, bound=0, walks=10, batch=10, together=together)
+    assert report.ok, str(report)
 
 
 # -- groups -----------------------------------------------------------------------------------------------------------

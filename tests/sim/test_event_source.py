@@ -190,3 +190,45 @@ def test_a_record_of_elsewhere_is_not_postponed_here(source: EventSource) -> Non
 )
 def test_an_answer_names_what_is_delivered_again(answer: Any, failed: tuple[str, ...]) -> None:
     assert failures_of(answer) == failed
+
+
+# -- several at once
+
+
+def fellows(source: EventSource, time: VirtualTime, batch: int = 10) -> list[str]:
+    first = take(source, time)
+    assert first is not None
+    return [first.message_id, *(one.message_id for one in source.with_it(first, batch, time.now()))]
+
+
+def test_a_function_gets_what_its_queue_shows_and_no_more_than_its_batch(
+    source: EventSource, time: VirtualTime
+) -> None:
+    for body in ("a", "b", "c"):
+        put(source, body)
+    put(source, "of another queue", queue="orders.fifo")
+    put(source, "later", at=500)
+    assert fellows(source, time, 2) == ["a", "b"]
+    assert fellows(source, time) == ["c"]
+    assert fellows(source, time) == ["of another queue"]
+
+
+def test_no_event_has_two_copies_of_one_record(source: EventSource, time: VirtualTime) -> None:
+    source.copy(put(source, "a"), 0)
+    assert [fellows(source, time), fellows(source, time)] == [["a"], ["a"]]
+
+
+def test_of_a_fifo_group_an_event_has_the_next_ones_in_their_order(source: EventSource, time: VirtualTime) -> None:
+    for body, group, at in (("a1", "a", 0), ("b1", "b", 900), ("a2", "a", 0), ("b2", "b", 0), ("a3", "a", 0)):
+        put(source, body, queue="orders.fifo", group=group, at=at)
+    assert fellows(source, time, 3) == ["a1", "a2", "a3"], "b2 waits behind b1, which is not to be seen yet"
+
+
+def test_what_no_queue_delivers_comes_alone(source: EventSource, time: VirtualTime) -> None:
+    for body in ("a", "b"):
+        [record] = read_recording(sqs_event("orders", body, message_id=body))
+        assert isinstance(record, RecordedRecord)
+        source.put(record.envelope, record.raw, None, 0)
+    first = source.next(time, Nothing())
+    assert first is not None
+    assert source.with_it(first, 10, 0) == []

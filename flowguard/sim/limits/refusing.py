@@ -112,9 +112,9 @@ def _tables_of_batch(params: Params) -> list[str]:
     return [name.rpartition("/")[2] for name in params["RequestItems"]]
 
 
-def _tables_of_statements(params: Params) -> list[str]:
+def tables_of_statements(params: Params) -> list[str]:
     """Return what stands first in double quotes: the table of an update or an insert."""
-    return [one["Statement"].split('"')[1] for one in params["Statements"] if '"' in one["Statement"]]
+    return [one["Statement"].split('"')[1] for one in params.get("Statements", ()) if '"' in one["Statement"]]
 
 
 def _object(params: Params) -> list[str]:
@@ -127,7 +127,7 @@ _NAMES: Final[Mapping[tuple[str, str], Callable[[Params], list[str]]]] = {
     **{("dynamodb", name): _table for name in ("GetItem", "PutItem", "UpdateItem", "DeleteItem", "Query", "Scan")},
     **{("dynamodb", name): _tables_of_actions for name in ("TransactGetItems", "TransactWriteItems")},
     **{("dynamodb", name): _tables_of_batch for name in ("BatchGetItem", "BatchWriteItem")},
-    ("dynamodb", "BatchExecuteStatement"): _tables_of_statements,
+    ("dynamodb", "BatchExecuteStatement"): tables_of_statements,
     **{("s3", name): _object for name in ("GetObject", "HeadObject", "PutObject", "DeleteObject")},
     ("events", "PutEvents"): lambda params: [bus_name(entry) for entry in params["Entries"]],
     ("lambda", "Invoke"): lambda params: [function_name(params)],

@@ -64,6 +64,18 @@ def batch_execute(table: Callable[[Params], Table], params: Params) -> Response:
     return {"Responses": [_entry(one) if isinstance(one, Fault) else _executed(one) for one in writes]}
 
 
+def key_of(statement: Params) -> Params | None:
+    """Return the key of the item that a statement updates, or all that it inserts. None where it cannot be read."""
+    try:
+        said, parameters = _read(statement["Statement"]), statement.get("Parameters", [])
+    except NotInMemory:
+        return None
+    if isinstance(said, _Inserted):
+        return dict(zip(said.names, parameters, strict=False))
+    values = dict(zip(said.values, parameters, strict=False))
+    return {name: values.get(value) for name, value in said.key.items()}
+
+
 def _entry(fault: Fault) -> Response:
     error = {"Code": _CODES.get(fault.code, fault.code), "Message": fault.message, **fault.more}
     return {"Error": error}

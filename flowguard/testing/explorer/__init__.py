@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
+from flowguard.errors import SettingsError, shown
 from flowguard.flow import AnyFlow
 from flowguard.sim.declared import DeclaredKey as DeclaredKey
 from flowguard.sim.declared import GivenItems as GivenItems
@@ -21,6 +22,7 @@ from flowguard.sim.engine import EngineFor as EngineFor
 from flowguard.sim.engines import in_memory as in_memory
 from flowguard.sim.engines import on_moto as on_moto
 from flowguard.sim.engines import with_moto
+from flowguard.sim.functions import Batching
 from flowguard.testing.explorer.checks.equivalence import Free
 from flowguard.testing.explorer.checks.invariants import Invariant as Invariant
 from flowguard.testing.explorer.checks.invariants import invariant as invariant
@@ -51,6 +53,9 @@ Explored: TypeAlias = AnyFlow | PlainFunction
 
 Found = TypeVar("Found")
 
+MOST_AT_ONCE = 10
+"""Records that a function of flows gets at once at most."""
+
 BOUND = 300
 WALKS = 200
 MOST = 20
@@ -80,6 +85,8 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     same: Same | None = None,
     network: Sequence[str] = (),
     patience: float = PATIENCE,
+    batch: int = 1,
+    together: bool = False,
     progress: Progress = unheard,
 ) -> Report:
     """Run every single fault at every AWS call. Then run ``bound`` schedules of two faults and ``walks`` of more.
@@ -108,11 +115,15 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     in ``network``. An invocation that takes longer than ``patience`` seconds by the clock on the wall is given up,
     which is a violation. ``engine`` is :func:`in_memory` or :func:`on_moto`.
 
+    The functions of flows get up to ``batch`` records at once, 10 at most, and with ``together`` they are those of
+    ``lambda_handler(…, together=True)``. A schedule has to end as the records do one by one, in some order. A plain
+    function says its own ``batch``.
+
     Equal arguments give equal reports; another ``seed`` tries other schedules of more than two faults. The search ends
     at ``most`` different violations, and after ``seconds`` by the clock on the wall where they are given. One at a time
     in a process.
     """
-    needs = Needs(network, patience, buckets, stubs, answers)
+    needs = Needs(network, patience, buckets, stubs, answers, checked_batching(batch, together=together))
     budget = SearchBudget(bound, walks, seed, most, for_good, seconds)
     began = time.perf_counter()
 
@@ -144,16 +155,18 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     same: Same | None = None,
     network: Sequence[str] = (),
     patience: float = PATIENCE,
+    batch: int = 1,
+    together: bool = False,
 ) -> Trace:
     """Run exactly one schedule by its id. Returns its time line as text and as data, and the violations after it.
 
     Raises :class:`NoSuchSchedule`, and :class:`UnmetSchedule` for one that names a call, delivery or dead letter that
     there is not. ``tables``, ``items``, ``invariants``, ``free``, ``seed``, ``engine``, ``offload_above``, ``failing``,
-    ``any_order``, ``buckets``, ``stubs``, ``answers``, ``same``, ``network`` and ``patience`` are as for
-    :func:`explore`.
+    ``any_order``, ``buckets``, ``stubs``, ``answers``, ``same``, ``network``, ``patience``, ``batch`` and ``together``
+    are as for :func:`explore`.
     """
     wanted = Schedule.parse(schedule)
-    needs = Needs(network, patience, buckets, stubs, answers)
+    needs = Needs(network, patience, buckets, stubs, answers, checked_batching(batch, together=together))
 
     def traced(engine: EngineFor, may_lack: bool) -> Trace:
         with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs) as sandbox:
@@ -174,6 +187,17 @@ def _on_engines(engine: EngineFor, search: Callable[[EngineFor, bool], Found]) -
             return search(more or engine, engine is not in_memory or with_moto(lacking) is None)
         except Lacking as found:
             lacking |= found.services
+
+
+def checked_batching(batch: object, *, together: object = False) -> Batching:
+    """Return how many records functions get at once. Raises :class:`SettingsError`."""
+    if isinstance(batch, bool) or not isinstance(batch, int) or not 0 < batch <= MOST_AT_ONCE:
+        raise SettingsError("batch", f"{shown(batch)}; give a whole number from 1 to {MOST_AT_ONCE}")
+    if not isinstance(together, bool):
+        raise SettingsError("together", f"{shown(together)}; give True or False")
+    if together and batch == 1:
+        raise SettingsError("together", "one record at once shares no calls; give batch=2 or more")
+    return Batching(batch, together)
 
 
 def _several(flows: Explored | Sequence[Explored]) -> list[Explored]:

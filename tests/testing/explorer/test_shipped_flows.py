@@ -88,6 +88,21 @@ def test_each_booking_has_one_slot_and_each_slot_one_booking(ids: Any, not_befor
 
 
 @pytest.mark.proof("explores flows")
+@pytest.mark.parametrize("together", [True, False], ids=["together", "one after the other"])
+@pytest.mark.parametrize(
+    ("flows", "messages", "about"),
+    [
+        ([PlaceOrder], [ORDER, ORDER.model_copy(update={"order_id": "o-2"})], {"items": IN_STOCK, "invariants": SOLD}),
+        ([TakePayment], [FLAKY, PAYMENT], {"free": {"payments": ["attempt"]}, "invariants": BOOKED}),
+    ],
+    ids=["orders for the last pieces", "a payment that is tried again"],
+)
+def test_a_batch_ends_as_its_records_do(flows: Any, messages: Any, about: Any, *, together: bool) -> None:
+    report = explore(flows, messages, batch=10, together=together, bound=20, walks=10, **about)
+    assert report.ok, str(report)
+
+
+@pytest.mark.proof("explores flows")
 @pytest.mark.parametrize(
     ("messages", "ends"),
     [

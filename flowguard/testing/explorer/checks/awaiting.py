@@ -14,7 +14,7 @@ from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import Wait
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import DeliveryRecord, History, Version
-from flowguard.testing.explorer.record.wait_messages import asks_in
+from flowguard.testing.explorer.record.wait_messages import OF_STAGES, asks_in
 from flowguard.wire.message import Message
 
 _KEPT: Final = (AnswerVerdict.RESUMED, AnswerVerdict.RECORDED)
@@ -74,13 +74,18 @@ def verdicts_of_answers_are_true(history: History, flows: Sequence[AnyFlow]) -> 
     """Check that each verdict is true, and that an answer to a superseded run changes nothing (I8 and I9)."""
     for worked in history.deliveries:
         answered = [one for one in worked.events if one.type is EventType.ANSWERED and one.message is not None]
-        written = [one for one in history.versions if one.worker == worked.worker]
+        written = [one for one in history.versions if one.worker == worked.worker and _is_its(history, worked, one)]
         if worked.settles:
             yield from _of_another_run(written, [one.message for one in answered if one.message is not None])
         for event in answered:
             yield from _is_kept(event, written)
         if len(answered) == 1 and worked.settles:
             yield from _of_verdict(history, worked, answered[0])
+
+
+def _is_its(history: History, worked: DeliveryRecord, version: Version) -> bool:
+    """Answer whether a record may have led to a write: of those given to one worker, a stage's message to its own."""
+    return not (worked.shared and worked.settles) or str(history.calls[version.call - 1].site) not in OF_STAGES
 
 
 def _of_another_run(written: Sequence[Version], answered: Sequence[Message]) -> Iterator[Problem]:
@@ -117,13 +122,19 @@ def _of_verdict(history: History, worked: DeliveryRecord, event: Event) -> Itera
         return
     message, verdict = event.message, str(event.facts.get("verdict"))
     key = _key(message)
-    found = [one.item for one in history.versions if one.key == key and one.call < settled[-1]]
-    item = found[-1] if found else None
-    is_another = item is not None and _run(item) != _run(message)
-    if is_another is not (verdict == AnswerVerdict.SUPERSEDED):
+    found = [_before(history, key, call) for call in (settled if worked.shared else settled[-1:])]
+    item = found[-1]
+    is_superseded = verdict == AnswerVerdict.SUPERSEDED
+    if all((one is not None and _run(one) != _run(message)) is not is_superseded for one in found):
         of = _shown(_run(item)) if item is not None else None
         text = f"an answer to {message.request_id} got the verdict {verdict}, and the item was that of"
         yield Problem("I9", key, text, _shown(_run(message)), of)
+
+
+def _before(history: History, key: str, call: int) -> RunItem | None:
+    """Return the run item as a call met it."""
+    found = [one.item for one in history.versions if one.key == key and one.call < call]
+    return found[-1] if found else None
 
 
 def _run(of: RunItem | Message) -> tuple[str, int]:
@@ -142,14 +153,19 @@ def _key(message: Message) -> str:
 def nothing_is_asked_for_another_run(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
     """Check that no run sends the asks of a run that it has superseded (I9)."""
     asks = dict(asks_in(history))
-    working = {(one.key, one.worker): one.item.request_id for one in history.versions if one.item is not None}
+    working: dict[tuple[str, int], list[str]] = {}
+    for one in history.versions:
+        if one.item is not None:
+            working.setdefault((one.key, one.worker), []).append(one.item.request_id)
     for sent in history.posted:
         if sent.id not in asks or not sent.call:
             continue
         key, request = asks[sent.id]
-        by = working.get((key, history.calls[sent.call - 1].worker), request)
-        if by != request:
-            yield Problem("I9", key, f"{by} sent what {request} had asked for", None, sent.id)
+        worker = history.calls[sent.call - 1].worker
+        by = working.get((key, worker), [request])
+        is_its = request in by if history.deliveries[worker - 1].shared else request == by[-1]
+        if not is_its:
+            yield Problem("I9", key, f"{by[-1]} sent what {request} had asked for", None, sent.id)
 
 
 def waits_have_deadlines(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from flowguard.events import EventType
+from flowguard.events import Event, EventType
 from flowguard.ids import ObjectId
 from flowguard.protocol.callers import Caller
 from flowguard.protocol.outbox import Kind
@@ -81,8 +81,8 @@ class Failures:
             letters_overcome=letters_overcome,
             names=Names.of(history),
             returned=returned,
-            answered=frozenset(answer for key, item in over for answer in _answers(key, item)),
-            repeated=frozenset(_kept(history)),
+            answered=frozenset(answer for key, item in over for answer in _answers(key, item)) | _given_up(history),
+            repeated=frozenset(_kept(event for _, event in history.events(EventType.KEPT))),
         )
 
     def is_notice(self, message: Posted) -> bool:
@@ -184,9 +184,14 @@ def _answers(key: str, item: RunItem) -> Iterator[_Sent]:
         yield _bare(caller.reply_to), caller.reply_id(flow, ObjectId(object_id))
 
 
-def _kept(history: History) -> Iterator[_Sent]:
+def _given_up(history: History) -> frozenset[_Sent]:
+    """Return the answers to requests whose own records SQS gave up, where they met the stored end of another one."""
+    return frozenset(_kept(event for one, event in history.events(EventType.KEPT) if one.from_dlq))
+
+
+def _kept(events: Iterable[Event]) -> Iterator[_Sent]:
     """Yield the answers to requests that met a stored end."""
-    for _, event in history.events(EventType.KEPT):
+    for event in events:
         m = event.message
         if m is not None and (caller := Caller.of(m)) is not None:
             yield _bare(caller.reply_to), caller.reply_id(m.flow, m.object_id)

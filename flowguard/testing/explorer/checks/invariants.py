@@ -61,7 +61,7 @@ PROMISES: Final[tuple[Promise, ...]] = (
     callers_are_answered,
     hops_remember_once,
 )
-"""I1 to I17, and I19."""
+"""I1 to I17, and I19. I18 is the equivalence of batches."""
 
 
 def invariant(function: Invariant) -> Invariant:

@@ -19,6 +19,7 @@ from flowguard.sim.functions import callback_queues, queue_of
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import DeliveryRecord, History
 from flowguard.testing.explorer.record.question import PARTIES
+from flowguard.testing.explorer.record.wait_messages import OF_STAGES
 from flowguard.testing.explorer.run.inbox import arn_of
 from flowguard.wire.home import Home, is_local
 
@@ -118,19 +119,25 @@ def answers_reach_only_what_they_name(history: History, flows: Sequence[AnyFlow]
     """
     outside = {queue: _callbacks(queue, declaring) for queue, declaring in callback_queues(flows).items()}
     outside[PARTIES] = [_PARTY]
-    workers = {one.worker: one for one in history.deliveries if one.settles}
+    workers: dict[int, list[DeliveryRecord]] = {}
+    for one in history.deliveries:
+        if one.settles:
+            workers.setdefault(one.worker, []).append(one)
     before: dict[str, RunItem | None] = {}
     for version in history.versions:
         was, item = before.get(version.key), version.item
         before[version.key] = item
-        worked = workers.get(version.worker)
-        if worked is None or item is None:
+        given = workers.get(version.worker)
+        if given is None or item is None:
             continue
+        worked = given[0]
+        if worked.shared and str(history.calls[version.call - 1].site) in OF_STAGES:
+            continue  # it was written for a stage's message that came with the answer
         if was is None or was.status is not Status.WAITING or was.wait is None or item.wait is None:
             yield Problem("I19", version.key, "an answer wrote to a run that does not wait", None, worked.queue)
         elif worked.queue in outside:
             for name in sorted(item.wait.answered - was.wait.answered):
-                if not _may_answer(worked, outside[worked.queue], item, name):
+                if not any(_may_answer(one, outside[worked.queue], item, name) for one in given):
                     text = (
                         f"an answer from {worked.queue} was kept as {name!r}, which it does not name or may not answer"
                     )

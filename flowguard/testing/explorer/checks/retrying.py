@@ -135,14 +135,23 @@ def _too_late(redriven: Redriven) -> str | None:
 def _changed_nothing(history: History, redriven: Redriven, why: str) -> Iterator[Problem]:
     workers = {one.worker for one in history.deliveries if one.record in redriven.records}
     calls = {call for one in history.deliveries if one.worker in workers for call in one.calls}
-    if any(one.worker in workers for one in history.versions[redriven.after_version :]):
+    changed = [one for one in history.versions[redriven.after_version :] if one.worker in workers]
+    if any(one.key == redriven.key or not history.deliveries[one.worker - 1].shared for one in changed):
         yield Problem("I13", redriven.key, f"a redrive changed the run item, though {why}")
     known = {(one.to, one.id) for one in history.posted[: redriven.after_post]}
     for sent in history.posted[redriven.after_post :]:
-        if sent.call in calls and not sent.from_user and (sent.to, sent.id) not in known:
+        if sent.call not in calls or sent.from_user or (sent.to, sent.id) in known:
+            continue
+        if _is_of(history, redriven, sent):
             yield Problem(
                 "I13", redriven.key, f"a redrive sent something new to {sent.to}, though {why}", None, sent.id
             )
+
+
+def _is_of(history: History, redriven: Redriven, sent: Posted) -> bool:
+    """Answer whether a message may be of the redrive, and not of a record that its worker got with it."""
+    is_shared = history.deliveries[history.calls[sent.call - 1].worker - 1].shared
+    return not is_shared or sent.run == redriven.key or str(sent.id).startswith(redriven.message.request_id)
 
 
 def _was_given(history: History, redriven: Redriven) -> bool:

@@ -33,6 +33,17 @@ LOST: Final = "lost"
 """The event of a message of a replaced run that can neither be sent nor parked."""
 
 
+_JUDGED: Final = frozenset(
+    {
+        *(EventType.COMMITTED, EventType.WAITING, EventType.COMPLETED, EventType.FAILED, EventType.UNDONE),
+        *(EventType.DONE, EventType.DUPLICATE, EventType.STALE, EventType.SUPERSEDED, EventType.IGNORED),
+        *(EventType.GIVEN_UP, EventType.ATTACHED, EventType.KEPT, EventType.RESET, EventType.RETRIED),
+        *(EventType.ANSWERED, EventType.TIMED_OUT, EventType.WAS_RESET, EventType.WAS_CANCELLED),
+    }
+)
+"""What a record comes to by an answer of the run table."""
+
+
 @dataclass(frozen=True)
 class Standing:
     """The refusals of a history that never end.
@@ -148,15 +159,26 @@ def _nothing_else_happens(history: History, standing: Standing) -> Iterator[Prob
             refused.setdefault(made.worker, made.number)
     committed = set(_committed(history))
     for one in history.deliveries:
-        if one.acked and one.worker in refused:
+        if one.acked and one.worker in refused and not _was_judged(one):
             yield Problem("I6", one.queue or "a function", "a record was acked, though the run table denies access")
     for message in history.posted:
         if message.call and not message.from_user:
             worker = history.calls[message.call - 1].worker
-            if message.call > refused.get(worker, message.call) and (worker, message.id) not in committed:
+            is_later = message.call > refused.get(worker, message.call)
+            if is_later and (worker, message.id) not in committed and not _is_of_another(history, worker):
                 yield Problem(
                     "I6", message.to, "a message was sent, though the run table denies access", None, message.id
                 )
+
+
+def _was_judged(one: DeliveryRecord) -> bool:
+    """Answer whether a record that shares its worker with others had an answer of the run table."""
+    return one.shared and bool({event.type for event in one.events} & _JUDGED)
+
+
+def _is_of_another(history: History, worker: int) -> bool:
+    """Answer whether what a worker sends after a refusal may be of a record that it had brought to an end before."""
+    return any(map(_was_judged, history.given_to(worker)))
 
 
 def _committed(history: History) -> Iterator[tuple[int, str | None]]:
@@ -192,17 +214,17 @@ def _parked_is_reported(history: History) -> Iterator[Problem]:
     A worker to which SQS did not answer does not know that it was parked. Whoever parks it once more reports it.
     """
     letters = [
-        (one, history.deliveries[history.calls[one.call - 1].worker - 1])
+        (one, history.given_to(history.calls[one.call - 1].worker))
         for one in history.posted
         if (one.is_unsent or one.says_to) and one.call
     ]
-    reported = {one.id for one, worker in letters if worker.died or any(map(_is_parked, worker.events))}
-    for one, worker in letters:
+    reported = {one.id for one, given in letters if given[0].died or any(_is_parked(event) for event in _of(given))}
+    for one, given in letters:
         error = one.place.first_error
         if error is None or not any(refused.refusal.answer.code in str(error) for refused in history.refusals):
             yield Problem("I7", one.to, "a parked message does not name what refused it", _codes(history), str(error))
         if one.id not in reported:
-            yield Problem("I7", one.to, "a message was parked, and nothing reports it", PARKED, _last(worker))
+            yield Problem("I7", one.to, "a message was parked, and nothing reports it", PARKED, _last(given))
 
 
 def _failures_name_it(history: History) -> Iterator[Problem]:
@@ -243,8 +265,14 @@ def _is_parked(event: Event) -> bool:
     return event.type.value == PARKED
 
 
-def _last(worker: DeliveryRecord) -> str | None:
-    return worker.events[-1].type.value if worker.events else None
+def _of(given: Sequence[DeliveryRecord]) -> list[Event]:
+    """Return the events of all records that a worker got."""
+    return [event for one in given for event in one.events]
+
+
+def _last(given: Sequence[DeliveryRecord]) -> str | None:
+    events = _of(given)
+    return events[-1].type.value if events else None
 
 
 def _codes(history: History) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Final
 
 from flowguard.events import Event, EventType
@@ -62,9 +63,12 @@ class DeliveryRecord:
     ``others`` is how many other records waited when this one was chosen, ``last`` that its worker died at the record's
     last receive. ``failures`` are the ids of records that it answered were not processed. ``why`` is the error that it
     ended with and ``raised_at`` the innermost line of user code that the error passed. ``settles`` says that the record
-    brings an answer or a deadline and no stage's message, ``address`` which run it says that it is for. ``batch`` are
-    the other records that came with it, each with whether it was processed. ``is_request`` says that the record is an
-    HTTP request.
+    brings an answer or a deadline and no stage's message, ``address`` which run it says that it is for. ``is_request``
+    says that the record is an HTTP request.
+
+    Of several records that a function of flows got at once each has its own, with the ``worker`` and the ``calls`` of
+    the first; they are ``shared``. Of those of a plain function only the first has one, and ``batch`` are the others,
+    each with whether it was processed.
     """
 
     worker: int
@@ -90,6 +94,7 @@ class DeliveryRecord:
     address: AnswerAddress | None = None
     batch: dict[int, bool] = field(default_factory=dict)
     is_request: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +215,14 @@ class History:
         """Return the run items at the end by key."""
         found = {version.key: version.item for version in self.versions}
         return {key: item for key, item in found.items() if item is not None}
+
+    def given_to(self, worker: int) -> list[DeliveryRecord]:
+        """Return the records that a worker got, one after the other."""
+        first = self.deliveries[worker - 1]
+        found = [first]
+        if first.shared:
+            found += takewhile(lambda one: one.worker == worker, self.deliveries[worker:])
+        return found
 
     def struck(self) -> list[CallRecord]:
         """Return the calls at which something went wrong."""

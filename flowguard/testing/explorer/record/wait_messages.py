@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from typing import Final
 
 from flowguard.protocol.groups import GROUP
 from flowguard.protocol.outbox import Kind
@@ -14,6 +15,9 @@ from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID
 from flowguard.worker.wait_planner import ANSWER
+
+OF_STAGES: Final = frozenset({"claim", "commit", "release"})
+"""The steps that write a run item for a stage's message. Any other is of an answer, a deadline or an order."""
 
 
 def address_in(attributes: Mapping[str, Attribute]) -> AnswerAddress | None:

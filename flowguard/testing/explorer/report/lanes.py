@@ -6,7 +6,7 @@ Names, numbers and places only: no payload is in it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -60,7 +60,7 @@ class LaneDelivery:
     """A record delivered to a worker.
 
     ``origin`` is None for what the exploration was given and for a dead letter that was sent back: ``letter`` is its
-    number.
+    number. ``is_first`` is False for what came with another record.
     """
 
     at: int
@@ -73,6 +73,7 @@ class LaneDelivery:
     from_dlq: bool
     origin: Origin | None
     letter: int | None
+    is_first: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +123,14 @@ class Lanes:
 
 def lanes(history: History) -> Lanes:
     moments = tuple(_Reading(history).moments())
-    return Lanes(tuple(map(_lane, history.deliveries)), moments)
+    workers = dict.fromkeys(one.worker for one in history.deliveries)
+    return Lanes(tuple(_lane(history.given_to(worker)) for worker in workers), moments)
 
 
-def _lane(entry: DeliveryRecord) -> Lane:
-    ending = LaneEnding.DIED if entry.died else LaneEnding.ACKED if entry.acked else LaneEnding.LEFT
-    events = tuple(dict.fromkeys(event.type.value for event in entry.events))
+def _lane(given: Sequence[DeliveryRecord]) -> Lane:
+    entry, is_acked = given[0], all(one.acked for one in given)
+    ending = LaneEnding.DIED if entry.died else LaneEnding.ACKED if is_acked else LaneEnding.LEFT
+    events = tuple(dict.fromkeys(event.type.value for one in given for event in one.events))
     return Lane(entry.worker, ending, _name(entry.why), events)
 
 
@@ -180,6 +183,7 @@ class _Reading:
             from_dlq=entry.from_dlq,
             origin=origin,
             letter=self._letters.get(entry.record) if origin is None else None,
+            is_first=self._history.deliveries[entry.worker - 1] is entry,
         )
 
     def _origin(self, record: int) -> Origin | None:

@@ -64,22 +64,21 @@ def called(made: CallRecord) -> str:
 
 
 def _lines(history: History) -> Iterator[str]:
-    unseen = {one.worker: one for one in history.deliveries}
+    unseen = {one.worker: history.given_to(one.worker) for one in history.deliveries}
     notes = list(history.notes)
     for made in history.calls:
         while notes and notes[0].after_call < made.number:
             yield from _noted(history, notes.pop(0), unseen)
-        if (entry := unseen.pop(made.worker, None)) is not None:
-            yield _line(history, entry.at, entry.worker, _delivered(entry))
+        yield from (_line(history, one.at, one.worker, _delivered(one)) for one in unseen.pop(made.worker, ()))
         yield _line(history, made.at, None, _call(made))
     for note in notes:
         yield from _noted(history, note, unseen)
 
 
-def _noted(history: History, note: Note, unseen: dict[int, DeliveryRecord]) -> Iterator[str]:
+def _noted(history: History, note: Note, unseen: dict[int, list[DeliveryRecord]]) -> Iterator[str]:
     """Yield a note. A worker is introduced before anything is said of it."""
-    if note.worker is not None and (entry := unseen.pop(note.worker, None)) is not None:
-        yield _line(history, entry.at, entry.worker, _delivered(entry))
+    if note.worker is not None:
+        yield from (_line(history, one.at, one.worker, _delivered(one)) for one in unseen.pop(note.worker, ()))
     yield _line(history, note.at, note.worker, f"… {note.text}")
 
 

@@ -42,6 +42,7 @@ from flowguard.testing.explorer.run.next_requests import moment_of_next, next_re
 from flowguard.testing.explorer.run.parties import AskedQuestion, OpenQuestions
 from flowguard.testing.explorer.run.redrives import Redrives
 from flowguard.testing.explorer.run.sandbox import Sandbox
+from flowguard.testing.explorer.run.told_records import told_record
 from flowguard.testing.explorer.run.worker import Worker
 from flowguard.wire.envelope import Source
 from flowguard.wire.message import FLOW_STAGE
@@ -233,30 +234,46 @@ class _Driver:
         if number - self._looks > MOST_DELIVERIES:  # a deadline that lies ahead comes every quarter of an hour
             history.at_rest = False
             return
+        self._copied(delivery, number)
+        if self._expires:
+            remove_expired(self._sandbox, history)
+        others = len(self._others(delivery))
+        function = self._source.begin(delivery, self._sandbox.now())
+        entry = self._entry(delivery, number, others)
+        entry.stage = function.name if function.plain else None
+        history.deliveries.append(entry)
+        with_it = self._source.with_it(delivery, function.batch, self._sandbox.now())
+        entries = [entry]
+        if function.plain:
+            entry.batch = dict.fromkeys((one.number for one in with_it), False)
+        for one in with_it if not function.plain else ():
+            self._copied(one, len(history.deliveries) + 1)
+            other = self._entry(one, number, 0)
+            other.calls, other.shared, entry.shared = entry.calls, True, True
+            entries.append(other)
+            history.deliveries.append(other)
+        worker = Worker(function, delivery, entry, self._sandbox.patience, with_it, entries)
+        self.turn_to(worker, lambda: worker.start(self._sandbox.threads, lambda: self._work(worker)))
+        self._sandbox.time.move_to(self._sandbox.now() + STEP)
+        self._held.after(worker)
+
+    def _copied(self, delivery: Delivery, number: int) -> None:
+        """Put the copies of a record into its queue that the schedule wants."""
         for choice in self._schedule.find(number, OF_DELIVERIES):
             if choice.kind is FaultKind.DUPLICATED and not delivery.from_dlq:
                 copy = self._source.copy(delivery, self._again(delivery, choice))
                 self.history.copies[copy.number] = delivery.number
                 self.note(None, f"delivery {number} happens twice")
-        if self._expires:
-            remove_expired(self._sandbox, history)
-        others = len(self._others(delivery))
-        function = self._source.begin(delivery, self._sandbox.now())
+
+    def _entry(self, delivery: Delivery, worker: int, others: int) -> DeliveryRecord:
         entry = DeliveryRecord(
-            number, self._sandbox.now(), delivery.queue, delivery.number, delivery.receives, others, delivery.from_dlq
+            worker, self._sandbox.now(), delivery.queue, delivery.number, delivery.receives, others, delivery.from_dlq
         )
-        entry.stage = function.name if function.plain else None
         entry.message_id, entry.envelope = delivery.message_id, delivery.envelope
         entry.is_request = delivery.is_request
         entry.address = address_in(delivery.envelope.attributes)
         entry.settles = entry.address is not None or delivery.queue == PARTIES
-        history.deliveries.append(entry)
-        with_it = self._source.with_it(delivery, function.batch, self._sandbox.now())
-        entry.batch = dict.fromkeys((one.number for one in with_it), False)
-        worker = Worker(function, delivery, entry, self._sandbox.patience, with_it)
-        self.turn_to(worker, lambda: worker.start(self._sandbox.threads, lambda: self._work(worker)))
-        self._sandbox.time.move_to(self._sandbox.now() + STEP)
-        self._held.after(worker)
+        return entry
 
     def _again(self, delivery: Delivery, choice: Choice) -> int:
         """Return the moment of a delivery's second time."""
@@ -279,22 +296,22 @@ class _Driver:
 
     def _work(self, worker: Worker) -> None:
         """Run the whole invocation in the worker's thread. The search for a call's site ends at this frame."""
-        entry, delivery, with_others = worker.entry, worker.delivery, bool(worker.others)
+        entry = worker.entry
         self._seed(worker)
         try:
             answer = worker.function.handler(worker.event())
             entry.died = worker.killed  # user code may have caught even that
             entry.failures = failures_of(answer)
             if not worker.killed:
-                own = delivery.message_id not in entry.failures if with_others else not entry.failures
-                entry.acked = own and not _is_to_be_repeated(delivery, answer)
-                entry.batch = {one.number: one.message_id not in entry.failures for one in worker.others}
+                _note_answer(worker, answer)
         except Killed:
             entry.died = True
         except NotProcessed as left:
             entry.why, entry.raised_at = str(left), raising_site(left)
         except BaseException as error:  # the function crashed or exited: Lambda leaves the record in its queue
             entry.why, entry.raised_at = f"{type(error).__name__}: {error}", raising_site(error)
+        for one in worker.entries[1:]:
+            one.died, one.last, one.why = entry.died, entry.last, entry.why
         if not worker.is_abandoned:
             self._remember(worker)
             self._finish(worker)
@@ -307,7 +324,7 @@ class _Driver:
             self._sandbox.memory.lose()
 
     def _seed(self, worker: Worker) -> None:
-        """Seed each attempt at a hop alike until one has had a direct effect.
+        """Seed each attempt at a hop alike until one has had a direct effect, alone or with others.
 
         What is recorded with the step is applied once, whichever attempt it came from.
         """
@@ -317,13 +334,14 @@ class _Driver:
         delivery, entry = worker.delivery, worker.entry
         if worker.killed and not entry.died:
             return
-        for one in worker.others:
+        for place, one in enumerate(worker.others, 1):
+            own = entry if worker.function.plain else worker.entries[place]
+            acked = entry.batch[one.number] if worker.function.plain else own.acked
             if self._source.is_waiting(one):
-                self._source.end(one, acked=entry.batch[one.number], last=entry.last)
+                self._source.end(one, acked=acked, left=own is not entry and _is_left(own), last=entry.last)
         if not self._source.is_waiting(delivery):
             return
-        left = not entry.died and bool(LEFT_THERE & {one.type.name for one in entry.events})
-        if not self._source.end(delivery, acked=entry.acked, left=left, last=entry.last):
+        if not self._source.end(delivery, acked=entry.acked, left=_is_left(entry), last=entry.last):
             return
         if delivery.queue == PARTIES or delivery.is_request:
             self._give_up(delivery)
@@ -344,6 +362,12 @@ class _Driver:
         if (worker := self.faults.worker) is None:
             return
         entry = worker.entry
+        if len(worker.entries) > 1:
+            place = _place_of(event, worker)
+            entry = worker.entries[place]
+            if event.type is EventType.CLAIMED:
+                worker.turn = place
+                self._seed(worker)
         is_first = all(one.message is None for one in entry.events)  # later ones may be about the run taken over
         entry.events.append(event)
         if (message := event.message) is not None and is_first:
@@ -355,6 +379,35 @@ class _Driver:
     def note(self, worker: Worker | None, text: str) -> None:
         number = worker.entry.worker if worker is not None else None
         self.history.notes.append(Note(self._sandbox.now(), len(self.history.calls), number, text))
+
+
+def _place_of(event: Event, worker: Worker) -> int:
+    """Return the place of the record that an event is about, of those that the worker got."""
+    record = told_record() or event.facts.get("record")
+    ids = [one.message_id for one in worker.entries]
+    return ids.index(record) if record in ids else worker.turn
+
+
+def _note_answer(worker: Worker, answer: Any) -> None:
+    """Note of each record whether it was processed. What the function lists that it did not get is the first one's."""
+    entry, listed = worker.entry, worker.entry.failures
+    if not worker.others:
+        entry.acked = not listed and not _is_to_be_repeated(worker.delivery, answer)
+        return
+    entry.acked = worker.delivery.message_id not in listed
+    if worker.function.plain:
+        entry.batch = {one.number: one.message_id not in listed for one in worker.others}
+        return
+    others = {one.message_id for one in worker.others}
+    entry.failures = tuple(one for one in listed if one not in others)
+    for one in worker.entries[1:]:
+        one.failures = tuple(name for name in listed if name == one.message_id)
+        one.acked = not one.failures
+
+
+def _is_left(entry: DeliveryRecord) -> bool:
+    """Answer whether a record would get the same answer each time."""
+    return not entry.died and bool(LEFT_THERE & {one.type.name for one in entry.events})
 
 
 def _is_to_be_repeated(delivery: Delivery, answer: Any) -> bool:

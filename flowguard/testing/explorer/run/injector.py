@@ -23,9 +23,10 @@ from flowguard.testing.explorer.run.fault_effects import LAST_RECEIVE, LOOKUPS, 
 from flowguard.testing.explorer.run.inbox import Inbox
 from flowguard.testing.explorer.run.partial import refused, size, taken_in_part
 from flowguard.testing.explorer.run.sandbox import Sandbox
+from flowguard.testing.explorer.run.shared_statements import written_in
 from flowguard.testing.explorer.run.worker import Worker
 
-_WRITES: Final = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"})
+_WRITES: Final = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "BatchExecuteStatement"})
 
 MOST_CALLS: Final = 2_000
 """An invocation that makes more calls is taken not to end."""
@@ -232,7 +233,7 @@ class FaultInjector:
     def _note_effects(self, made: CallRecord, call: ApiCall, answer: Mapping[str, Any]) -> None:
         history, now = self.history, self._sandbox.now()
         if call.service == "dynamodb" and call.operation in _WRITES:
-            for table, key in tables_of(call.params):
+            for table, key in written_in(call.params, answer):
                 if table == self._sandbox.settings.table and key is not None:
                     self._note_version(made, key)
         for message in posted(call, answer, call=made.number, at=now, from_user=made.site.is_users):

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from flowguard.sim.calls import ApiCall, Proceed, Response
 from flowguard.sim.sends import sending
+from flowguard.testing.explorer.run.shared_statements import executed_in_part
 
 ALL_BUT: Final = 10
 """``p3-2`` refuses entry 2 and takes the others, ``p3-12`` takes entry 2 and refuses the others: a batch has at most
@@ -17,6 +18,8 @@ def size(service: str, operation: str, params: Mapping[str, Any]) -> int:
     """Count the entries of a batch that the call sends, writes or reads. 0 for what is no batch."""
     if (service, operation) in _LEFT:
         return len(_requests(params))
+    if (service, operation) == _STATEMENTS:
+        return len(params["Statements"])
     sends = sending(service, operation)
     return len(sends.entries(params)) if sends is not None and sends.batch is not None else 0
 
@@ -38,6 +41,8 @@ def taken_in_part(call: ApiCall, proceed: Proceed, entries: Collection[int]) -> 
     """Make the call without these entries and answer as a service that refused them."""
     if (call.service, call.operation) in _LEFT:
         return _processed_in_part(call, proceed, entries)
+    if (call.service, call.operation) == _STATEMENTS:
+        return executed_in_part(call, proceed, entries)
     sends = sending(call.service, call.operation)
     if sends is None:
         return proceed()
@@ -52,6 +57,8 @@ def taken_in_part(call: ApiCall, proceed: Proceed, entries: Collection[int]) -> 
     ]
     return {"Successful": [], **answer, "Failed": [*answer.get("Failed", ()), *failed]}
 
+
+_STATEMENTS: Final = ("dynamodb", "BatchExecuteStatement")
 
 _LEFT: Final = {
     ("dynamodb", "BatchWriteItem"): "UnprocessedItems",

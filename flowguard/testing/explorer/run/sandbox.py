@@ -32,7 +32,7 @@ from flowguard.sim.calls import Interceptor, intercept
 from flowguard.sim.declared import DeclaredKey, GivenItems, declared_items, read_items
 from flowguard.sim.engine import Engine, EngineFor, Forgets, Snapshots
 from flowguard.sim.final_state import plain
-from flowguard.sim.functions import Functions, topics
+from flowguard.sim.functions import ONE_BY_ONE, Batching, Functions, topics
 from flowguard.sim.made_tokens import MadeTokens
 from flowguard.sim.provision import AutoProvisioner
 from flowguard.sim.reused_clients import SameClients
@@ -70,7 +70,7 @@ class Needs:
     ``network`` are hosts that they may reach, ``buckets`` their buckets in S3, ``stubs`` answers of what the engine
     does not have, ``answers`` what parties outside answer. Where these three are not given they are those of the
     modules (``BUCKETS``, ``STUBS``, ``ANSWERS``). ``patience`` is how long one invocation may take by the clock on the
-    wall, in seconds.
+    wall, in seconds. ``batching`` is how many records the functions of flows get at once.
     """
 
     network: Collection[str] = ()
@@ -78,6 +78,7 @@ class Needs:
     buckets: GivenBuckets | None = None
     stubs: GivenStubs | None = None
     answers: GivenAnswers | None = None
+    batching: Batching = ONE_BY_ONE
 
 
 class Sandbox:
@@ -116,6 +117,7 @@ class Sandbox:
         self.threads = Threads()
         self.invocation = Invocation(self.now, self._move_to)
         self.made_tokens = MadeTokens()
+        self.batching = needs.batching
         self._needs = needs
         modules = modules_of(explored)
         anew = [one.module for one in self.plain if one.is_loaded_anew]
@@ -247,7 +249,7 @@ class Sandbox:
         plain = {one.queue: one.deployed(self, self._same, self.memory) for one in self.plain}
         if self.parties.given:
             plain[PARTIES] = self.parties.function(services, self.made_tokens)
-        return Functions(self.flows, services, plain)
+        return Functions(self.flows, services, plain, batching=self.batching)
 
     def _services(self, observer: Observer) -> Services:
         return aws_services(

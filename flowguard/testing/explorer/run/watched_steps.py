@@ -66,7 +66,7 @@ def _telling(real: Callable[..., Any], watching: Watching) -> Callable[..., Any]
             return real(self, *given, **named)
         except (Exception, SystemExit) as error:
             if (worker := watching.worker) is not None:
-                worker.entry.raised_at = raising_site(error)
+                worker.entries[worker.turn].raised_at = raising_site(error)
             raise
 
     return handle

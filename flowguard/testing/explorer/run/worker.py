@@ -32,6 +32,8 @@ from flowguard.testing.explorer.run.fault_effects import Killed
 class Worker:
     """One invocation of a function. ``entry`` is its place in the history, ``others`` what came with the delivery.
 
+    ``entries`` are the places of all records that it tells of one by one, ``turn`` is which of them is at work.
+
     ``held`` is why it is held up while it is. ``until`` is the number of calls after which it goes on. ``hung`` is the
     line in which it stayed when it was given up. ``reads`` counts how often it asked for the time since that moved,
     ``keeps`` is what its process has in memory while it is held up.
@@ -44,11 +46,14 @@ class Worker:
         entry: DeliveryRecord,
         patience: float,
         others: Sequence[Delivery] = (),
+        entries: Sequence[DeliveryRecord] = (),
     ) -> None:
         self.function = function
         self.delivery = delivery
         self.others = tuple(others)
         self.entry = entry
+        self.entries = tuple(entries) or (entry,)
+        self.turn = 0
         self.killed = False
         self.held: Choice | None = None
         self.until = 0
@@ -67,8 +72,9 @@ class Worker:
 
     @property
     def work(self) -> tuple[str | None, str]:
-        """Return the work that is the same in each copy and attempt of a message."""
-        return self.delivery.queue, self.delivery.envelope.message
+        """Return the work that is the same in each copy and attempt of the message that has its turn."""
+        delivery = (self.delivery, *self.others)[self.turn]
+        return delivery.queue, delivery.envelope.message
 
     def event(self) -> Any:
         """Build the event of all its records."""

@@ -35,6 +35,8 @@ class OrderedEnd(NamedTuple):
 class RightEnds:
     """The ends of the undisturbed orders, up to a bound, by their digests. Others have to end like one of them.
 
+    In all these each function of flows gets one record at once: a batch has to end as its records do one by one.
+
     ``ends`` are those in which all parties outside answer, ``without`` those without some answers. ``undisturbed``
     holds the effects of all these runs. ``ordered`` are the orders in which all answer, if the search ``has_all``, and
     none otherwise.
@@ -74,7 +76,7 @@ class RightEnds:
             return self.ends
         if missing not in self.without:
             schedule = Schedule(tuple(sorted(missing)))
-            found, _ = self._in_every_order(schedule, self._runs.run(schedule))
+            found, _ = self._in_every_order(schedule, self._runs.run_one_by_one(schedule))
             self.without[missing] = {one.end.digest: one.end for one in found}
         return self.without[missing]
 
@@ -86,7 +88,7 @@ class RightEnds:
         ahead = [schedule]
         while ahead and len(found) < MOST_ORDERS and not (found and is_over()):
             ordered = ahead.pop()
-            history = first if ordered is schedule else self._runs.run(ordered)
+            history = first if ordered is schedule else self._runs.run_one_by_one(ordered)
             end = self._runs.end(history)
             found.append(OrderedEnd(ordered, end, is_of_whole_runs(history), are_of_one_object(history)))
             self.undisturbed.append(effects(history))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowguard.sim.functions import ONE_BY_ONE
 from flowguard.testing.explorer.checks.compared import is_compared
 from flowguard.testing.explorer.checks.equivalence import End, Free, end_of
 from flowguard.testing.explorer.record.history import History
@@ -75,6 +76,19 @@ class Runs:
             return self.run(Schedule())
         finally:
             self.sandbox.start = before
+
+    @property
+    def is_batched(self) -> bool:
+        """Answer whether the flows' functions get several records at once."""
+        return self.sandbox.batching.size > 1
+
+    def run_one_by_one(self, schedule: Schedule) -> History:
+        """Run a schedule in which each function of flows gets one record at once."""
+        before, self.sandbox.batching = self.sandbox.batching, ONE_BY_ONE
+        try:
+            return self.run(schedule)
+        finally:
+            self.sandbox.batching = before
 
     def run_without_memory(self, schedule: Schedule) -> History:
         """Run a schedule in which each record finds a new process."""

@@ -72,7 +72,7 @@ class Search:
 
         Returns the first order's history.
         """
-        first = self.runs.run(Schedule())
+        first = self.runs.run_one_by_one(Schedule())
         check_free(self.runs.free, first, self._sandbox.keys, _dead_letters(self._sandbox))
         check_same(self.runs.same, first)
         if not self._sandbox.answers_are_declared:  # a module's are for all messages, and these may await nothing
@@ -86,7 +86,7 @@ class Search:
         first = self.references()
         if schedule == Schedule():
             self._judge_undisturbed(first)
-        if not self._is_useless(first):
+        if not (self._is_useless(first) or self.runs.is_batched):
             self._kept.judge(first, self.found)
             if self._orders is not None and all(one.kind is FaultKind.REORDERED for one in schedule.choices):
                 self._orders.judge(first, self.found, schedule)
@@ -128,9 +128,12 @@ class Search:
         self._judge_undisturbed(first)
         if self._is_useless(first):
             return self.report(first)
-        self._kept.judge(first, self.found)
-        if self._orders is not None:
-            self._orders.judge(first, self.found)
+        if self.runs.is_batched:
+            first = self.runs.run(Schedule())
+        else:
+            self._kept.judge(first, self.found)
+            if self._orders is not None:
+                self._orders.judge(first, self.found)
         seconds: list[Schedule] = []
         try:
             self._search(first, seconds, budget)
