@@ -181,6 +181,9 @@ class Actions:
         yield from self._claim(here, worker, label)
         if world.budget.lost:
             yield from self._claim_twice(here, worker, f"{label}, its answer lost")
+        call = self.function.call_of(worker)
+        if world.budget.lost and isinstance(call, Claiming) and call.shared:
+            yield from self._claim_unanswered(here.spend("lost"), worker, label)
         if world.budget.crashes and counting:
             yield f"{label}: killed before it", self._back(here, worker).spend("crashes")
 
@@ -236,10 +239,21 @@ class Actions:
         first = self._granted(world.item, worker)
         if first.verdict is not Verdict.CLAIMED:
             return
-        after = world._replace(item=first.item).spend("lost")
+        message = self.function.message_of(worker.record.envelope)
+        facts = _claim_facts(world, self.shelf, first, message)
+        after = world._replace(item=first.item).spend("lost").noted(*facts)
         if self._granted(first.item, worker).verdict is not Verdict.CLAIMED:
             after = after.blamed("a worker does not recognise its own claim")
         yield from self._claim(after, worker, label)
+
+    def _claim_unanswered(self, world: World, worker: Worker, label: str) -> Iterator[Step]:
+        """A shared call says nothing of this claim, whether it was carried out or not."""
+        granted, nothing = self._granted(world.item, worker), self.shelf.put(None)
+        yield from self._went_on(world, worker, nothing, f"{label}: not carried out")
+        if granted.verdict is Verdict.CLAIMED:
+            message = self.function.message_of(worker.record.envelope)
+            after = world._replace(item=granted.item).noted(*_claim_facts(world, self.shelf, granted, message))
+            yield from self._went_on(after, worker, nothing, f"{label}: not answered")
 
     def _claim_fault(self, world: World, granted: _Granted) -> str:
         late = ("expired",) in world.log and granted.verdict is Verdict.EARLY
@@ -293,8 +307,8 @@ class Actions:
                 yield self._label("ack", worker), self._acked(world, worker)
             case Handling():
                 yield from self._handle(world, worker)
-            case Committing(claim, commit):
-                yield from self._commit(world, worker, claim, commit)
+            case Committing():
+                yield from self._commit(world, worker, call)
             case Sending(sends):
                 yield from self._send(world, worker, sends)
             case Releasing(claim):
@@ -325,8 +339,11 @@ class Actions:
             after = world._replace(item=self.shelf.put(released(found or claim.item, claim, NOW)))
         yield from self._went_on(after, worker, self.shelf.put("released"), self._label("release", worker))
 
-    def _commit(self, world: World, worker: Worker, claim: Claim, commit: Commit) -> Iterator[Step]:
+    def _commit(self, world: World, worker: Worker, call: Committing) -> Iterator[Step]:
+        claim, commit = call.claim, call.commit
         label = self._label(f"commit {commit.status.value}", worker)
+        if call.shared and world.budget.lost:
+            yield from self._went_on(world.spend("lost"), worker, self.shelf.put(None), f"{label}: not carried out")
         found: RunItem | None = None if world.item is None else self.shelf[world.item]
         if claim.unwritten is not None:
             yield from self._commit_read(world, worker, claim, commit, claim.unwritten)

@@ -10,6 +10,7 @@ import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel
@@ -24,6 +25,7 @@ from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.callers import Caller, Callers, StoredEnd
+from flowguard.protocol.claims import taken
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import (
@@ -53,7 +55,7 @@ from flowguard.worker.batch import Batch
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.ending import Ending
 from flowguard.worker.outside import FoundAnswer
-from flowguard.worker.ports import CallerLists, Cancellations, Groups, Memos, Refusal, Services, Unlimited
+from flowguard.worker.ports import Batches, CallerLists, Cancellations, Groups, Memos, Refusal, Services, Unlimited
 from flowguard.worker.restart import needs_restart, restart_of
 from flowguard.worker.routing import Arrival, Routes
 from flowguard.worker.settler import ArrivedDeadline, Settler, find_arrived
@@ -65,6 +67,8 @@ NOW = 1_800_000_000_000
 WHY = "a mistake"
 INBOX = "inbox"
 FIFO_INBOX = "inbox.fifo"
+COMPANION = "companion"
+"""The object, the request and the record that come with each record where calls are shared."""
 EARLY = -1
 """The nonce of a worker that gets the message of a deadline before its time."""
 _DAY = timedelta(days=1)
@@ -73,7 +77,10 @@ _LONG = timedelta(days=29)
 
 
 class Claiming(NamedTuple):
+    """A claim. One that is ``shared`` may stay without an answer, and is asked for again by a call of its own."""
+
     request: ClaimRequest
+    shared: bool = False
 
 
 class Judging(NamedTuple):
@@ -89,6 +96,7 @@ class Handling(NamedTuple):
 class Committing(NamedTuple):
     claim: Claim
     commit: Commit
+    shared: bool = False
 
 
 class Releasing(NamedTuple):
@@ -198,6 +206,7 @@ class _Outside:
     """The store, the sender and the ids of one worker; also what its stages ask how to end."""
 
     asked: ClassVar[_Outside]
+    shares: ClassVar[bool] = False
 
     def __init__(self, worker: Worker, answers: Sequence[Any], clock: ManualClock) -> None:
         self._owner = worker.owner
@@ -222,8 +231,8 @@ class _Outside:
         return _Lists(self)
 
     @property
-    def batches(self) -> None:
-        return None
+    def batches(self) -> Batches | None:
+        return _Shared(self.ask) if self.shares else None
 
     def ask(self, call: Call) -> Any:
         answer = next(self._answers, self)
@@ -243,10 +252,14 @@ class _Outside:
         return found
 
     def judge(self, request: ClaimRequest) -> Claim | Refused:
+        if _is_companions(request.message):
+            return Claim(request.message, taken(None, request), None, unwritten=request)
         answer: Claim | Refused = self.ask(Judging(request))
         return answer
 
     def claim(self, request: ClaimRequest) -> Claim | Refused:
+        if _is_companions(request.message):
+            return Claim(request.message, taken(None, request), None)
         answer: Claim | Refused = self.ask(Claiming(request))
         return answer
 
@@ -254,12 +267,17 @@ class _Outside:
         self.ask(Releasing(claim))
 
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced | Refused:
+        if _is_companions(claim.message):
+            return Committed()
         answer: Committed | Fenced | Refused = self.ask(Committing(claim, commit))
         return answer
 
     def send(self, sends: Sequence[Send]) -> Mapping[int, Refusal]:
-        answer: Mapping[int, Refusal] = self.ask(Sending(tuple(sends)))
-        return answer
+        own = {place: send for place, send in enumerate(sends) if not send.id.startswith(COMPANION)}
+        if not own and sends:
+            return {}
+        answer: Mapping[int, Refusal] = self.ask(Sending(tuple(own.values())))
+        return {place: answer[number] for number, place in enumerate(own) if number in answer}
 
     def settle(self, address: AnswerAddress, answer: GivenAnswer) -> Settled:
         settled: Settled = self.ask(Settling(address, answer))
@@ -299,6 +317,41 @@ class _Outside:
 
     def new(self) -> str:
         return owner_name(self._owner)
+
+
+def _is_companions(message: Message) -> bool:
+    return message.object_id == COMPANION
+
+
+class _Shared:
+    """The calls that a worker shares with the record that came with its own. Nothing goes wrong for that one."""
+
+    def __init__(self, ask: Callable[[Call], Any]) -> None:
+        self._ask = ask
+
+    def claim(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
+        return [self._claimed(request) for request in requests]
+
+    def _claimed(self, request: ClaimRequest) -> Claim | Refused | None:
+        if _is_companions(request.message):
+            return Claim(request.message, taken(None, request), None)
+        answer: Claim | Refused | None = self._ask(Claiming(request, shared=True))
+        return answer
+
+    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | None]:
+        return [self._committed(claim, commit) for claim, commit in commits]
+
+    def _committed(self, claim: Claim, commit: Commit) -> Committed | Fenced | None:
+        if _is_companions(claim.message):
+            return Committed()
+        try:
+            answer: Committed | Fenced | None = self._ask(Committing(claim, commit, shared=True))
+        except ConnectionError:
+            return None
+        return answer
+
+    def release(self, claims: Sequence[Claim], now: int) -> None:
+        assert not claims, "there is time enough for every record"
 
 
 class _Lists:
@@ -463,6 +516,8 @@ def make_flow(scenario: Scenario) -> AnyFlow:
 
 
 def _work(step: Step[Passed]) -> None:
+    if step.object_id == COMPANION:
+        return
     ending = _Outside.asked.ask(Handling())
     if ending == "fail":
         raise ValueError("this attempt fails")
@@ -479,6 +534,7 @@ class Function:
         self._shelf = shelf
         self._apart = scenario.apart
         self._in_rows = scenario.in_rows
+        self._shares = scenario.shares
         self._by_payload = scenario.by_payload
         self.flow = make_waiting_flow(scenario) if scenario.waits else make_flow(scenario)
         self._failing = scenario.failing
@@ -497,7 +553,7 @@ class Function:
         return call
 
     def _run(self, worker: Worker) -> Call:
-        _Lists.in_rows = self._in_rows
+        _Lists.in_rows, _Outside.shares = self._in_rows, self._shares
         clock = ManualClock(self._now(worker))
         outside = _Outside.asked = _Outside(worker, [self._shelf[answer] for answer in worker.answers], clock)
         services = Services(
@@ -530,8 +586,8 @@ class Function:
             return self._direct(envelope, callbacks)
         if envelope.queue in (PARTY_QUEUE, EVENT_QUEUE):
             return callbacks.take(envelope)
-        [ending] = Batch(self._routes, services, Unlimited(), from_dlq=record.from_dlq).run([envelope])
-        return ending
+        batch = Batch(self._routes, services, Unlimited(), from_dlq=record.from_dlq, together=self._shares)
+        return batch.run([envelope, self._companion] if self._shares else [envelope])[0]
 
     def _direct(self, given: Direct, callbacks: Callbacks) -> Ending:
         [nothing] = normalize({}, invocation_id="direct")
@@ -623,6 +679,16 @@ class Function:
         """The envelope with which a run that was reset begins anew; None where its own is still there."""
         restart = restart_of(self.flow, ObjectId("c"), item, UNSIGNED) if needs_restart(item) else None
         return None if restart is None else self.received(restart.send)
+
+    @cached_property
+    def _companion(self) -> Envelope:
+        """The record of another object that comes with each record."""
+        message = self.message_of(self.request(1))._replace(
+            object_id=ObjectId(COMPANION), request_id=RequestId(COMPANION), body=f'{{"cart":"{COMPANION}"}}'
+        )
+        found = self._shelf[self._envelope(message.body, message.attributes(), COMPANION)]
+        assert isinstance(found, Envelope)
+        return found
 
     def received(self, send: Send, message_id: str = "m") -> int:
         """The envelope in which a queue delivers what was sent to it."""

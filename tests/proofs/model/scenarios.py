@@ -54,6 +54,8 @@ class Scenario(NamedTuple):
     """Whether the stages claim their hops before they handle them."""
     in_rows: bool = False
     """The item holds no callers: all of them are rows."""
+    shares: bool = False
+    """Whether each record comes with one of another object, whose claim and commit are made by the same calls."""
 
     @property
     def waits(self) -> bool:
@@ -409,9 +411,25 @@ def _without_lease(scenario: Scenario) -> Scenario:
     return scenario._replace(name=name, about=about, lease=False, is_long=not is_quick)
 
 
+def _sharing(scenario: Scenario) -> Scenario:
+    """The same world, in which each record shares its claim and commit with another object's."""
+    about = f"in shared calls: {scenario.about}"
+    return scenario._replace(name=f"shared-{scenario.name}", about=about, shares=True)
+
+
 _UNLEASED = tuple(
     _without_lease(scenario)
     for scenario in _LEASED
     if scenario.on_conflict is OnConflict.SUPERSEDE and not scenario.is_fifo
 )
-SCENARIOS = (*_LEASED, *_UNLEASED)
+_UNANSWERED = (
+    Scenario("newer-lost", "a newer request, and lost answers", Budget(crashes=1, lost=1), (1, 2), hops=1),
+    Scenario("early-lost", "leases end early, and lost answers", Budget(1, doubles=1, lapses=1, lost=1), hops=1),
+)
+_SHARED = tuple(
+    _sharing(scenario)
+    for scenario in (*_UNANSWERED, *_LEASED)
+    if scenario.budget.lost and not (scenario.waits or scenario.undoes or scenario.on_conflict is _ATTACH)
+)
+"""Those in which a shared call may stay without an answer: any other is, state by state, the world without them."""
+SCENARIOS = (*_LEASED, *_UNLEASED, *_SHARED)

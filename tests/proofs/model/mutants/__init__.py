@@ -15,6 +15,7 @@ from tests.proofs.model.mutants.items import ITEMS
 from tests.proofs.model.mutants.mutant import Mutant
 from tests.proofs.model.mutants.names import NAMES
 from tests.proofs.model.mutants.outboxes import OUTBOXES
+from tests.proofs.model.mutants.sharing import SHARING
 from tests.proofs.model.mutants.undoing import UNDOING
 from tests.proofs.model.mutants.unleased import UNLEASED
 from tests.proofs.model.mutants.waits import WAITS
@@ -36,4 +37,5 @@ MUTANTS = (
     *CALLING,
     *CANCELLING,
     *UNLEASED,
+    *SHARING,
 )

@@ -1,0 +1,35 @@
+"""Claims and commits that records share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowguard.protocol.run import Committed, Fenced
+from flowguard.worker import runtime
+from tests.proofs.model.mutants.mutant import Mutant
+
+_FINISHED = runtime.Runtime.finished
+
+
+def _takes_silence_for_a_commit(self: Any, left: Any, answer: Any) -> Any:
+    return _FINISHED(self, left, answer or Committed())
+
+
+def _is_blind_to_fences(self: Any, left: Any, answer: Any) -> Any:
+    return _FINISHED(self, left, Committed() if isinstance(answer, Fenced) else answer)
+
+
+SHARING = (
+    Mutant(
+        "shared-silent-commit",
+        "a commit that a shared call leaves unanswered is taken for made",
+        patches=((runtime.Runtime, "finished", _takes_silence_for_a_commit),),
+        caught_by="shared-lost",
+    ),
+    Mutant(
+        "shared-blind",
+        "a commit that a shared call refuses is taken for made",
+        patches=((runtime.Runtime, "finished", _is_blind_to_fences),),
+        caught_by="shared-early-lost",
+    ),
+)
