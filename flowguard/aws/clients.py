@@ -14,6 +14,7 @@ import botocore.session
 from botocore.config import Config
 from botocore.exceptions import NoRegionError
 
+from flowguard.aws.request_bodies import write_bodies
 from flowguard.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class Clients:
     @cached_property
     def dynamodb(self) -> DynamoDBClient:
         client: DynamoDBClient = self._client("dynamodb", _BY_CONSTRUCTION)
+        write_bodies(client)
         return client
 
     @cached_property

@@ -65,6 +65,7 @@ MODULES: Final = (
     "flowguard.aws.batch_writes",
     "flowguard.aws.batch_calls",
     "flowguard.aws.partiql",
+    "flowguard.aws.request_bodies",
     "flowguard.aws.memos",
     "flowguard.aws.waits",
     "flowguard.aws.group_items",
