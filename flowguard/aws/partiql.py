@@ -78,7 +78,10 @@ def insert_statement(call: Mapping[str, Any]) -> dict[str, Any]:
     Where there is one, its code is DuplicateItem, and nothing is written.
     """
     names, values = call["ExpressionAttributeNames"], call["ExpressionAttributeValues"]
-    item = {names.get(name, name): _begun(said, values) for name, said in parsed(call["UpdateExpression"]).assigned}
+    item = {
+        names.get(name, name): values[start] if more is None else _sum(values[start], values[more])
+        for name, start, more in _begun(call["UpdateExpression"])
+    }
     whole = {**call["Key"], **item}
     return {"Statement": _inserting(call["TableName"], tuple(whole)).text, "Parameters": list(whole.values())}
 
@@ -170,12 +173,18 @@ def _assigned(said: str, values: list[str]) -> str:
     return f"{_path(match['path'])} + ?"
 
 
-def _begun(said: str, values: Mapping[str, Any]) -> Any:
-    """Return what SET assigns where there is no item."""
-    if (match := _SUM.fullmatch(said)) is None:
-        return values[said]
-    start = values[match["start"]]
-    return start if match["more"] is None else {"N": str(int(start["N"]) + int(values[match["more"]]["N"]))}
+@lru_cache(maxsize=512)
+def _begun(update: str) -> tuple[tuple[str, str, str | None], ...]:
+    """Return what SET assigns where there is no item: attributes, their values' names, those of what is added."""
+    found: list[tuple[str, str, str | None]] = []
+    for name, said in parsed(update).assigned:
+        match = _SUM.fullmatch(said)
+        found.append((name, said, None) if match is None else (name, match["start"], match["more"]))
+    return tuple(found)
+
+
+def _sum(one: Any, other: Any) -> Any:
+    return {"N": str(int(one["N"]) + int(other["N"]))}
 
 
 # -- conditions

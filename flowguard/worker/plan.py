@@ -240,10 +240,10 @@ class Planner(NamedTuple):
 
     def _complete(self, status: Status, number: int, *, result: str | None = None) -> list[Send]:
         """Build the Complete messages, to ``reply_to`` and to the flow's ``complete_to``."""
-        body = self._complete_body(status, result=result)
-        listeners = enumerate(self._listeners(), number)
-        hop = self.message.hop_id
-        return [self._complete_to(to, body, own or f"{hop}.{i}", more) for i, (to, more, own) in listeners]
+        return [
+            self._complete_to(to, self._complete_body(status, result=result), own or f"{self.message.hop_id}.{i}", more)
+            for i, (to, more, own) in enumerate(self._listeners(), number)
+        ]
 
     def _listeners(self) -> list[tuple[Destination, dict[str, Attribute], str | None]]:
         """Return who is notified of the end, each with further attributes: those of an answer say what it is for.
