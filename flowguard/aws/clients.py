@@ -15,6 +15,7 @@ from botocore.config import Config
 from botocore.exceptions import NoRegionError
 
 from flowguard.aws.request_bodies import write_bodies
+from flowguard.aws.service_models import ServiceModels
 from flowguard.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -60,7 +61,11 @@ class Clients:
 
         Each session reads botocore's tables of endpoints and defaults anew, which takes 40 ms of CPU.
         """
-        return self._session.client if self._session is not None else botocore.session.Session().create_client
+        if self._session is not None:
+            return self._session.client
+        session = botocore.session.Session()
+        session.register_component("data_loader", ServiceModels(session.get_component("data_loader")))
+        return session.create_client
 
     def _client(self, service: str, config: Config = _CONFIG) -> Any:
         try:

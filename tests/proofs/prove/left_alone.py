@@ -66,6 +66,7 @@ MODULES: Final = (
     "flowguard.aws.batch_calls",
     "flowguard.aws.partiql",
     "flowguard.aws.request_bodies",
+    "flowguard.aws.service_models",
     "flowguard.aws.memos",
     "flowguard.aws.waits",
     "flowguard.aws.group_items",
