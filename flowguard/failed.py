@@ -18,7 +18,7 @@ class Failed(BaseModel):
     ``"TimedOut"``.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     failed: Literal[True] = True
     type: str
@@ -42,7 +42,7 @@ class Failure(BaseModel):
     that is gone from S3 is None.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     type: str
     text: str

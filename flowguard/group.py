@@ -21,7 +21,7 @@ class GroupEnd(BaseModel):
     :meth:`flowguard.Step.answers`.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     requests: int
     timed_out: bool = False

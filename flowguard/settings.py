@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Mapping
 from functools import cache
@@ -67,6 +66,8 @@ class Settings(BaseModel):
 
 @cache
 def _warn_of_unknown(variable: str) -> None:
+    import difflib  # loads in a millisecond, which a function without mistakes does not need
+
     known = [name.upper() for name in Settings.model_fields]
     nearest = difflib.get_close_matches(variable.removeprefix(_PREFIX)[:100], known, n=1)
     fix = f"did you mean {_PREFIX}{nearest[0]}?" if nearest else f"there are {_PREFIX}{', '.join(known)}"

@@ -48,7 +48,7 @@ _debug_logger.setLevel(logging.DEBUG)
 class NoState(BaseModel):
     """The state of a flow that declares none."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 StateT = TypeVar("StateT", bound=BaseModel, default=NoState)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from flowguard.aws import expressions
@@ -23,14 +22,14 @@ from flowguard.protocol.run import ENDED, Claim, ClaimRequest, Commit, NewWait, 
 _YES, _NO = {"BOOL": True}, {"BOOL": False}
 
 
-@dataclass
 class _Update:
     """An UpdateItem in the making."""
 
-    changes: list[str]
-    removed: list[str]
-    names: dict[str, str]
-    values: dict[str, Any]
+    def __init__(self, changes: list[str], removed: list[str], names: dict[str, str], values: dict[str, Any]) -> None:
+        self.changes = changes
+        self.removed = removed
+        self.names = names
+        self.values = values
 
     def set(self, attribute: str, value: str, stored: Any) -> None:
         """Set the attribute to a value, given by its name in the expression."""

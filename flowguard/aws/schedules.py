@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -51,7 +50,7 @@ class Schedules:
         if send.kind is not Kind.DEADLINE or send.delay <= LONGEST_SQS_DELAY.total_seconds():
             return send
         left = -((self._clock.now() - _moment(send)) // 1000)
-        return replace(send, delay=max(0, left))
+        return send._replace(delay=max(0, left))
 
     def create(self, sends: Mapping[int, Send]) -> Mapping[int, Refusal]:
         """Schedule as many sends as possible. The answer has those that were refused, by the caller's numbers."""

@@ -10,7 +10,6 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -116,7 +115,7 @@ class AWSSender:
         refusals = dict(self._schedules.create(late))
         for place in [place for place in refusals if late[place].kind is Kind.DEADLINE]:
             logger.warning("a deadline goes by SQS, a quarter of an hour at a time: %s", refusals.pop(place).why)
-            soon.append((place, replace(late[place], delay=_LONGEST_IN_SQS)))
+            soon.append((place, late[place]._replace(delay=_LONGEST_IN_SQS)))
         return {**self._to_queue(to, soon), **refusals}
 
     def _to_queue(self, to: Queue, batch: list[Numbered]) -> Mapping[int, Refusal]:

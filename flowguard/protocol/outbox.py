@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, assert_never
 
@@ -69,8 +68,7 @@ def largest(to: Destination) -> int:
             assert_never(to)
 
 
-@dataclass(frozen=True)
-class Send:
+class Send(NamedTuple):
     """One message to be sent.
 
     ``id`` is the same whenever the same send is repeated, so that receivers can drop copies. ``delay`` is in whole
@@ -81,7 +79,7 @@ class Send:
     to: Destination
     body: str
     id: str
-    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    attributes: Mapping[str, Attribute] = {}
     delay: int = 0
     group: str | None = None
 

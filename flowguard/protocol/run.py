@@ -6,7 +6,6 @@ It is the one record of a (flow, object id) and decides who may do what. Values 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -274,8 +273,7 @@ class Commit(NamedTuple):
         return self.can_be_redriven or self.failed is not None
 
 
-@dataclass(frozen=True)
-class Committed:
+class Committed(NamedTuple):
     """The commit is in the item, whether or not the first answer said so."""
 
     callers: Callers | None = None

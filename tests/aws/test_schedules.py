@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -89,7 +88,7 @@ def test_a_queue_that_is_not_there_is_refused_for_good(aws: AWSInProcess) -> Non
 
 
 def test_attributes_are_put_inside_the_body(aws: AWSInProcess) -> None:
-    assert schedules(aws).create({0: replace(SEND, attributes={"tenant": Attribute.string("é\ud800")})}) == {}
+    assert schedules(aws).create({0: SEND._replace(attributes={"tenant": Attribute.string("é\ud800")})}) == {}
     [found] = stored(aws)
     [envelope] = normalize(sqs_event("price-order", found["Target"]["Input"]))
     assert isinstance(envelope, Envelope)
@@ -113,7 +112,7 @@ def test_a_scheduler_that_refuses_fails_its_message_alone(aws: AWSInProcess) -> 
         return proceed()
 
     with intercept(first_refused):
-        failures = schedules(aws).create({3: SEND, 4: replace(SEND, id="run-1.1.0.2")})
+        failures = schedules(aws).create({3: SEND, 4: SEND._replace(id="run-1.1.0.2")})
     assert {place: "AccessDenied" in refusal.why for place, refusal in failures.items()} == {3: True}
     assert len(stored(aws)) == 1
 

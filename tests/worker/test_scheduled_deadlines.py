@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -231,14 +230,14 @@ def test_only_a_deadline_goes_another_way(at: WaitScene) -> None:
     retry = Send(Kind.SIDE, LongCarts.inbox_of(STAGES[0]), "{}", "r-1", delay=3_600)
     assert set(sender.send([retry])) == {0}
     body = json.dumps({"deadline": START + 3_600_000})
-    assert sender.send([replace(retry, kind=Kind.DEADLINE, body=body)]) == {}
+    assert sender.send([retry._replace(kind=Kind.DEADLINE, body=body)]) == {}
     assert isinstance(sender, AWSSender)
 
 
 def test_the_name_of_a_schedule_is_that_of_its_wait() -> None:
     one = Send(Kind.DEADLINE, LongCarts.answers, "{}", "run-1.1.deadline", delay=1_000)
-    assert schedule_name(one) == schedule_name(replace(one, delay=2_000))
-    assert schedule_name(one) != schedule_name(replace(one, id="run-1.2.deadline"))
+    assert schedule_name(one) == schedule_name(one._replace(delay=2_000))
+    assert schedule_name(one) != schedule_name(one._replace(id="run-1.2.deadline"))
 
 
 # -- in virtual time ---------------------------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.runtime.Runtime._answered_by_another: except TextGone → catches every Exception",
     ),
     "a warning is given and a list grows: neither looks at the other": (
-        "aws.sender.AWSSender._to_queue_in_time: logger.warning('a deadline goes by SQS, a quarter of an hour at a time: %s', refusals.pop(place).why); then soon.append((place, replace(late[place], delay=_LONGEST_IN_SQS))) → the other way round",
+        "aws.sender.AWSSender._to_queue_in_time: logger.warning('a deadline goes by SQS, a quarter of an hour at a time: %s', refusals.pop(place).why); then soon.append((place, late[place]._replace(delay=_LONGEST_IN_SQS))) → the other way round",
     ),
     "with nothing to send the sender makes no call": (
         "worker.runtime.Runtime._flush_outbox: not sends → forced false",

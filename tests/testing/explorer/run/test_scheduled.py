@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,7 +62,7 @@ def test_a_schedule_at_another_time_than_was_told_breaks_i10(monkeypatch: pytest
 
 
 def _sooner(send: Any) -> Any:
-    return replace(send, delay=send.delay // 2)
+    return send._replace(delay=send.delay // 2)
 
 
 def test_delays_beyond_the_policy_break_i10(monkeypatch: pytest.MonkeyPatch) -> None:
