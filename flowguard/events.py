@@ -18,6 +18,9 @@ logger = logging.getLogger("flowguard")
 _OF_A_RECORD = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime"})
 """What each log record has already: logging refuses a field of such a name."""
 
+_to_json = json.JSONEncoder(default=str).encode
+"""``json.dumps`` would make an encoder for each line, which takes as long as the line."""
+
 _TRACE = re.compile("Root=(1-[0-9a-f]{8}-[0-9a-f]{24})")
 
 
@@ -89,6 +92,9 @@ class EventType(StrEnum):
     BROKEN = "broken"
     """Something outside the stage failed (a service, a setting): the record stays queued."""
 
+
+_DETAILS = frozenset({EventType.CLAIMED})
+"""Each is followed by another event of its message, which says more."""
 
 _WARNINGS = frozenset(
     {
@@ -171,7 +177,7 @@ def log_fields(level: int, what: str, fields: Mapping[str, Any]) -> None:
         extra = {f"{name}_" if name in _OF_A_RECORD else name: value for name, value in fields.items()}
         logger.log(level, "flowguard %s", what, extra=extra)
     else:
-        logger.log(level, "flowguard %s", json.dumps(fields, default=str))
+        logger.log(level, "flowguard %s", _to_json(fields))
 
 
 def trace_id() -> str | None:
@@ -183,7 +189,9 @@ def trace_id() -> str | None:
 def _level(type_: EventType) -> int:
     if type_ in _ERRORS:
         return logging.ERROR
-    return logging.WARNING if type_ in _WARNINGS else logging.INFO
+    if type_ in _WARNINGS:
+        return logging.WARNING
+    return logging.DEBUG if type_ in _DETAILS else logging.INFO
 
 
 class Tally:

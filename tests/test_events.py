@@ -47,10 +47,11 @@ WARNINGS = {
     "time_short",
     "raised",
 }
+DETAILS = {"claimed"}
 ERRORS = {"parked", "lost", "failed", "unreadable", "unroutable", "untrusted", "key_reused", "broken"}
 
 
-def lines(caplog: pytest.LogCaptureFixture, event: Event, level: int = logging.INFO) -> list[logging.LogRecord]:
+def lines(caplog: pytest.LogCaptureFixture, event: Event, level: int = logging.DEBUG) -> list[logging.LogRecord]:
     with caplog.at_level(level, "flowguard"):
         log(event)
     return caplog.records
@@ -137,13 +138,15 @@ def test_a_line_repeats_no_long_text_and_no_control() -> None:
 
 @pytest.mark.parametrize("event", EventType)
 def test_every_event_has_its_level(event: EventType, caplog: pytest.LogCaptureFixture) -> None:
-    expected = logging.ERROR if event in ERRORS else logging.WARNING if event in WARNINGS else logging.INFO
+    levels = {logging.ERROR: ERRORS, logging.WARNING: WARNINGS, logging.DEBUG: DETAILS}
+    expected = next((level for level, events in levels.items() if event in events), logging.INFO)
     (line,) = lines(caplog, Event(event, MESSAGE))
     assert line.levelno == expected
 
 
 def test_nothing_is_written_below_the_loggers_level(caplog: pytest.LogCaptureFixture) -> None:
-    assert lines(caplog, Event(EventType.CLAIMED, MESSAGE), logging.WARNING) == []
+    assert lines(caplog, Event(EventType.CLAIMED, MESSAGE), logging.INFO) == []
+    assert lines(caplog, Event(EventType.COMPLETED, MESSAGE), logging.WARNING) == []
 
 
 # -- other observers --------------------------------------------------------------------------------------------------

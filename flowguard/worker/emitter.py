@@ -44,29 +44,9 @@ class Emitter:
                 self.emit(EventType.ABANDONED, arrival, from_request=before.request_id)
         self.emit(EventType.CLAIMED, arrival, epoch=claim.item.epoch)
 
-    def committed(self, arrival: Arrival, commit: Commit) -> None:
-        if commit.failed is not None:
-            note = commit.failed.error
-            self.emit(EventType.FAILED, arrival, error=note.type, why=note.text, on_failed=arrival.flow.on_failed)
-            return
-        if commit.undone:
-            self.emit(EventType.UNDONE, arrival, writes=len(commit.writes))
-            return
-        match commit.status:
-            case Status.RUNNING:
-                self.emit(EventType.COMMITTED, arrival, writes=len(commit.writes))
-            case Status.WAITING:
-                group = commit.wait.plan.group if commit.wait is not None else None
-                names = sorted(commit.wait.plan.names) if commit.wait is not None else []
-                names = names if group is None else [f"a group of {group.size:,}"]
-                self.emit(EventType.WAITING, arrival, writes=len(commit.writes), names=", ".join(names))
-            case Status.COMPLETED:
-                self.emit(EventType.COMPLETED, arrival, writes=len(commit.writes))
-            case Status.FAILED:
-                error = commit.error
-                self.emit(EventType.FAILED, arrival, error=error.type if error else "", why=error.text if error else "")
-            case _:
-                assert_never(commit.status)
+    def committed(self, arrival: Arrival, claim: Claim, commit: Commit) -> None:
+        what, facts = _of_commit(arrival, commit)
+        self.emit(what, arrival, epoch=claim.item.epoch, **facts)
 
     def sent(self, message: Message, send: Send, refusal: Refusal | None) -> None:
         """Report a send that was taken or refused."""
@@ -80,3 +60,28 @@ class Emitter:
 
 def _facts(send: Send) -> dict[str, Any]:
     return {"kind": send.kind.value, "to": str(send.to), "id": send.id, "delay": send.delay}
+
+
+def _of_commit(arrival: Arrival, commit: Commit) -> tuple[EventType, dict[str, Any]]:
+    """Return the event that reports a commit, and its facts."""
+    if commit.failed is not None:
+        note = commit.failed.error
+        return EventType.FAILED, {"error": note.type, "why": note.text, "on_failed": arrival.flow.on_failed}
+    writes = {"writes": len(commit.writes)}
+    if commit.undone:
+        return EventType.UNDONE, writes
+    match commit.status:
+        case Status.RUNNING:
+            return EventType.COMMITTED, writes
+        case Status.WAITING:
+            group = commit.wait.plan.group if commit.wait is not None else None
+            names = sorted(commit.wait.plan.names) if commit.wait is not None else []
+            names = names if group is None else [f"a group of {group.size:,}"]
+            return EventType.WAITING, {**writes, "names": ", ".join(names)}
+        case Status.COMPLETED:
+            return EventType.COMPLETED, writes
+        case Status.FAILED:
+            error = commit.error
+            return EventType.FAILED, {"error": error.type if error else "", "why": error.text if error else ""}
+        case _:
+            assert_never(commit.status)

@@ -426,7 +426,7 @@ class Runtime:
     def _answered(self, arrival: Arrival, claim: Claim, commit: Commit, answer: Committed | Fenced | Refused) -> Ending:
         """Return what the answer to a commit means for the record."""
         if isinstance(answer, Committed):
-            self._emitter.committed(arrival, commit)
+            self._emitter.committed(arrival, claim, commit)
             sends = commit.outbox.sends if commit.outbox is not None else ()
             if answer.callers is not None:
                 sends = (*self._replies(arrival, commit, answer.callers, sends), *sends)
