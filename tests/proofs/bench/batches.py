@@ -49,9 +49,16 @@ def figures(rounds: int = ROUNDS) -> list[Figure]:
     ]
 
 
-def of_powertools(name: str, measure: Callable[[], float], mark: float | None, noise: float = 0.05) -> list[Figure]:
+def of_powertools(
+    name: str,
+    measure: Callable[[], float],
+    mark: float | None,
+    noise: float = 0.05,
+    least: Callable[[], float] | None = None,
+) -> list[Figure]:
     try:
-        return [Figure(name, measure(), mark, "×", "20 calls on the same stub", noise)]
+        floor = None if least is None else least()
+        return [Figure(name, measure(), mark, "×", "20 calls on the same stub", noise, floor=floor)]
     except ImportError as missing:
         return [Figure(name, None, mark, "×", f"no {missing.name}")]
 

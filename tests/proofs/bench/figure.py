@@ -11,6 +11,8 @@ class State(StrEnum):
     OK = "ok"
     NEAR = "near"
     """The mark is missed by no more than the figure's noise."""
+    OUT_OF_REACH = "out of reach"
+    """The mark is missed, since the least that the figure can be is above it. The figure is near that."""
     MISSED = "missed"
     SKIPPED = "skipped"
     COMPARED = "-"
@@ -21,7 +23,8 @@ class State(StrEnum):
 class Figure:
     """``measured`` is None where it could not be; ``note`` says why, or what the number is made of.
 
-    ``noise`` is the share by which runs of one version differ. ``is_least`` says that the mark is the least.
+    ``noise`` is the share by which runs of one version differ. ``is_least`` says that the mark is the least. ``floor``
+    is the least that the figure can be by construction. Where that is above the mark, the figure is held to it.
     """
 
     name: str
@@ -31,6 +34,7 @@ class Figure:
     note: str = ""
     noise: float = 0.0
     is_least: bool = False
+    floor: float | None = None
 
     @property
     def state(self) -> State:
@@ -40,11 +44,11 @@ class Figure:
             return State.COMPARED
         if self._keeps(self.mark):
             return State.OK
-        return (
-            State.NEAR
-            if self._keeps(self.mark * (1 - self.noise if self.is_least else 1 + self.noise))
-            else State.MISSED
-        )
+        if self._keeps(self.mark * (1 - self.noise if self.is_least else 1 + self.noise)):
+            return State.NEAR
+        if self.floor is not None and self.floor > self.mark and self._keeps(self.floor * (1 + self.noise)):
+            return State.OUT_OF_REACH
+        return State.MISSED
 
     def _keeps(self, mark: float) -> bool:
         measured = round(self.measured or 0, 2)

@@ -59,7 +59,8 @@ def test_an_item_is_as_large_as_dynamodb_says() -> None:
 def test_each_shipped_observer_is_measured_and_none_is_left_behind() -> None:
     logger = logging.getLogger("flowguard")
     before = logger.level, logger.propagate, list(logger.handlers)
-    names = [figure.name.split()[2].rstrip(",") for figure in watched.figures(rounds=1)]
+    figures = [figure.name for figure in watched.figures(rounds=1)]
+    names = [name.split()[2].rstrip(",") for name in figures if name.startswith("CPU with")]
     assert names == ["logs", *BUILT_IN]
     assert (logger.level, logger.propagate, logger.handlers) == before
 
@@ -109,6 +110,22 @@ FIGURES = [
 def test_a_figure_is_judged_as_it_is_printed() -> None:
     states = [State.OK, State.MISSED, State.NEAR, State.COMPARED, State.OK, State.MISSED, State.SKIPPED]
     assert [figure.state for figure in FIGURES] == states
+
+
+@pytest.mark.parametrize(
+    ("measured", "floor", "state"),
+    [
+        (0.76, 0.74, State.OUT_OF_REACH),
+        (0.80, 0.74, State.MISSED),  # far from its floor
+        (0.76, 0.66, State.MISSED),  # it could keep its mark
+        (0.68, 0.74, State.NEAR),
+        (0.66, 0.74, State.OK),
+    ],
+)
+def test_a_mark_below_what_can_be_is_out_of_reach_while_the_figure_is_near_that(
+    measured: float, floor: float, state: State
+) -> None:
+    assert Figure("price", measured, 0.67, "×", noise=0.05, floor=floor).state is state
 
 
 def test_the_table_has_a_row_for_each_figure() -> None:
