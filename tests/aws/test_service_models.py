@@ -8,7 +8,7 @@ from typing import Any
 
 import botocore.session
 import pytest
-from botocore.exceptions import UnknownServiceError
+from botocore.exceptions import DataNotFoundError, UnknownServiceError
 from botocore.loaders import Loader
 
 from flowguard.aws.clients import Clients
@@ -63,6 +63,12 @@ def test_a_model_of_the_users_own_counts_first(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("AWS_DATA_PATH", str(tmp_path))
     models = ServiceModels(botocore.session.Session().get_component("data_loader"))
     assert models.load_service_model("sqs", "service-2") == {"metadata": {"serviceId": "theirs"}}
+
+
+def test_a_service_whose_models_were_taken_out_of_a_package_is_botocores_own_error(tmp_path: Path) -> None:
+    models = ServiceModels(Loader(extra_search_paths=[str(tmp_path)], include_default_search_paths=False))
+    with pytest.raises(DataNotFoundError, match="scheduler"):
+        models.load_service_model("scheduler", "service-2")
 
 
 def test_each_client_of_flowguard_is_made_so(monkeypatch: pytest.MonkeyPatch) -> None:
