@@ -111,14 +111,14 @@ class DynamoDBBatches:
     def _claimed(self, request: ClaimRequest, found: Item, *, inserted: bool) -> Claim | Refused | None:
         """Return what the answer to one statement means. None where the claim has to be asked for once more."""
         if inserted:
-            return None if "Error" in found else Claim(request.message, taken(None, request), None)
+            return None if "Error" in found else Claim(request.message, taken(None, request), None, at=request.now)
         code, item = _code(found), _item(found)
         if not item:
             return None
         with suppress(Exception):  # what cannot be read is reported for this run alone, by its own call
             if code is None:
                 before = self._calls.claimed(request, item)
-                return Claim(request.message, taken(before, request), before)
+                return Claim(request.message, taken(before, request), before, at=request.now)
             if code == "ConditionalCheckFailed":
                 return self._calls.refused(request, item)
         return None

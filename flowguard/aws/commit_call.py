@@ -14,9 +14,12 @@ from flowguard.aws.commit_texts import (
     keeps_failed,
     kept_late,
 )
+from flowguard.aws.history_room import NAME as HISTORY
+from flowguard.aws.history_room import room_after_commit, room_in_claimed
 from flowguard.aws.items import ASKER, Item, callers_item, failed_item, late_item, number, run_key
 from flowguard.protocol.callers import Callers, asker_key, caller_key
 from flowguard.protocol.claims import answered_askers, noted_asker
+from flowguard.protocol.history import after_commit, after_retry, newest
 from flowguard.protocol.run import ENDED, Claim, ClaimRequest, Commit, NewWait, RunItem, Status
 
 _YES, _NO = {"BOOL": True}, {"BOOL": False}
@@ -42,16 +45,14 @@ class _Update:
         return f"SET {', '.join(self.changes)}{removed}"
 
 
-def release_call(table: str, claim: Claim, now: int, *, failed: bool) -> Any:
-    """Build the UpdateItem that ends a lease. A ``failed`` attempt is counted in the item."""
+def release_call(table: str, claim: Claim, now: int, *, failed: bool, history: str = "") -> Any:
+    """Build the UpdateItem that ends a lease. A ``failed`` attempt is counted in the item, and told by its history."""
     item = claim.item
-    return {
-        "TableName": table,
-        "Key": run_key(claim.message.flow, claim.message.object_id),
-        "UpdateExpression": "SET retry = :retry, lease_until = :over",
-        "ConditionExpression": expressions.COMMIT,
-        "ExpressionAttributeNames": {"#owner": "owner"},
-        "ExpressionAttributeValues": {
+    update = _Update(
+        changes=["retry = :retry", "lease_until = :over"],
+        removed=[],
+        names={"#owner": "owner"},
+        values={
             ":request_id": {"S": item.request_id},
             ":epoch": number(item.epoch),
             ":owner": {"S": item.owner},
@@ -59,6 +60,16 @@ def release_call(table: str, claim: Claim, now: int, *, failed: bool) -> Any:
             ":retry": number(item.retry + 1 if failed else item.retry),
             ":over": number(now),
         },
+    )
+    if history:
+        update.set(HISTORY, ":history", {"S": history})
+    return {
+        "TableName": table,
+        "Key": run_key(claim.message.flow, claim.message.object_id),
+        "UpdateExpression": update.expression(),
+        "ConditionExpression": expressions.COMMIT,
+        "ExpressionAttributeNames": update.names,
+        "ExpressionAttributeValues": update.values,
     }
 
 
@@ -80,6 +91,7 @@ class CommitCalls:
         _add_callers(update, claim, commit)
         _add_wait(update, claim.item, commit, texts)
         _add_texts(update, texts)
+        _add_history(update, claim, commit, texts)
         if claim.unwritten is None:
             condition, update.values[":no"] = expressions.COMMIT, _NO
         else:
@@ -93,6 +105,11 @@ class CommitCalls:
             "ExpressionAttributeValues": update.values,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
+
+    def history_after_retry(self, claim: Claim, now: int) -> str:
+        """Return the history with an attempt that has failed, as much as the item has room for."""
+        key = run_key(claim.message.flow, claim.message.object_id)
+        return newest(after_retry(claim, now), room_in_claimed(claim, key, self._texts.stored_state(claim.item)))
 
 
 def _ending(item: RunItem, commit: Commit) -> _Update:
@@ -177,6 +194,16 @@ def _add_texts(update: _Update, texts: PackedTexts) -> None:
             update.removed.append(f"#{name}")
         elif name != PLAN:
             update.set(f"#{name}", f":{name}", one.value)
+
+
+def _add_history(update: _Update, claim: Claim, commit: Commit, texts: PackedTexts) -> None:
+    """Write what happened, as much of it as costs no write unit."""
+    key = run_key(claim.message.flow, claim.message.object_id)
+    room = room_after_commit(claim, commit, key, texts.sizes, update.values)
+    if text := newest(after_commit(claim, commit), room):
+        update.set(HISTORY, ":history", {"S": text})
+    elif claim.item.history:
+        update.removed.append(HISTORY)
 
 
 def _take(update: _Update, claim: Claim, request: ClaimRequest, commit: Commit) -> str:

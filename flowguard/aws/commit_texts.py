@@ -50,6 +50,8 @@ class PackedTexts(NamedTuple):
     by_name: dict[str, Packed | None]
     room: int
     """Bytes that the item has left."""
+    sizes: dict[str, int]
+    """Bytes of the long texts in the item, by the names of their attributes."""
 
 
 class CommitTexts:
@@ -68,15 +70,19 @@ class CommitTexts:
             name: None if text is None else self._pack(claim, commit, name, text)
             for name, text in _long_texts(commit).items()
         }
-        sizes = {name: one.size for name, one in packed.items() if one is not None}
-        if "state" not in packed and claim.item.state is not None:
-            sizes["state"] = self._packing.size_of(claim.item.state)
-        elif "state" not in packed and claim.item.left is not None:
-            sizes["state"] = claim.item.left.size
-        sizes |= _sizes_beside(claim, commit)
+        stored = {name: one.size for name, one in packed.items() if one is not None}
+        if "state" not in packed and (state := self.stored_state(claim.item)):
+            stored["state"] = state
+        sizes = stored | _sizes_beside(claim, commit)
         if sum(sizes.values()) > LARGEST_ITEM:
             raise TooLarge(f"the commit of {claim.message.flow}/{claim.message.stage}", sizes, LARGEST_ITEM)
-        return PackedTexts(packed, LARGEST_ITEM - sum(sizes.values()))
+        return PackedTexts(packed, LARGEST_ITEM - sum(sizes.values()), _as_counted(stored, packed))
+
+    def stored_state(self, item: RunItem) -> int:
+        """Return the bytes of the state that the item has. Stores nothing."""
+        if item.state is not None:
+            return self._packing.size_of(item.state)
+        return 0 if item.left is None else item.left.size
 
     def _pack(self, claim: Claim, commit: Commit, name: str, text: str) -> Packed:
         """Pack one long text of the commit.
@@ -129,6 +135,14 @@ def _long_texts(commit: Commit) -> dict[str, str | None]:
 
 
 # -- bytes of an item beside its long texts
+
+
+def _as_counted(stored: dict[str, int], packed: dict[str, Packed | None]) -> dict[str, int]:
+    """Return the bytes that DynamoDB counts for the long texts, without that of a wait: it is a part of the wait."""
+    pointers = {name: one for name, one in packed.items() if one is not None and "M" in one.value}
+    exact = {**stored, **{name: size_of_value(one.value) for name, one in pointers.items()}}
+    exact.pop(PLAN, None)
+    return exact
 
 
 def _sizes_beside(claim: Claim, commit: Commit) -> dict[str, int]:

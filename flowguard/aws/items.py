@@ -11,6 +11,7 @@ from typing import Any
 from flowguard.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.callers import Callers
 from flowguard.protocol.failed_hop import FailedHop
+from flowguard.protocol.history import LONGEST as LONGEST_HISTORY
 from flowguard.protocol.run import Cancellation, RunItem, Status
 from flowguard.protocol.waiting import Late, Wait
 from flowguard.wire.message import ErrorNote, Message
@@ -42,8 +43,8 @@ _MOST = 10**38
 _LARGEST_NUMBER = 21
 """Bytes of a number of 38 digits; a flag takes less."""
 
-_FIXED = 768
-"""More than the names of all attributes, their numbers and flags, an owner and a status take together."""
+_FIXED = 768 + LONGEST_HISTORY + 16
+"""More than the names of all attributes, their numbers and flags, an owner, a status and a history take together."""
 
 
 def run_key(flow: str, object_id: ObjectId) -> Item:
@@ -128,6 +129,7 @@ def read_item(item: Item) -> RunItem:
         answered=read_callers(item["answered"]) if "answered" in item else None,
         answered_by=RequestId(item["answered_by"]["S"]) if "answered_by" in item else None,
         answered_key=item["answered_key"]["S"] if "answered_key" in item else None,
+        history=_history(item["history"]) if "history" in item else "",
         askers={name[len(ASKER) :]: item[name]["S"] for name in sorted(item) if name.startswith(ASKER)},
     )
 
@@ -191,6 +193,12 @@ def _failed(found: Item) -> FailedHop:
         error=ErrorNote(error["type"]["S"], error["text"]["S"], int(error["at"]["N"])),
         undone="undone" in found,
     )
+
+
+def _history(found: Item) -> str:
+    """Return the history of an item. What is none is left out: nothing decides by it."""
+    text = found.get("S", "")
+    return text if len(text) <= LONGEST_HISTORY else ""
 
 
 def _wait(item: Item) -> Wait:

@@ -80,7 +80,7 @@ class DynamoDBStore:
             return self._refused(request, error.response.get("Item"))
         found = answer.get("Attributes")
         before = self._claimed_item(request, found) if found else None
-        return Claim(request.message, taken(before, request), before)
+        return Claim(request.message, taken(before, request), before, at=request.now)
 
     def judge(self, request: ClaimRequest) -> Claim | Refused:
         """Decide the claim by one consistent GetItem. Nothing is written: the commit of the hop takes it.
@@ -103,7 +103,7 @@ class DynamoDBStore:
         if (refused := self._refused(request, found)).verdict is not Verdict.CLAIMED:
             return refused
         before = self._claimed_item(request, found) if found else None
-        return Claim(m, taken(before, request), before, unwritten=request)
+        return Claim(m, taken(before, request), before, unwritten=request, at=request.now)
 
     def _no_table(self) -> SettingsError:
         where = f"there is no table {shown(self._table)} in {self._client.meta.region_name}"
@@ -140,7 +140,8 @@ class DynamoDBStore:
 
         Repeated after a lost answer it writes the same again.
         """
-        call = release_call(self._table, claim, now, failed=failed)
+        history = self._calls.history_after_retry(claim, now) if failed else ""
+        call = release_call(self._table, claim, now, failed=failed, history=history)
         try:
             patiently(lambda: self._client.update_item(**call), self._pause)
         except ClientError as error:

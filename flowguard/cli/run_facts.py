@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from flowguard.aws.run_reader import RunReader, SeenRun
+from flowguard.cli.history_facts import history_facts
 from flowguard.cli.moments import distance, iso, moment
 from flowguard.cli.wait_facts import wait_facts
 from flowguard.errors import TextGone
@@ -48,6 +49,7 @@ def run_facts(
         "committed_at": iso(item.committed_at) if item.committed_at and _is_own_commit(item) else None,
         "lease_until": None if item.done else iso(item.lease_until),
         "stages": list(item.stages),
+        "history": history_facts(item),
         "wait": _wait(seen, runs, payloads=payloads),
         "error": stored_text(seen, runs, "error") if item.status is Status.FAILED else None,
         "failed": _failed(item),

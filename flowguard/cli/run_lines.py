@@ -9,9 +9,11 @@ from rich.text import Text
 
 from flowguard.aws.run_reader import SeenRun
 from flowguard.cli.console import cell, console, line
+from flowguard.cli.history_facts import SAID
 from flowguard.cli.listing import Column, show_pairs, show_table
 from flowguard.cli.moments import moment
 from flowguard.printable import LONGEST_PART, bounded
+from flowguard.protocol.history import How
 from flowguard.wire.notification import to_json
 
 _MOST_NAMED: Final = 5
@@ -19,6 +21,12 @@ _MOST_NAMED: Final = 5
 
 _WAIT_COLUMNS: Final = (*map(Column, ("name", "what", "answer")), Column("under the id", folds=True))
 _EXCERPT: Final = 200
+
+_HISTORY_COLUMNS: Final = (
+    *map(Column, ("when", "hop", "stage", "attempt", "epoch")),
+    Column("what", folds=True),
+    Column("ms", right=True),
+)
 
 
 def show_run(facts: Mapping[str, Any], seen: SeenRun, now: int) -> None:
@@ -29,8 +37,20 @@ def show_run(facts: Mapping[str, Any], seen: SeenRun, now: int) -> None:
     flow, object_id, stage = (bounded(facts[name], LONGEST_PART) for name in ("flow", "object_id", "stage"))
     out.print(line(f"{flow} of {object_id}: {facts['status']} at {stage}, {where}{again}", "bold"), soft_wrap=True)
     show_pairs(out, [(name, cell(text)) for name, text in _lines(facts, seen, now)])
+    if facts["history"]:
+        show_table(out, _HISTORY_COLUMNS, [_happened(one) for one in facts["history"]])
     if facts["wait"] is not None:
         show_names(facts["wait"], payload="state_size" in facts and "state" in facts)
+
+
+def _happened(one: Mapping[str, Any]) -> list[Text]:
+    again = f", redrive {one['redrive']}" if one["redrive"] else ""
+    what = SAID[How[one["verdict"].upper()]]
+    if one["run"] == "earlier":
+        what = f"an earlier run: {what}"
+    ms = "" if one["ms"] is None else f"{one['ms']:,}"
+    texts = (one["at"], str(one["hop"]), one["stage"], f"{one['attempt']}{again}", str(one["epoch"]), what, ms)
+    return [cell(text) for text in texts]
 
 
 def say_line(text: str) -> None:

@@ -174,6 +174,7 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
         reset_by=item.reset_by if item is not None else None,
         first_message=item.first_message if item is not None else None,
         left_end=item.left_end if item is not None and first else None,
+        history=item.history if item is not None else "",
     )
 
 

@@ -108,6 +108,8 @@ class RunItem(NamedTuple):
 
     It is this run (then :attr:`own_failure` is the same) or the run before, whose state the item still holds.
     """
+    history: str = ""
+    """What has happened lately, as :mod:`flowguard.protocol.history` writes it. Nothing decides by it."""
 
     @property
     def own_failure(self) -> FailedHop | None:
@@ -172,6 +174,8 @@ class Claim(NamedTuple):
     before: RunItem | None
     unwritten: ClaimRequest | None = None
     """What was asked for, of a hop that was only read: the commit takes it, if ``before`` is still what is there."""
+    at: int = 0
+    """When it was asked for, ms."""
 
 
 class Refused(NamedTuple):
@@ -256,6 +260,8 @@ class Commit(NamedTuple):
     """What a run that is reset begins anew with, of a first hop that is not the last."""
     failed: FailedHop | None = None
     undone: bool = False
+    ended_at: int = 0
+    """When the handler had ended. Only the history tells it."""
 
     @property
     def closes_list(self) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
 from flowguard.aws.run_reader import SeenRun
+from flowguard.cli.history_facts import SAID, own_history
 from flowguard.cli.moments import distance, iso
+from flowguard.protocol.history import Happened, How
 from flowguard.protocol.run import ENDED, RunItem, Status
 from flowguard.protocol.waiting import Wait, WaitEnd
 
@@ -25,6 +27,16 @@ class Tone(Enum):
     BAD = "bad"
     DUE = "due"
     NOW = "now"
+
+
+_TONES: Final = {
+    How.COMPLETED: Tone.WELL,
+    How.FAILED: Tone.BAD,
+    How.GAVE_UP: Tone.BAD,
+    How.UNDONE: Tone.BAD,
+    How.RETRIED: Tone.BAD,
+    How.TAKEN_OVER: Tone.BAD,
+}
 
 
 class Moment(NamedTuple):
@@ -103,7 +115,10 @@ def _bar(start: float, end: float, kind: str) -> Bar:
 
 def _moments(item: RunItem, now: int) -> Iterator[Moment]:
     yield Moment(item.requested_at, "requested")
-    yield from _commits(item)
+    past = list(own_history(item))
+    yield from map(_happened, past)
+    if not _tells_last_commit(past, item):
+        yield from _commits(item)
     yield from _interventions(item)
     if item.status in ENDED:
         return
@@ -115,6 +130,22 @@ def _moments(item: RunItem, now: int) -> Iterator[Moment]:
     elif not item.done:
         yield Moment(item.lease_until, "the lease of its worker ended", Tone.BAD)
     yield Moment(now, "now", Tone.NOW)
+
+
+def _happened(one: Happened) -> Moment:
+    """Return the moment at which an attempt ended."""
+    attempt = f", attempt {one.retry + 1}" if one.retry else ""
+    again = f", redrive {one.redrive}" if one.redrive else ""
+    took = "" if one.ms is None else f", {one.ms:,} ms after its claim"
+    place = f"hop {one.hop} at {one.stage}{attempt}{again} (epoch {one.epoch})"
+    return Moment(one.at, f"{place}: {SAID[one.how]}{took}", _TONES.get(one.how, Tone.PAST))
+
+
+def _tells_last_commit(past: Sequence[Happened], item: RunItem) -> bool:
+    """Answer whether the history has the last commit. A function of an older version adds nothing to it."""
+    if item.done:
+        return any(one.epoch == item.epoch for one in past)
+    return any(one.hop == item.hop - 1 for one in past)
 
 
 def _commits(item: RunItem) -> Iterator[Moment]:

@@ -121,6 +121,7 @@ class Planner(NamedTuple):
             outbox=self._outbox([*self.cancelled, *letter, onward]),
             state=None,
             failed=FailedHop(m.request_id, m.requested_at, m.hop, m.redrive, error),
+            ended_at=error.at,
         )
 
     def failed(self, error: ErrorNote, envelope: Envelope) -> Commit:
@@ -144,6 +145,7 @@ class Planner(NamedTuple):
             state=None,
             error=error,
             takes_callers=takes_callers(self.flow),
+            ended_at=own.at,
         )
 
     def _notices_of(self, error: ErrorNote, first: int = 0, result: str | None = None) -> tuple[list[Send], ErrorNote]:

@@ -300,9 +300,9 @@ class Runtime:
             outcome = stage().handle(payload, step)
             if isinstance(outcome, Coroutine):
                 outcome = self._awaited(outcome)
-        if isinstance(outcome, WaitForGroup):
-            return planner.ended(self._saved(outcome, planner, claim, calls), step)
-        return planner.ended(outcome, step)
+        ended_at = services.clock.now()
+        planned = self._saved(outcome, planner, claim, calls) if isinstance(outcome, WaitForGroup) else outcome
+        return planner.ended(planned, step)._replace(ended_at=ended_at)
 
     def _ended_group(self, arrival: Arrival, claim: Claim) -> EndedGroup | None:
         wait = claim.item.wait

@@ -25,10 +25,11 @@ from flowguard.sim.account import SIMULATED_KEYS
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.wire.message import ErrorNote
 from flowguard.wire.tokens import token_row_id, without_tokens
 from tests.aws.engines import same_clients
 from tests.cli.test_hostile_text import CONTROL, OBJECT
-from tests.scene import OrderState, Scene, Script, orders, scene, two_stages
+from tests.scene import START, OrderState, Scene, Script, orders, scene, two_stages
 from tests.waits import START as WAITS_START
 from tests.waits import AnyOf, Progress, WaitScene, asks, wait_scene
 
@@ -83,8 +84,8 @@ def test_a_failing_order_from_its_first_attempt_to_its_end(at: Scene) -> None:
         "now      no worker has it since 2027-01-15T08:00:30.000Z (20 s ago); its message comes again, or was given up "
         "by SQS"
     )
-    at.script.pricing = lambda step: None
-    at.deliver(at.message(retry=1))
+    at.script.pricing = lambda step: at.clock.advance(seconds=1.25)
+    at.deliver(at.message().again(ErrorNote("RuntimeError", "no tariff", START + 7)))
     at.clock.advance(seconds=125)
     assert lines(at) == [
         "orders of o1: RUNNING at price-order, hop 1, attempt 2",
@@ -95,6 +96,9 @@ def test_a_failing_order_from_its_first_attempt_to_its_end(at: Scene) -> None:
         "outbox     side → sqs:emails, next → sqs:close-order: sent, unless the worker died after its commit",
         "state      11 bytes, shown with --payloads",
         "expires    2027-02-12T08:00:50.000Z (in 27 d)",
+        "when                      hop  stage        attempt  epoch  what                           ms",
+        "2027-01-15T08:00:00.007Z  1    price-order  1        1      failed, and is tried again       ",
+        "2027-01-15T08:00:51.250Z  1    price-order  2        2      committed                   1,250",
     ]
     at.script.closing = decline
     at.deliver(at.second())
@@ -103,12 +107,32 @@ def test_a_failing_order_from_its_first_attempt_to_its_end(at: Scene) -> None:
         "orders of o1: FAILED at close-order, hop 2, attempt 1",
         "now        it has failed for good; its dead letter can be sent back",
         "request    run-1, of 2027-01-15T07:59:59.000Z (1 h ago)",
-        "committed  2027-01-15T08:02:55.000Z (1 h ago)",
+        "committed  2027-01-15T08:02:56.250Z (1 h ago)",
         "stages     price-order, close-order",
         "error      Reject: the card is declined",
         "outbox     complete → sqs:completed, dead → sqs:dead: sent, unless the worker died after its commit",
         'state      {"total":7}',
-        "expires    2027-02-12T08:02:55.000Z (in 27 d)",
+        "expires    2027-02-12T08:02:56.000Z (in 27 d)",
+        "when                      hop  stage        attempt  epoch  what                           ms",
+        "2027-01-15T08:00:00.007Z  1    price-order  1        1      failed, and is tried again       ",
+        "2027-01-15T08:00:51.250Z  1    price-order  2        2      committed                   1,250",
+        "2027-01-15T08:02:56.250Z  2    close-order  1        3      failed for good                 0",
+    ]
+    assert facts(at)["history"][0] == {
+        "run": "this",
+        "at": "2027-01-15T08:00:00.007Z",
+        "stage": "price-order",
+        "hop": 1,
+        "attempt": 1,
+        "redrive": 0,
+        "epoch": 1,
+        "verdict": "retried",
+        "ms": None,
+    }
+    at.deliver(at.newer())
+    assert lines(at)[-2:] == [
+        "2027-01-15T08:02:56.250Z  2    close-order  1        3      an earlier run: failed for good                 0",
+        "2027-01-15T09:02:57.500Z  1    price-order  1        4      committed                                   1,250",
     ]
 
 
@@ -302,6 +326,8 @@ def test_a_wait_is_shown_with_its_names_and_its_deadline(waiting: WaitScene) -> 
         "commit",
         "state      10 bytes, shown with --payloads",
         "expires    2027-02-15T08:00:00.000Z (in 31 d)",
+        "when                      hop  stage  attempt  epoch  what                  ms",
+        "2027-01-15T08:00:00.000Z  1    begin  1        1      committed, and waits   0",
         "name  what   answer   under the id",
         "a     event  awaited  paid/c1",
         "b     token  awaited",
@@ -386,7 +412,7 @@ def test_on_a_narrow_terminal_no_word_is_lost(at: Scene, width: int, monkeypatch
     whole = "\n".join(lines(at)).split()
     monkeypatch.setattr("flowguard.cli.console.WIDE", width)
     narrow = lines(at)
-    assert "\n".join(narrow).split() == whole
+    assert "".join("".join(narrow).split()) == "".join(whole), "a moment is longer than the narrowest line"
     assert max(map(len, narrow[1:])) <= max(width, max(map(len, whole)) + 4)
 
 

@@ -111,10 +111,11 @@ def test_a_run_has_its_facts_and_its_time_line(at: Scene) -> None:
     said = parsed(answer).text
     assert "FAILED at price-order, hop 1, attempt 1" in said
     assert "Reject: the card is declined" in said
-    assert "failed for good at price-order, hop 1 2027-01-15T08:00:00.000Z, 11 min ago" in said
+    happened = "hop 1 at price-order (epoch 1): failed for good, 0 ms after its claim"
+    assert f"{happened} 2027-01-15T08:00:00.000Z, 11 min ago" in said
     assert parsed(answer).tags["circle"] == 2
     assert "the lease of its worker ended" in text(client, "/run?flow=orders&object=left")
-    assert "completed at close-order, hop 2" in text(client, "/run?flow=orders&object=o1")
+    assert "hop 2 at close-order (epoch 2): completed" in text(client, "/run?flow=orders&object=o1")
 
 
 def test_payloads_are_shown_only_where_they_were_asked_for(at: Scene) -> None:

@@ -1,0 +1,148 @@
+"""The bytes that a run's history may take in its item without a further write unit.
+
+A write costs a unit for each KB of the larger of the item before it and the item after it. So the history takes no more
+than what is left below the next KB::
+
+    0             1 KB            2 KB
+    ├── the item ──┼── … ──┼ hist. ┤
+                           after the commit, and after the claim that follows it
+
+Sizes are counted as DynamoDB counts them, or up to :data:`UNSURE` bytes more. Where these bytes decide, there is no
+history: it must not cost anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from flowguard.aws.items import (
+    ASKER,
+    Item,
+    callers_item,
+    cancellation_item,
+    failed_item,
+    late_item,
+    size_of_value,
+)
+from flowguard.protocol.claims import answered_askers
+from flowguard.protocol.history import LONGEST
+from flowguard.protocol.run import ENDED, Claim, Commit, RunItem, Status
+
+NAME: Final = "history"
+
+_UNIT: Final = 1_024
+
+UNSURE: Final = 32
+"""DynamoDB leaves out the zeros at a number's end, and some of these are counted here."""
+
+_LATER_STAGE: Final = 48
+"""Bytes of the name of a stage that the next claim may add. A longer one may cost a unit more."""
+
+_NAMES: Final = (
+    *("pk", "sk", "request_id", "requested_at", "version", "status", "stage", "hop", "retry", "redrive", "epoch"),
+    *("owner", "lease_until", "done", "committed_at", "ttl"),
+)
+_TIMES_AND_FLAG: Final = 3 * 8 + 6 + 1
+_FIXED: Final = sum(map(len, _NAMES)) + _TIMES_AND_FLAG
+_MAP: Final = 3
+
+
+def room_after_commit(
+    claim: Claim, commit: Commit, key: Item, texts: Mapping[str, int], written: Mapping[str, Any]
+) -> int:
+    """Return the bytes that the history may have in the item that a commit leaves.
+
+    ``texts`` are the bytes of the long texts in that item, ``written`` the values of the commit's update by name.
+    """
+    item = claim.item
+    if commit.takes_callers and item.hop > 1 and not commit.closes_list:
+        return len(item.history.encode())  # what it begins anew with is in the item too, and nobody has read it
+    size = _plain(item, key, commit.status) + sum(len(name) + own for name, own in texts.items())
+    size += sum(_kept(claim, commit)) + sum(_new(written))
+    return max(0, min(LONGEST, _room(size), _room(*_after_next_claim(size, item, commit, texts))))
+
+
+def room_in_claimed(claim: Claim, key: Item, state: int) -> int:
+    """Return the bytes that the history may have in the item that the claim has left.
+
+    ``state`` is the bytes of its state. Where the item holds what nobody has counted, the history does not grow.
+    """
+    item = claim.item
+    if item.outbox is not None or item.callers is not None or item.answered is not None:
+        return len(item.history.encode())
+    size = _plain(item, key, Status.RUNNING) + (len("state") + state if state else 0) + sum(_kept(claim, None))
+    return max(0, min(LONGEST, _room(size)))
+
+
+def _room(most: int, least: int | None = None) -> int:
+    """Return what is left below the next KB of an item of ``least`` to ``most`` bytes, its name counted."""
+    least = most - UNSURE if least is None else least - UNSURE
+    return -(-max(1, least) // _UNIT) * _UNIT - most - len(NAME)
+
+
+def _plain(item: RunItem, key: Item, status: Status) -> int:
+    """Return the bytes of what every run item has."""
+    counts = (item.version, item.hop, item.retry, item.redrive, item.epoch)
+    size = _FIXED + sum(len(str(count)) // 2 + 2 for count in counts) + len(status.value) + len(item.owner)
+    size += sum(_bytes(part["S"]) for part in key.values()) + _bytes(item.request_id) + _bytes(item.stage)
+    return size if status is Status.COMPLETED else size + _stages_size(item.stages)
+
+
+def _stages_size(stages: Mapping[str, str]) -> int:
+    return len("stages") + _MAP + sum(1 + _bytes(name) + _bytes(one) for name, one in stages.items())
+
+
+def _new(written: Mapping[str, Any]) -> Iterator[int]:
+    """Yield the bytes of what a commit writes beside the long texts."""
+    for attribute, value in (("wait", ":wait"), ("waiting", ":names"), ("failed", ":failed"), ("late", ":late")):
+        if value in written:
+            yield len(attribute) + size_of_value(written[value])
+
+
+def _kept(claim: Claim, commit: Commit | None) -> Iterator[int]:
+    """Yield the bytes of what the item has beside that, and goes on to have after the commit."""
+    item = claim.item
+    open_again = commit is None or commit.can_be_redriven
+    if item.wait is not None and open_again:
+        yield len("wait") + len("waiting") + item.wait.size
+    if item.memo is not None and open_again:
+        yield len("memo") + item.memo.size
+    if item.failed is not None and (commit is None or (commit.failed is None and _keeps_failed(item, commit))):
+        yield len("failed") + size_of_value(failed_item(item.failed))
+    if item.late is not None:
+        yield len("late") + size_of_value(late_item(item.late))
+    if item.cancellation is not None:
+        yield len("cancelled") + size_of_value(cancellation_item(item.cancellation))
+    yield from _kept_callers(claim, commit)
+
+
+def _keeps_failed(item: RunItem, commit: Commit) -> bool:
+    return item.own_failure is not None or commit.can_be_redriven
+
+
+def _kept_callers(claim: Claim, commit: Commit | None) -> Iterator[int]:
+    item = claim.item
+    if item.callers is not None:  # the commit of an end renames the list
+        yield len("answered") + size_of_value(callers_item(item.callers))
+    if item.answered is not None and (commit is None or not commit.closes_list):
+        yield len("answered") + size_of_value(callers_item(item.answered))
+    if item.answered_key is not None:
+        yield len("answered_key") + _bytes(item.answered_key) + len("answered_by") + _bytes(item.request_id)
+    if item.askers:
+        gone = () if commit is None else answered_askers(claim, commit)
+        yield from (len(ASKER) + len(key) + _bytes(text) for key, text in item.askers.items() if key not in gone)
+
+
+def _after_next_claim(size: int, item: RunItem, commit: Commit, texts: Mapping[str, int]) -> tuple[int, int]:
+    """Return the most and the least bytes of the item after the claim that follows the commit."""
+    stage = 1 + _bytes(item.request_id)
+    gone = ("result", "error") if commit.status in ENDED else ("outbox",) if commit.status is Status.RUNNING else ()
+    size -= sum(len(name) + texts[name] for name in gone if name in texts)
+    if commit.status is Status.COMPLETED:
+        stage += _stages_size({})
+    return size + stage + _LATER_STAGE, size + stage
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())

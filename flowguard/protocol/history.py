@@ -1,0 +1,171 @@
+"""What has happened to a run lately, as its item keeps it: a line for each attempt that ended.
+
+::
+
+    Zk3f,1,0,0,1,r,,19bf0c5a2d0,price-order     run Zk3f, hop 1, retry 0, redrive 0, epoch 1: failed, and was retried
+    Zk3f,1,1,0,2,c,45,19bf0c66620,price-order   its second attempt committed, 45 ms after its claim
+
+The lines are in the order in which they were written. Nothing decides by them: a text that makes no sense is left out.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from enum import StrEnum
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from flowguard.protocol.run import ENDED, Claim, Commit, RunItem, Status
+
+LONGEST: Final = 256
+"""Bytes that an item keeps of its history."""
+
+_LONGEST_STAGE: Final = 32
+_FIELDS: Final = 9
+
+
+class How(StrEnum):
+    """How an attempt ended. The value is what a line has."""
+
+    COMMITTED = "c"
+    WAITED = "w"
+    COMPLETED = "e"
+    FAILED = "f"
+    GAVE_UP = "g"
+    """Failed for good, and the run went on at ``on_failed``."""
+    UNDONE = "u"
+    """The ``on_failed`` stage has ended the run."""
+    RETRIED = "r"
+    TAKEN_OVER = "t"
+    """Its worker had not committed when its lease was over, and another one took the hop."""
+    SUPERSEDED = "s"
+    """A newer request took the object."""
+    RESET = "n"
+    """The run was reset, and its work began anew."""
+
+
+class Happened(NamedTuple):
+    """The end of an attempt. ``at`` is in ms since 1970.
+
+    ``run`` is the digest of the run. ``ms`` is the time from the claim to the end, None where nobody measured it.
+    """
+
+    run: str
+    hop: int
+    retry: int
+    redrive: int
+    epoch: int
+    how: How
+    ms: int | None
+    at: int
+    stage: str
+
+    def to_text(self) -> str:
+        """Return the line. A long stage's name is cut."""
+        stage = self.stage.replace("\n", " ")
+        if len(stage) > _LONGEST_STAGE:
+            stage = f"{stage[:_LONGEST_STAGE]}…"
+        ms = "" if self.ms is None else self.ms
+        counts = f"{self.hop},{self.retry},{self.redrive},{self.epoch}"
+        return f"{self.run},{counts},{self.how.value},{ms},{self.at:x},{stage}"
+
+    @classmethod
+    def from_text(cls, line: str) -> Happened | None:
+        """Read a line. None where it is none."""
+        fields = line.split(",", _FIELDS - 1)
+        try:
+            run, hop, retry, redrive, epoch, how, ms, at, stage = fields
+            counts = int(hop), int(retry), int(redrive), int(epoch)
+            return cls(run, *counts, How(how), int(ms) if ms else None, int(at, 16), stage)
+        except ValueError:
+            return None
+
+
+def run_digest(request_id: str, requested_at: int) -> str:
+    """Return what tells the runs of an object apart in a history. It decides nothing, so it is short."""
+    found = sha256(f"{requested_at}#{request_id}".encode()).digest()
+    return urlsafe_b64encode(found[:3]).decode()
+
+
+def read_history(text: str) -> tuple[Happened, ...]:
+    """Read a history. What is no line of it is left out."""
+    return tuple(one for line in text.split("\n") if (one := Happened.from_text(line)) is not None)
+
+
+def after_commit(claim: Claim, commit: Commit) -> str:
+    """Return the history of the item with what the commit adds: its own line, and that of the attempt before it."""
+    m = claim.message
+    run = run_digest(m.request_id, m.requested_at)
+    ended_at = commit.ended_at or commit.committed_at
+    own = _of(run, claim.item, _how(commit), ended_at, ended_at - claim.at if claim.at else None)
+    return "\n".join([*_lines_before(claim, run), own.to_text()])
+
+
+def after_retry(claim: Claim, now: int) -> str:
+    """Return the history of the item with the line of an attempt that has failed and is retried."""
+    m = claim.message
+    run = run_digest(m.request_id, m.requested_at)
+    own = _of(run, claim.item, How.RETRIED, now, now - claim.at if claim.at else None)
+    return "\n".join([*_lines_before(claim, run), own.to_text()])
+
+
+def newest(text: str, room: int) -> str:
+    """Return the newest lines that take no more than ``room`` bytes."""
+    data = text.encode()
+    if len(data) <= room:
+        return text
+    start = data.find(b"\n", len(data) - room - 1) + 1 if room > 0 else 0
+    return data[start:].decode() if start else ""
+
+
+def _lines_before(claim: Claim, run: str) -> Iterator[str]:
+    """Yield what the item has, and what its claim has found out since: how the attempt before it ended."""
+    text = claim.item.history
+    if text:
+        yield text
+    before = _before(claim, run)
+    if before is not None and not _has_it(text, before):
+        yield before.to_text()
+
+
+def _before(claim: Claim, run: str) -> Happened | None:
+    """Return what became of the attempt that the claim has found in the item, where that wrote nothing itself."""
+    found, m = claim.before, claim.message
+    if found is None:
+        return None
+    if found.request_id != m.request_id:
+        if found.status in ENDED:
+            return None
+        how = How.SUPERSEDED if found.reset_at is None else How.RESET
+        return _of(run_digest(found.request_id, found.requested_at), found, how, claim.at)
+    if found.hop != m.hop or found.done or found.cancelled_because is not None:
+        return None
+    if (found.redrive, found.retry) < m.attempt:
+        first = m.first_error if m.attempt == (0, 1) else None  # of a later attempt the message has no time
+        return _of(run, found, How.RETRIED, claim.at if first is None else first.at)
+    return _of(run, found, How.TAKEN_OVER, min(found.lease_until, claim.at))
+
+
+def _has_it(text: str, one: Happened) -> bool:
+    """Answer whether the last line is of the same claim. A retry in place has written it."""
+    last = Happened.from_text(text.rpartition("\n")[2])
+    return last is not None and (last.run, last.epoch) == (one.run, one.epoch)
+
+
+def _of(run: str, item: RunItem, how: How, at: int, ms: int | None = None) -> Happened:
+    return Happened(run, item.hop, item.retry, item.redrive, item.epoch, how, ms, at, item.stage)
+
+
+_OF_STATUS: Final = {
+    Status.RUNNING: How.COMMITTED,
+    Status.WAITING: How.WAITED,
+    Status.COMPLETED: How.COMPLETED,
+    Status.FAILED: How.FAILED,
+}
+
+
+def _how(commit: Commit) -> How:
+    if commit.failed is not None:
+        return How.GAVE_UP
+    return How.UNDONE if commit.undone else _OF_STATUS[commit.status]
