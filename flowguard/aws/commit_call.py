@@ -199,7 +199,7 @@ def _add_texts(update: _Update, texts: PackedTexts) -> None:
 def _add_history(update: _Update, claim: Claim, commit: Commit, texts: PackedTexts) -> None:
     """Write what happened, as much of it as costs no write unit."""
     key = run_key(claim.message.flow, claim.message.object_id)
-    room = room_after_commit(claim, commit, key, texts.sizes, update.values)
+    room = room_after_commit(claim, commit, key, texts, update.values)
     if text := newest(after_commit(claim, commit), room):
         update.set(HISTORY, ":history", {"S": text})
     elif claim.item.history:

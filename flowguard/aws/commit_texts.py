@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from flowguard.aws.items import (
     ASKER,
+    FIXED,
     KEPT_FREE,
     KEPT_FREE_AT_THE_END,
     KEPT_FREE_TO_UNDO,
@@ -52,6 +53,8 @@ class PackedTexts(NamedTuple):
     """Bytes that the item has left."""
     sizes: dict[str, int]
     """Bytes of the long texts in the item, by the names of their attributes."""
+    rest: int
+    """Bytes of all else that the item has: at most, without what every item has."""
 
 
 class CommitTexts:
@@ -73,10 +76,13 @@ class CommitTexts:
         stored = {name: one.size for name, one in packed.items() if one is not None}
         if "state" not in packed and (state := self.stored_state(claim.item)):
             stored["state"] = state
-        sizes = stored | _sizes_beside(claim, commit)
+        beside = _sizes_beside(claim, commit)
+        sizes = stored | beside
         if sum(sizes.values()) > LARGEST_ITEM:
             raise TooLarge(f"the commit of {claim.message.flow}/{claim.message.stage}", sizes, LARGEST_ITEM)
-        return PackedTexts(packed, LARGEST_ITEM - sum(sizes.values()), _as_counted(stored, packed))
+        rest = sum(beside.values()) - FIXED - _kept_free(commit)
+        stored.pop(PLAN, None)  # it is a part of the wait
+        return PackedTexts(packed, LARGEST_ITEM - sum(sizes.values()), stored, rest)
 
     def stored_state(self, item: RunItem) -> int:
         """Return the bytes of the state that the item has. Stores nothing."""
@@ -135,14 +141,6 @@ def _long_texts(commit: Commit) -> dict[str, str | None]:
 
 
 # -- bytes of an item beside its long texts
-
-
-def _as_counted(stored: dict[str, int], packed: dict[str, Packed | None]) -> dict[str, int]:
-    """Return the bytes that DynamoDB counts for the long texts, without that of a wait: it is a part of the wait."""
-    pointers = {name: one for name, one in packed.items() if one is not None and "M" in one.value}
-    exact = {**stored, **{name: size_of_value(one.value) for name, one in pointers.items()}}
-    exact.pop(PLAN, None)
-    return exact
 
 
 def _sizes_beside(claim: Claim, commit: Commit) -> dict[str, int]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from flowguard.aws.commit_texts import PackedTexts
 from flowguard.aws.items import (
     ASKER,
     Item,
@@ -45,22 +46,32 @@ _NAMES: Final = (
 )
 _TIMES_AND_FLAG: Final = 3 * 8 + 6 + 1
 _FIXED: Final = sum(map(len, _NAMES)) + _TIMES_AND_FLAG
+_COUNTS: Final = 5
 _MAP: Final = 3
 
+_MORE: Final = 96
+"""Bytes of the names of what not every run item has, or of a count with many digits."""
 
-def room_after_commit(
-    claim: Claim, commit: Commit, key: Item, texts: Mapping[str, int], written: Mapping[str, Any]
-) -> int:
+_SURELY_BELOW: Final = (
+    _UNIT - LONGEST - len(NAME) - _FIXED - 3 * _COUNTS - _MORE - len("stages") - _MAP - _LATER_STAGE - len("COMPLETED")
+)
+"""What all else may take in an item that has room for the longest history now, and after the next claim."""
+
+
+def room_after_commit(claim: Claim, commit: Commit, key: Item, texts: PackedTexts, written: Mapping[str, Any]) -> int:
     """Return the bytes that the history may have in the item that a commit leaves.
 
-    ``texts`` are the bytes of the long texts in that item, ``written`` the values of the commit's update by name.
+    ``written`` are the values of the commit's update by name.
     """
-    item = claim.item
+    item, sizes = claim.item, texts.sizes
+    most = texts.rest + sum(sizes.values()) + len(item.request_id) + len(item.owner)
+    if most <= _SURELY_BELOW:
+        return LONGEST
     if commit.takes_callers and item.hop > 1 and not commit.closes_list:
         return len(item.history.encode())  # what it begins anew with is in the item too, and nobody has read it
-    size = _plain(item, key, commit.status) + sum(len(name) + own for name, own in texts.items())
+    size = _plain(item, key, commit.status) + sum(len(name) + own for name, own in sizes.items())
     size += sum(_kept(claim, commit)) + sum(_new(written))
-    return max(0, min(LONGEST, _room(size), _room(*_after_next_claim(size, item, commit, texts))))
+    return max(0, min(LONGEST, _room(size), _room(*_after_next_claim(size, item, commit, sizes))))
 
 
 def room_in_claimed(claim: Claim, key: Item, state: int) -> int:
@@ -83,10 +94,14 @@ def _room(most: int, least: int | None = None) -> int:
 
 def _plain(item: RunItem, key: Item, status: Status) -> int:
     """Return the bytes of what every run item has."""
-    counts = (item.version, item.hop, item.retry, item.redrive, item.epoch)
-    size = _FIXED + sum(len(str(count)) // 2 + 2 for count in counts) + len(status.value) + len(item.owner)
+    size = _FIXED + _counts_size(item) + len(status.value) + len(item.owner)
     size += sum(_bytes(part["S"]) for part in key.values()) + _bytes(item.request_id) + _bytes(item.stage)
     return size if status is Status.COMPLETED else size + _stages_size(item.stages)
+
+
+def _counts_size(item: RunItem) -> int:
+    digits = f"{item.version}{item.hop}{item.retry}{item.redrive}{item.epoch}"
+    return (len(digits) + _COUNTS) // 2 + _COUNTS
 
 
 def _stages_size(stages: Mapping[str, str]) -> int:

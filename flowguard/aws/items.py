@@ -43,7 +43,7 @@ _MOST = 10**38
 _LARGEST_NUMBER = 21
 """Bytes of a number of 38 digits; a flag takes less."""
 
-_FIXED = 768 + LONGEST_HISTORY + 16
+FIXED = 768 + LONGEST_HISTORY + 16
 """More than the names of all attributes, their numbers and flags, an owner, a status and a history take together."""
 
 
@@ -65,7 +65,7 @@ def rest_size(key: Item, request_id: str, stages: Mapping[str, str]) -> int:
     own = len(request_id.encode())
     entries = sum(len(name.encode()) + len(one.encode()) + 1 for name, one in stages.items())
     longest_stage = 64
-    return _FIXED + sum(len(part["S"].encode()) for part in key.values()) + own + longest_stage + entries
+    return FIXED + sum(len(part["S"].encode()) for part in key.values()) + own + longest_stage + entries
 
 
 def message_problem(message: Message) -> str | None:

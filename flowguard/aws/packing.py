@@ -52,7 +52,7 @@ class Packing:
         long = len(small) > self._offload_above
         if long and self._bucket is not None and key is not None and self._offload(self._bucket, key, data):
             pointer = {"bucket": {"S": self._bucket}, "key": {"S": key}, **(beside or {})}
-            return Packed({"M": pointer}, len(str(pointer)))
+            return Packed({"M": pointer}, _size_of(pointer))
         if len(small) < len(data):
             return Packed({"B": small}, len(small))
         return Packed({"S": text}, len(data))
@@ -65,7 +65,7 @@ class Packing:
         if self._bucket is None or not self._offload(self._bucket, key, text.encode()):
             return self.pack(text, None)
         pointer = {"bucket": {"S": self._bucket}, "key": {"S": key}}
-        return Packed({"M": pointer}, len(str(pointer)))
+        return Packed({"M": pointer}, _size_of(pointer))
 
     def size_of(self, text: str) -> int:
         """Return how many bytes of the item the text takes, stored now or before. Stores nothing."""
@@ -106,6 +106,12 @@ class Packing:
             if not is_final(error):
                 raise
             raise TextGone(bucket, key, error_code(error)) from error
+
+
+def _size_of(pointer: Mapping[str, Mapping[str, str]]) -> int:
+    """Return the bytes of a pointer as DynamoDB counts a map. A number in it counts as its digits, or less."""
+    texts = ((name, *one.values()) for name, one in pointer.items())
+    return 3 + sum(1 + len(name.encode()) + len(text.encode()) for name, text in texts)
 
 
 def _compressed(data: bytes) -> bytes:

@@ -2,19 +2,17 @@
 
 ::
 
-    Zk3f,1,0,0,1,r,,19bf0c5a2d0,price-order     run Zk3f, hop 1, retry 0, redrive 0, epoch 1: failed, and was retried
-    Zk3f,1,1,0,2,c,45,19bf0c66620,price-order   its second attempt committed, 45 ms after its claim
+    4f0c,1,0,0,1,r,,19bf0c5a2d0,price-order     run 4f0c, hop 1, retry 0, redrive 0, epoch 1: failed, and was retried
+    4f0c,1,1,0,2,c,45,19bf0c66620,price-order   its second attempt committed, 45 ms after its claim
 
 The lines are in the order in which they were written. Nothing decides by them: a text that makes no sense is left out.
 """
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
-from collections.abc import Iterator
 from enum import StrEnum
-from hashlib import sha256
 from typing import Final, NamedTuple
+from zlib import crc32
 
 from flowguard.protocol.run import ENDED, Claim, Commit, RunItem, Status
 
@@ -61,15 +59,6 @@ class Happened(NamedTuple):
     at: int
     stage: str
 
-    def to_text(self) -> str:
-        """Return the line. A long stage's name is cut."""
-        stage = self.stage.replace("\n", " ")
-        if len(stage) > _LONGEST_STAGE:
-            stage = f"{stage[:_LONGEST_STAGE]}…"
-        ms = "" if self.ms is None else self.ms
-        counts = f"{self.hop},{self.retry},{self.redrive},{self.epoch}"
-        return f"{self.run},{counts},{self.how.value},{ms},{self.at:x},{stage}"
-
     @classmethod
     def from_text(cls, line: str) -> Happened | None:
         """Read a line. None where it is none."""
@@ -83,9 +72,8 @@ class Happened(NamedTuple):
 
 
 def run_digest(request_id: str, requested_at: int) -> str:
-    """Return what tells the runs of an object apart in a history. It decides nothing, so it is short."""
-    found = sha256(f"{requested_at}#{request_id}".encode()).digest()
-    return urlsafe_b64encode(found[:3]).decode()
+    """Return what tells the runs of an object apart in a history. It decides nothing, so it is short and quick."""
+    return f"{crc32(f'{requested_at}#{request_id}'.encode()) & 0xFFFF:04x}"
 
 
 def read_history(text: str) -> tuple[Happened, ...]:
@@ -95,19 +83,20 @@ def read_history(text: str) -> tuple[Happened, ...]:
 
 def after_commit(claim: Claim, commit: Commit) -> str:
     """Return the history of the item with what the commit adds: its own line, and that of the attempt before it."""
-    m = claim.message
-    run = run_digest(m.request_id, m.requested_at)
-    ended_at = commit.ended_at or commit.committed_at
-    own = _of(run, claim.item, _how(commit), ended_at, ended_at - claim.at if claim.at else None)
-    return "\n".join([*_lines_before(claim, run), own.to_text()])
+    return _with(claim, _how(commit), commit.ended_at or commit.committed_at)
 
 
 def after_retry(claim: Claim, now: int) -> str:
     """Return the history of the item with the line of an attempt that has failed and is retried."""
+    return _with(claim, How.RETRIED, now)
+
+
+def _with(claim: Claim, how: How, at: int) -> str:
     m = claim.message
-    run = run_digest(m.request_id, m.requested_at)
-    own = _of(run, claim.item, How.RETRIED, now, now - claim.at if claim.at else None)
-    return "\n".join([*_lines_before(claim, run), own.to_text()])
+    run, text = run_digest(m.request_id, m.requested_at), claim.item.history
+    own = _line(run, claim.item, how, at, at - claim.at if claim.at else "")
+    before = None if claim.before is None else _before(claim, claim.before, run, text)
+    return "\n".join(filter(None, (text, before, own)))
 
 
 def newest(text: str, room: int) -> str:
@@ -119,42 +108,38 @@ def newest(text: str, room: int) -> str:
     return data[start:].decode() if start else ""
 
 
-def _lines_before(claim: Claim, run: str) -> Iterator[str]:
-    """Yield what the item has, and what its claim has found out since: how the attempt before it ended."""
-    text = claim.item.history
-    if text:
-        yield text
-    before = _before(claim, run)
-    if before is not None and not _has_it(text, before):
-        yield before.to_text()
-
-
-def _before(claim: Claim, run: str) -> Happened | None:
-    """Return what became of the attempt that the claim has found in the item, where that wrote nothing itself."""
-    found, m = claim.before, claim.message
-    if found is None:
-        return None
+def _before(claim: Claim, found: RunItem, run: str, text: str) -> str | None:
+    """Return the line of the attempt that the claim has found in the item, where that wrote none itself."""
+    m = claim.message
     if found.request_id != m.request_id:
         if found.status in ENDED:
             return None
         how = How.SUPERSEDED if found.reset_at is None else How.RESET
-        return _of(run_digest(found.request_id, found.requested_at), found, how, claim.at)
-    if found.hop != m.hop or found.done or found.cancelled_because is not None:
+        return _line(run_digest(found.request_id, found.requested_at), found, how, claim.at)
+    if found.hop != m.hop or found.done or found.cancelled_because is not None or _tells(text, run, found.epoch):
         return None
     if (found.redrive, found.retry) < m.attempt:
         first = m.first_error if m.attempt == (0, 1) else None  # of a later attempt the message has no time
-        return _of(run, found, How.RETRIED, claim.at if first is None else first.at)
-    return _of(run, found, How.TAKEN_OVER, min(found.lease_until, claim.at))
+        return _line(run, found, How.RETRIED, claim.at if first is None else first.at)
+    return _line(run, found, How.TAKEN_OVER, min(found.lease_until, claim.at))
 
 
-def _has_it(text: str, one: Happened) -> bool:
-    """Answer whether the last line is of the same claim. A retry in place has written it."""
+def _tells(text: str, run: str, epoch: int) -> bool:
+    """Answer whether the last line is of this claim. A retry in place has written it."""
     last = Happened.from_text(text.rpartition("\n")[2])
-    return last is not None and (last.run, last.epoch) == (one.run, one.epoch)
+    return last is not None and (last.run, last.epoch) == (run, epoch)
 
 
-def _of(run: str, item: RunItem, how: How, at: int, ms: int | None = None) -> Happened:
-    return Happened(run, item.hop, item.retry, item.redrive, item.epoch, how, ms, at, item.stage)
+def _line(run: str, item: RunItem, how: How, at: int, ms: int | str = "") -> str:
+    """Return the line of an attempt. A long stage's name is cut."""
+    stage = item.stage
+    if len(stage) > _LONGEST_STAGE or "\n" in stage:
+        stage = _short(stage.replace("\n", " "))
+    return f"{run},{item.hop},{item.retry},{item.redrive},{item.epoch},{how},{ms},{at:x},{stage}"
+
+
+def _short(stage: str) -> str:
+    return stage if len(stage) <= _LONGEST_STAGE else f"{stage[:_LONGEST_STAGE]}…"
 
 
 _OF_STATUS: Final = {

@@ -135,19 +135,38 @@ def no_room(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return take_away
 
 
-def around_a_kb() -> Iterator[tuple[int, int]]:
-    """Sizes of the state and of the next message at which the item passes one KB or two, in small steps."""
-    yield from ((state, 150) for state in range(0, 2_600, 23))
-    yield from ((300, body) for body in range(0, 2_000, 31))
+def around_a_kb(step: int) -> Iterator[tuple[int, int]]:
+    """Sizes of the state and of the next message at which the item passes one KB and two."""
+    yield from ((state, 150) for state in range(0, 2_400, step))
+    yield from ((300, body) for body in range(0, 1_900, step))
+
+
+def compared(
+    clients: Clients, counting: Callable[[Clients], Sizes | Asked], no_room: Callable[[], None], step: int
+) -> tuple[list[int], list[int]]:
+    """Play each size with the history and without it, and compare each write. Return how many lines are kept of each.
+
+    The second list has the units of the dearest write of each.
+    """
+    sizes = list(enumerate(around_a_kb(step)))
+    found = [units(clients, counting, f"with-{n}", *one) for n, one in sizes]
+    kept = [len(read_history(history(clients, f"with-{n}"))) for n, _ in sizes]
+    no_room()
+    bare = [units(clients, counting, f"bare-{n}", *one) for n, one in sizes]
+    assert [one for (_, one), a, b in zip(sizes, found, bare, strict=True) if a != b] == []
+    return kept, [int(max(one)) for one in bare]
 
 
 def test_no_write_of_a_run_costs_more_with_its_history_at_any_size(no_room: Callable[[], None]) -> None:
-    sizes = list(enumerate(around_a_kb()))
     with on_memory() as clients:
-        found = [units(clients, Sizes, f"with-{n}", *one) for n, one in sizes]
-        kept = [len(read_history(history(clients, f"with-{n}"))) for n, _ in sizes]
-        no_room()
-        bare = [units(clients, Sizes, f"bare-{n}", *one) for n, one in sizes]
-    dearer = [(one, a, b) for (_, one), a, b in zip(sizes, found, bare, strict=True) if a != b]
-    print(dearer[:5], len(dearer), kept, {tuple(b) for b in bare})
-    assert dearer == []
+        kept, dearest = compared(clients, Sizes, no_room, 79)
+    assert set(dearest) == {1, 2, 3}
+    assert set(kept) >= {0, 2, 4, 5}, "where there is little room, the newest lines are kept"
+    assert sum(one == 5 for one in kept) > len(kept) / 2
+
+
+@pytest.mark.proof("the same on a real engine, which counts units itself")
+def test_a_real_engine_counts_no_unit_for_a_history(no_room: Callable[[], None], dynamodb_local_url: str) -> None:
+    kept, dearest = compared(on_dynamodb_local(dynamodb_local_url), Asked, no_room, 211)
+    assert set(dearest) == {1, 2, 3}
+    assert len(set(kept)) > 1, "some have little room"
