@@ -88,7 +88,7 @@ LAYERS = (
         "wire.reset_order",
     },
     {"observers", "protocol.run", "recorded.awaitables", "recorded.side_messages", "recorded.read_answers", "step"},
-    {"protocol.answers", "protocol.claims", "protocol.group_answers", "stage"},
+    {"protocol.answers", "protocol.claims", "protocol.group_answers", "protocol.run_history", "stage"},
     {"flow"},
     {"worker.resumed", "worker.routing", "worker.trust"},
     {"worker.ending", "worker.ports", "worker.wait_planner"},

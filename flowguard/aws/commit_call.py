@@ -19,8 +19,8 @@ from flowguard.aws.history_room import room_after_commit, room_in_claimed
 from flowguard.aws.items import ASKER, Item, callers_item, failed_item, late_item, number, run_key
 from flowguard.protocol.callers import Callers, asker_key, caller_key
 from flowguard.protocol.claims import answered_askers, noted_asker
-from flowguard.protocol.history import after_commit, after_retry, newest
 from flowguard.protocol.run import ENDED, Claim, ClaimRequest, Commit, NewWait, RunItem, Status
+from flowguard.protocol.run_history import after_commit, after_retry, newest
 
 _YES, _NO = {"BOOL": True}, {"BOOL": False}
 

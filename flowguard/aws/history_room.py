@@ -7,6 +7,8 @@ than what is left below the next KB::
     ├── the item ──┼── … ──┼ hist. ┤
                            after the commit, and after the claim that follows it
 
+Of a run that fails for good all is kept: there somebody will ask, and it may cost one unit.
+
 Sizes are counted as DynamoDB counts them, or up to :data:`UNSURE` bytes more. Where these bytes decide, there is no
 history: it must not cost anything.
 """
@@ -27,8 +29,8 @@ from flowguard.aws.items import (
     size_of_value,
 )
 from flowguard.protocol.claims import answered_askers
-from flowguard.protocol.history import LONGEST
-from flowguard.protocol.run import ENDED, Claim, Commit, RunItem, Status
+from flowguard.protocol.run import Claim, Commit, RunItem, Status
+from flowguard.protocol.run_history import LONGEST
 
 NAME: Final = "history"
 
@@ -63,6 +65,8 @@ def room_after_commit(claim: Claim, commit: Commit, key: Item, texts: PackedText
 
     ``written`` are the values of the commit's update by name.
     """
+    if commit.status is Status.FAILED:
+        return LONGEST
     item, sizes = claim.item, texts.sizes
     most = texts.rest + sum(sizes.values()) + len(item.request_id) + len(item.owner)
     if most <= _SURELY_BELOW:
@@ -116,24 +120,19 @@ def _new(written: Mapping[str, Any]) -> Iterator[int]:
 
 
 def _kept(claim: Claim, commit: Commit | None) -> Iterator[int]:
-    """Yield the bytes of what the item has beside that, and goes on to have after the commit."""
+    """Yield the bytes of what the item has beside that, and goes on to have after a commit that is no failed end."""
     item = claim.item
-    open_again = commit is None or commit.can_be_redriven
-    if item.wait is not None and open_again:
+    if item.wait is not None and commit is None:
         yield len("wait") + len("waiting") + item.wait.size
-    if item.memo is not None and open_again:
+    if item.memo is not None and commit is None:
         yield len("memo") + item.memo.size
-    if item.failed is not None and (commit is None or (commit.failed is None and _keeps_failed(item, commit))):
+    if item.failed is not None and (commit is None or (commit.failed is None and item.own_failure is not None)):
         yield len("failed") + size_of_value(failed_item(item.failed))
     if item.late is not None:
         yield len("late") + size_of_value(late_item(item.late))
     if item.cancellation is not None:
         yield len("cancelled") + size_of_value(cancellation_item(item.cancellation))
     yield from _kept_callers(claim, commit)
-
-
-def _keeps_failed(item: RunItem, commit: Commit) -> bool:
-    return item.own_failure is not None or commit.can_be_redriven
 
 
 def _kept_callers(claim: Claim, commit: Commit | None) -> Iterator[int]:
@@ -152,7 +151,7 @@ def _kept_callers(claim: Claim, commit: Commit | None) -> Iterator[int]:
 def _after_next_claim(size: int, item: RunItem, commit: Commit, texts: Mapping[str, int]) -> tuple[int, int]:
     """Return the most and the least bytes of the item after the claim that follows the commit."""
     stage = 1 + _bytes(item.request_id)
-    gone = ("result", "error") if commit.status in ENDED else ("outbox",) if commit.status is Status.RUNNING else ()
+    gone = {Status.RUNNING: ("outbox",), Status.COMPLETED: ("result",)}.get(commit.status, ())
     size -= sum(len(name) + texts[name] for name in gone if name in texts)
     if commit.status is Status.COMPLETED:
         stage += _stages_size({})

@@ -11,8 +11,8 @@ from typing import Any
 from flowguard.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.callers import Callers
 from flowguard.protocol.failed_hop import FailedHop
-from flowguard.protocol.history import LONGEST as LONGEST_HISTORY
 from flowguard.protocol.run import Cancellation, RunItem, Status
+from flowguard.protocol.run_history import LONGEST as LONGEST_HISTORY
 from flowguard.protocol.waiting import Late, Wait
 from flowguard.wire.message import ErrorNote, Message
 

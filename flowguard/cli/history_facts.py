@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from flowguard.cli.moments import iso
-from flowguard.protocol.history import Happened, How, read_history, run_digest
 from flowguard.protocol.run import RunItem
+from flowguard.protocol.run_history import Happened, How, read_history, run_digest
 
 SAID: Final = {
     How.COMMITTED: "committed",

@@ -13,7 +13,7 @@ from flowguard.cli.history_facts import SAID
 from flowguard.cli.listing import Column, show_pairs, show_table
 from flowguard.cli.moments import moment
 from flowguard.printable import LONGEST_PART, bounded
-from flowguard.protocol.history import How
+from flowguard.protocol.run_history import How
 from flowguard.wire.notification import to_json
 
 _MOST_NAMED: Final = 5

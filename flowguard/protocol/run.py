@@ -109,7 +109,7 @@ class RunItem(NamedTuple):
     It is this run (then :attr:`own_failure` is the same) or the run before, whose state the item still holds.
     """
     history: str = ""
-    """What has happened lately, as :mod:`flowguard.protocol.history` writes it. Nothing decides by it."""
+    """What has happened lately, as :mod:`flowguard.protocol.run_history` writes it. Nothing decides by it."""
 
     @property
     def own_failure(self) -> FailedHop | None:

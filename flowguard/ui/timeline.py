@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 from flowguard.aws.run_reader import SeenRun
 from flowguard.cli.history_facts import SAID, own_history
 from flowguard.cli.moments import distance, iso
-from flowguard.protocol.history import Happened, How
 from flowguard.protocol.run import ENDED, RunItem, Status
+from flowguard.protocol.run_history import Happened, How
 from flowguard.protocol.waiting import Wait, WaitEnd
 
 _LEFT, _RIGHT = 3.0, 97.0

@@ -11,7 +11,8 @@ from flowguard.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.claims import taken
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
-from flowguard.protocol.history import (
+from flowguard.protocol.run import Cancellation, Claim, ClaimRequest, Commit, RunItem, Status
+from flowguard.protocol.run_history import (
     LONGEST,
     Happened,
     How,
@@ -21,7 +22,6 @@ from flowguard.protocol.history import (
     read_history,
     run_digest,
 )
-from flowguard.protocol.run import Cancellation, Claim, ClaimRequest, Commit, RunItem, Status
 from flowguard.wire.message import ErrorNote, Message
 
 AT = 1_800_000_000_000
