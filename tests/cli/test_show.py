@@ -398,7 +398,7 @@ def test_hostile_ids_and_errors_are_escaped_and_cut(at: Scene) -> None:
 
 
 def lines_of_a_failed_run() -> tuple[str, ...]:
-    return ("head", "now", "request", "committed", "stages", "error", "outbox", "expires")
+    return ("head", "now", "request", "committed", "stages", "error", "outbox", "expires", "when", "its end")
 
 
 def test_a_time_that_no_calendar_has_is_a_number(at: Scene) -> None:

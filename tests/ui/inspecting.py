@@ -55,8 +55,12 @@ class _Parsed(HTMLParser):
 
 def parsed(answer: TestResponse) -> _Parsed:
     """The page as a browser reads it."""
+    return read(answer.text)
+
+
+def read(page: str) -> _Parsed:
     found = _Parsed()
-    found.feed(answer.text)
+    found.feed(page)
     found.text = " ".join(found.text.split())
     return found
 
