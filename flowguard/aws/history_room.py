@@ -116,7 +116,7 @@ def _new(written: Mapping[str, Any]) -> Iterator[int]:
     """Yield the bytes of what a commit writes beside the long texts."""
     for attribute, value in (("wait", ":wait"), ("waiting", ":names"), ("failed", ":failed"), ("late", ":late")):
         if value in written:
-            yield len(attribute) + size_of_value(written[value])
+            yield len(attribute) + _value_size(written[value])
 
 
 def _kept(claim: Claim, commit: Commit | None) -> Iterator[int]:
@@ -127,20 +127,20 @@ def _kept(claim: Claim, commit: Commit | None) -> Iterator[int]:
     if item.memo is not None and commit is None:
         yield len("memo") + item.memo.size
     if item.failed is not None and (commit is None or (commit.failed is None and item.own_failure is not None)):
-        yield len("failed") + size_of_value(failed_item(item.failed))
+        yield len("failed") + _value_size(failed_item(item.failed))
     if item.late is not None:
-        yield len("late") + size_of_value(late_item(item.late))
+        yield len("late") + _value_size(late_item(item.late))
     if item.cancellation is not None:
-        yield len("cancelled") + size_of_value(cancellation_item(item.cancellation))
+        yield len("cancelled") + _value_size(cancellation_item(item.cancellation))
     yield from _kept_callers(claim, commit)
 
 
 def _kept_callers(claim: Claim, commit: Commit | None) -> Iterator[int]:
     item = claim.item
     if item.callers is not None:  # the commit of an end renames the list
-        yield len("answered") + size_of_value(callers_item(item.callers))
+        yield len("answered") + _value_size(callers_item(item.callers))
     if item.answered is not None and (commit is None or not commit.closes_list):
-        yield len("answered") + size_of_value(callers_item(item.answered))
+        yield len("answered") + _value_size(callers_item(item.answered))
     if item.answered_key is not None:
         yield len("answered_key") + _bytes(item.answered_key) + len("answered_by") + _bytes(item.request_id)
     if item.askers:
@@ -156,6 +156,20 @@ def _after_next_claim(size: int, item: RunItem, commit: Commit, texts: Mapping[s
     if commit.status is Status.COMPLETED:
         stage += _stages_size({})
     return size + stage + _LATER_STAGE, size + stage
+
+
+def _value_size(value: Item) -> int:
+    """Return the bytes of a value, the numbers in it counted by their digits."""
+    [(kind, data)] = value.items()
+    match kind:
+        case "M":
+            return _MAP + sum(1 + _bytes(name) + _value_size(one) for name, one in data.items())
+        case "N":
+            return len(data) // 2 + 2
+        case "BOOL":
+            return 1
+        case _:
+            return size_of_value(value)
 
 
 def _bytes(text: str) -> int:

@@ -13,16 +13,20 @@ from typing import Any
 
 import pytest
 
+from flowguard.aws import history_room
 from flowguard.aws.clients import Clients
-from flowguard.aws.items import run_key
+from flowguard.aws.items import ASKER, callers_item, failed_item, late_item, number, run_key
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.destinations import Queue
 from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.protocol.callers import Caller, Callers
 from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.outbox import Kind, Outbox, Send
-from flowguard.protocol.run import Claim, ClaimRequest, Commit, Status
-from flowguard.protocol.run_history import read_history
+from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, NewWait, Status
+from flowguard.protocol.run_history import LONGEST, How, read_history
+from flowguard.protocol.waiting import Late, WaitPlan
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.wire.message import ErrorNote, Message
@@ -174,3 +178,182 @@ def test_a_real_engine_counts_no_unit_for_a_history(no_room: Callable[[], None],
     kept, dearest = compared(on_dynamodb_local(dynamodb_local_url), Asked, no_room, 211)
     assert set(dearest) == {1, 2, 3}
     assert len(set(kept)) > 1, "some have little room"
+
+
+# -- the count --------------------------------------------------------------------------------------------------------
+
+LATE = late_item(Late(1, frozenset({"left", "right"}), None))
+NEWER = {"M": {"request_id": {"S": "web-1"}, "at": number(AT), "why": {"S": "the customer called"}}}
+OLD_FAILURE = failed_item(FailedHop(RequestId("web-0"), AT - 90_017, 1, 0, ErrorNote("Reject", "no", AT - 80_017)))
+OWN_FAILURE = failed_item(FailedHop(RequestId("web-1"), AT - 6, 1, 0, ErrorNote("Reject", "no", AT - 80_017)))
+LIST = callers_item(Callers("owner", {"web-3": Caller(RequestId("web-3"), AT, "sqs:replies").to_text()}))
+ASKED = {f"{ASKER}0123": {"S": "x" * 99}}
+MEMO = {
+    "M": {
+        "request_id": {"S": "web-1"},
+        "hop": number(2),
+        "results": {"M": {"rate": {"M": {"text": {"S": "12"}}}}},
+    }
+}
+PLAN = WaitPlan("add-up", {"left": None, "right": "web-1.right"}, on_timeout="remind")
+MORE: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "late": {"late": LATE},
+    "a cancellation": {"cancelled": NEWER},
+    "the failure of the run before": {"failed": OLD_FAILURE},
+    "the failure of this run": {"failed": OWN_FAILURE},
+    "callers": {"callers": LIST, "answered": LIST, "answered_key": {"S": "key"}, "answered_by": {"S": "web-0"}},
+    "askers": ASKED,
+    "what it remembers": {"memo": MEMO},
+    "a state": {"state": {"S": NOISE[:150]}},
+}
+
+
+def after_a_hop(clients: Clients, **more: Any) -> tuple[Run, Claim]:
+    """The claim of the second hop, where the item has more than most."""
+    run = Run(aws_store(Settings(), clients), "o-ü")
+    run.commit(run.claim("price-order", 1), Status.RUNNING, "{}", NOISE[:300])
+    key: Any = run_key("orders", run.object_id)
+    item = clients.dynamodb.get_item(TableName="flowguard", Key=key)["Item"]
+    clients.dynamodb.put_item(TableName="flowguard", Item={**item, **more})
+    return run, run.claim("reserve-goods", 2)
+
+
+def left_below(clients: Clients, run: Run) -> int:
+    """What is left below the next KB of the item without its history."""
+    key: Any = run_key("orders", run.object_id)
+    item = clients.dynamodb.get_item(TableName="flowguard", Key=key)["Item"]
+    item.pop("history", None)
+    names = item.pop("waiting", {"SS": []})["SS"]
+    size = item_size(item) + (len("waiting") + 3 + sum(1 + len(one) for one in names) if names else 0)
+    return -size % KB - len("history")
+
+
+@pytest.mark.parametrize("more", MORE)
+@pytest.mark.parametrize("status", [Status.RUNNING, Status.COMPLETED, Status.WAITING])
+def test_a_commit_counts_the_room_that_the_item_has(more: str, status: Status, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+
+    def counting(most: int, least: int | None = None) -> int:
+        counted.append(-most % KB - len("history"))
+        return 0
+
+    monkeypatch.setattr(history_room, "_room", counting)
+    monkeypatch.setattr(history_room, "_SURELY_BELOW", 0)
+    with on_memory() as clients:
+        run, claim = after_a_hop(clients, **MORE[more])
+        wait = NewWait(PLAN, 1, AT + 999_983) if status is Status.WAITING else None
+        counted.clear()
+        run.commit(claim, status, '{"total":7}', NOISE[:300], wait=wait, result="12" if wait is None else None)
+        assert 0 <= left_below(clients, run) - counted[0] <= history_room.UNSURE
+
+
+@pytest.mark.parametrize("more", [one for one in MORE if one != "callers"])
+def test_a_retry_counts_the_room_that_the_claimed_item_has(more: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+
+    def counting(most: int, least: int | None = None) -> int:
+        counted.append(-most % KB - len("history"))
+        return 0
+
+    with on_memory() as clients:
+        run, claim = after_a_hop(clients, **MORE[more])
+        monkeypatch.setattr(history_room, "_room", counting)
+        run.store.release(claim, run.now, failed=True)
+        assert 0 <= left_below(clients, run) - counted[0] <= history_room.UNSURE
+
+
+@pytest.mark.parametrize(
+    ("most", "least", "room"),
+    [
+        (1_000, None, 17),
+        (1_017, None, 0),
+        (1_024, None, -7),
+        (1_025, None, -8),
+        (1_024 + 32, None, -39),
+        (1_024 + 33, None, KB - 40),
+        (1_100, 1_040, 1_024 - 1_100 - 7),
+        (1_100, 1_060, 2_048 - 1_100 - 7),
+        (0, None, KB - 7),
+    ],
+)
+def test_the_room_ends_at_the_kb_that_the_item_surely_begins(most: int, least: int | None, room: int) -> None:
+    assert history_room._room(most, least) == room
+
+
+def test_a_failed_end_keeps_all_lines() -> None:
+    with on_memory() as clients:
+        run, claim = after_a_hop(clients)
+        run.commit(claim, Status.FAILED, "{}", NOISE[:900], error=ErrorNote("Reject", "no", run.now))
+        assert len(read_history(history(clients, run.object_id))) == 2
+
+
+def test_where_there_is_no_room_the_lines_that_were_there_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    with on_memory() as clients:
+        run, claim = after_a_hop(clients)
+        assert history(clients, run.object_id) != ""
+        monkeypatch.setattr("flowguard.aws.commit_call.room_after_commit", lambda *_: 0)
+        run.commit(claim, Status.RUNNING, "{}", "b")
+        assert history(clients, run.object_id) == ""
+
+
+@pytest.mark.parametrize(("hop", "lines"), [(1, 1), (2, 1)])
+def test_where_nobody_has_counted_the_first_message_the_history_does_not_grow(hop: int, lines: int) -> None:
+    with on_memory() as clients:
+        run = Run(aws_store(Settings(), clients), "o-1")
+        first = run.claim("price-order", 1)
+        run.commit(first, Status.RUNNING, NOISE[:900], "b", takes_callers=True, first_message="{}")
+        if hop == 2:
+            run.commit(run.claim("reserve-goods", 2), Status.RUNNING, NOISE[:900], "b", takes_callers=True)
+        assert len(read_history(history(clients, run.object_id))) <= lines
+
+
+@pytest.mark.parametrize("outbox", [True, False])
+def test_a_retry_of_an_item_with_an_outbox_does_not_let_the_history_grow(outbox: bool) -> None:
+    with on_memory() as clients:
+        run = Run(aws_store(Settings(), clients), "o-1")
+        if outbox:
+            run.commit(run.claim("price-order", 1), Status.COMPLETED, "{}", "b")
+        claim = run.claim("price-order", 1, run=2)
+        run.store.release(claim, run.now + 5, failed=True)
+        assert [one.how for one in read_history(history(clients, run.object_id))] == [How.RETRIED]
+
+
+def test_a_release_of_what_was_not_begun_tells_nothing() -> None:
+    with on_memory() as clients:
+        run = Run(aws_store(Settings(), clients), "o-1")
+        run.store.release(run.claim("price-order", 1), run.now, failed=False)
+        assert history(clients, run.object_id) == ""
+
+
+@pytest.mark.parametrize("garbled", [{"N": "7"}, {"S": "x" * 257}, {"S": "\n,,"}, {"M": {}}, {"B": b"\xff"}])
+def test_a_garbled_history_keeps_no_run_from_going_on(garbled: dict[str, Any]) -> None:
+    with on_memory() as clients:
+        run, claim = after_a_hop(clients, history=garbled)
+        run.commit(claim, Status.RUNNING, "{}", "b")
+        [own] = read_history(history(clients, run.object_id))
+        assert (own.hop, own.how) == (2, How.COMMITTED)
+
+
+@pytest.mark.parametrize("stage", ["s" * 255, "ü" * 127, "a\nb,c"])
+def test_a_hostile_stage_at_the_limit_leaves_the_newest_lines(stage: str) -> None:
+    with on_memory() as clients:
+        run = Run(aws_store(Settings(), clients), "o-1")
+        for hop in range(1, 9):
+            run.commit(run.claim(stage, hop), Status.RUNNING, "{}", "b")
+        found = history(clients, run.object_id)
+        assert len(found.encode()) <= LONGEST
+        assert [one.hop for one in read_history(found)][-1] == 8
+
+
+def test_commits_that_are_made_together_write_the_same() -> None:
+    with on_memory() as clients:
+        store = aws_store(Settings(), clients)
+        runs = [Run(store, object_id) for object_id in ("o-1", "o-2", "alone")]
+        end = Commit(Status.RUNNING, AT + 1, AT + 2, None, "{}", ended_at=AT + 9_000)
+        claims = [run.claim("price-order", 1) for run in runs]
+        assert store.batches.commit([(claims[0], end), (claims[1], end)]) == [Committed(), Committed()]
+        assert store.commit(claims[2], end) == Committed()
+        told = {history(clients, run.object_id) for run in runs}
+        assert len(told) == 1
+        assert [one.ms for one in read_history(told.pop())] == [AT + 9_000 - claims[0].at]

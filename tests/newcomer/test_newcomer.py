@@ -100,6 +100,21 @@ def test_an_observer_needs_its_own_extra_alone(extra: str, fresh: FreshEnvironme
     assert succeeded(watch(fresh, shop, extra)).out == "True\n"
 
 
+@pytest.mark.proof("builds a wheel, and installs it into an environment of its own")
+def test_the_inspector_needs_its_own_extra_alone(fresh: FreshEnvironment, shop: Path) -> None:
+    fresh.install("ui")
+    assert not any(fresh.has(module) for module in ("moto", "time_machine", "flask_cors", "pytest"))
+    the_inspector_serves_pages(fresh, shop)
+    says(fresh.run(shop, "flowguard", "dev", "shop.functions"), "pip install 'flowguard[serve]'")
+
+
+@pytest.mark.proof("builds a wheel, and installs it into an environment of its own")
+def test_the_engine_on_a_port_needs_its_own_extra_alone(fresh: FreshEnvironment, shop: Path) -> None:
+    fresh.install("serve")
+    assert not fresh.has("pytest")
+    an_order_is_sent_to_the_engine(fresh, shop)
+
+
 # -- what each of them has ---------------------------------------------------------------------------------------------
 
 
@@ -178,6 +193,46 @@ def explore_finds_nothing(fresh: FreshEnvironment, shop: Path) -> None:
     told = succeeded(fresh.run(shop, "flowguard", "explore", "samples/01-order.json", *FLOW, *FEW)).out
     assert "undisturbed: place-order of o-100 COMPLETED" in told
     assert "0 violations" in told
+
+
+def the_inspector_serves_pages(fresh: FreshEnvironment, shop: Path) -> None:
+    """The pages that ask no AWS. Those that do are tested on engines."""
+    opened = """
+import os, subprocess, urllib.request
+region = {name: "eu-west-1" for name in ("AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+command = ["flowguard", "ui", "shop.orders:PlaceOrder"]
+with subprocess.Popen(command, env={**os.environ, **region}, stdout=subprocess.PIPE, text=True) as process:
+    try:
+        url = process.stdout.readline().split()[0]
+        print("place-order" in urllib.request.urlopen(url + "flows", timeout=20).read().decode())
+        print(urllib.request.urlopen(url + "style.css", timeout=20).status)
+    finally:
+        process.terminate()
+"""
+    assert succeeded(fresh.run(shop, "python", "-c", opened)).out == "True\n200\n"
+
+
+def an_order_is_sent_to_the_engine(fresh: FreshEnvironment, shop: Path) -> None:
+    """``flowguard dev`` in one process, ``flowguard send`` in another. Its order needs nothing from the stock."""
+    played = """
+import json, os, signal, subprocess
+command = ["flowguard", "dev", "shop.functions", "--port", "0", "--json"]
+with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    try:
+        said = map(json.loads, process.stdout)
+        listening = next(one for one in said if one["event"] == "listening")
+        loaded = next(one for one in said if one["event"] in ("loaded", "not loaded", "died"))
+        print(loaded["event"])
+        send = ["flowguard", "send", "shop.orders:PlaceOrder", "order.json"]
+        subprocess.run(send, env={**os.environ, **listening["environment"]}, check=True, stdout=subprocess.DEVNULL)
+        print(next(one["object_id"] for one in said if one.get("outcome") == "completed"))
+        process.send_signal(signal.SIGINT)
+        print(process.wait(30))
+    finally:
+        process.kill()
+"""
+    (shop / "order.json").write_text('{"order_id": "o-7", "sku": "cup", "quantity": 500}')
+    assert succeeded(fresh.run(shop, "python", "-c", played)).out == "loaded\no-7\n0\n"
 
 
 def a_handler_is_proved_from_an_empty_folder(fresh: FreshEnvironment, folder: Path) -> None:
