@@ -1,4 +1,4 @@
-"""Claims, commits and releases of several runs in one request.
+"""Claims, reads, commits and releases of several runs in one request.
 
 Each is judged and answered on its own. What is answered here is what DynamoDB has said of one item: granted, or a
 failed condition with the item that stood in its way. Everything else (throttling, a conflict, a server's error, an
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from botocore.exceptions import ClientError
 
+from flowguard.aws.batch_reads import BatchReads
 from flowguard.aws.faults import error_code
-from flowguard.aws.items import Item, message_problem, size_of_value
+from flowguard.aws.items import Item, message_problem, run_key, size_of_value
 from flowguard.aws.partiql import Unsayable, insert_statement, update_statement
 from flowguard.errors import shown
 from flowguard.protocol.claims import taken
@@ -46,20 +47,22 @@ class RunCalls(NamedTuple):
     claim: Callable[[ClaimRequest], Any]
     claimed: Callable[[ClaimRequest, Item], RunItem]
     refused: Callable[[ClaimRequest, Item], Refused]
+    judged: Callable[[ClaimRequest, Item | None], Claim | Refused]
     commit: Callable[[Claim, Commit], Any]
-    fenced: Callable[[Claim, Commit, Item], Committed | Fenced]
+    fenced: Callable[[Claim, Commit, Item], Committed | Fenced | Refused]
     release: Callable[[Claim, int], Any]
 
 
 class DynamoDBBatches:
-    """Claims and commits of several runs in few requests.
+    """Claims, reads and commits of several runs in few requests.
 
     It implements :class:`flowguard.worker.ports.Batches`. Once an answer shows that the service takes no such requests
     from here, it sends no more of them.
     """
 
-    def __init__(self, client: DynamoDBClient, calls: RunCalls) -> None:
+    def __init__(self, client: DynamoDBClient, table: str, calls: RunCalls) -> None:
         self._client = client
+        self._reads = BatchReads(client, table)
         self._calls = calls
         self._available = True
         self._invalid = 0
@@ -123,18 +126,35 @@ class DynamoDBBatches:
                 return self._calls.refused(request, item)
         return None
 
-    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | None]:
-        """Commit hops of different objects in one request. Each may have neither writes nor a list to close."""
+    def judge(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
+        """Decide claims of different objects by consistent reads in one request. Nothing is written."""
+        asked = [(place, one.message) for place, one in enumerate(requests) if message_problem(one.message) is None]
+        answers: list[Claim | Refused | None] = [None] * len(requests)
+        for place, found in self._reads.read({place: run_key(m.flow, m.object_id) for place, m in asked}):
+            with suppress(Exception):  # what cannot be read is reported for this run alone, by its own call
+                answers[place] = self._calls.judged(requests[place], found)
+        return answers
+
+    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | Refused | None]:
+        """Commit hops of different objects in one request. Each may have neither writes nor a list to close.
+
+        A hop that was only read where there was no item is inserted.
+        """
         calls: dict[int, Any] = {}
         for place, (claim, commit) in enumerate(commits):
             with suppress(Exception):  # one that is too large, or whose text cannot be kept: its own call says so
                 calls[place] = self._calls.commit(claim, commit)
-        answers: list[Committed | Fenced | None] = [None] * len(commits)
-        for place, found in self._execute(_said(update_statement, calls)):
+        new = {place for place in calls if (claim := commits[place][0]).unwritten is not None and claim.before is None}
+        statements = {
+            **_said(insert_statement, {place: calls[place] for place in new}),
+            **_said(update_statement, {place: calls[place] for place in calls if place not in new}),
+        }
+        answers: list[Committed | Fenced | Refused | None] = [None] * len(commits)
+        for place, found in self._execute(dict(sorted(statements.items()))):
             answers[place] = self._committed(*commits[place], found)
         return answers
 
-    def _committed(self, claim: Claim, commit: Commit, found: Item) -> Committed | Fenced | None:
+    def _committed(self, claim: Claim, commit: Commit, found: Item) -> Committed | Fenced | Refused | None:
         code, item = _code(found), _item(found)
         if code is None:
             return Committed()

@@ -99,11 +99,13 @@ class DynamoDBStore:
             if error_code(error) == "ResourceNotFoundException":
                 raise self._no_table() from None
             raise
-        found = answer.get("Item")
+        return self._judged(request, answer.get("Item"))
+
+    def _judged(self, request: ClaimRequest, found: Any) -> Claim | Refused:
         if (refused := self._refused(request, found)).verdict is not Verdict.CLAIMED:
             return refused
         before = self._claimed_item(request, found) if found else None
-        return Claim(m, taken(before, request), before, unwritten=request, at=request.now)
+        return Claim(request.message, taken(before, request), before, unwritten=request, at=request.now)
 
     def _no_table(self) -> SettingsError:
         where = f"there is no table {shown(self._table)} in {self._client.meta.region_name}"
@@ -167,11 +169,7 @@ class DynamoDBStore:
                 answer = patiently(lambda: self._client.update_item(**update), self._pause)
         except ClientError as error:
             if is_at_fence(error):
-                found = item_at_fence(error)
-                refused = self._fenced(claim, commit, found)
-                if claim.unwritten is not None and isinstance(refused, Fenced):
-                    return self._refused(claim.unwritten, found)
-                return refused
+                return self._fenced(claim, commit, item_at_fence(error))
             raise refusal_of(commit.writes, error) from None
         return Committed(self._closed(claim, answer) if commit.closes_list else None)
 
@@ -190,9 +188,11 @@ class DynamoDBStore:
         mine = found.get("answered_by", {}).get("S") == claim.item.request_id
         return read_callers(found["answered"]) if mine else Callers("")  # whoever closed another list has answered this
 
-    def _fenced(self, claim: Claim, commit: Commit, found: Any) -> Committed | Fenced:
+    def _fenced(self, claim: Claim, commit: Commit, found: Any) -> Committed | Fenced | Refused:
         item = read_item(found) if found else None
         answer = refused_commit(claim, commit, item)
+        if isinstance(answer, Fenced) and claim.unwritten is not None:
+            return self._refused(claim.unwritten, found)
         if isinstance(answer, Committed) and commit.closes_list and item is not None:
             return Committed(item.answered)
         if isinstance(answer, Fenced) and answer.by is FencedBy.FINISHED and item is not None:
@@ -220,7 +220,7 @@ class DynamoDBStore:
 
     @functools.cached_property
     def batches(self) -> DynamoDBBatches:
-        """Return what claims and commits several runs in one request, in the same table."""
+        """Return what claims, reads and commits several runs in one request, in the same table."""
         from flowguard.aws.batch_calls import DynamoDBBatches, RunCalls  # a function without batches starts quicker
 
         release = functools.partial(release_call, self._table, failed=False)
@@ -228,11 +228,12 @@ class DynamoDBStore:
             functools.partial(claim_call, self._table),
             self._claimed_item,
             self._refused,
+            self._judged,
             self._calls.commit,
             self._fenced,
             release,
         )
-        return DynamoDBBatches(self._client, calls)
+        return DynamoDBBatches(self._client, self._table, calls)
 
     @property
     def cancellations(self) -> DynamoDBCancellations:

@@ -130,6 +130,8 @@ def _stages(
         for table, actions in tables_of_stage(flow, stage).items():
             found.on(Target.TABLE, table, *(f"dynamodb:{action}" for action in actions))
         found.on(Target.TABLE, settings.table, *_run_table_actions(uses, stage))
+        if function.together and not stage.lease:
+            found.on(Target.TABLE, settings.table, "dynamodb:BatchGetItem")
         if uses.tokens:
             found.keys(settings.token_keys)
         to = tuple(_sends_of_function(flow, stage, scope))

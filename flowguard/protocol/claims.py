@@ -184,7 +184,9 @@ def needs_lease(claim: Claim) -> bool:
     That run is to stop at once, and its requester is told so before the commit. It has to be written before both.
     """
     found = claim.before
-    return found is not None and found.request_id != claim.message.request_id and found.status not in ENDED
+    if claim.unwritten is None or found is None:
+        return False
+    return found.request_id != claim.message.request_id and found.status not in ENDED
 
 
 def outlived(claim: Claim, now: int, retention: int) -> bool:

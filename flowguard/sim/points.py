@@ -96,7 +96,14 @@ class _Batches:
         self._pass(Point.AFTER_CLAIM, messages)
         return answers
 
-    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | None]:
+    def judge(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
+        messages = [request.message for request in requests]
+        self._pass(Point.BEFORE_CLAIM, messages)
+        answers = self._batches.judge(requests)
+        self._pass(Point.AFTER_CLAIM, messages)
+        return answers
+
+    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | Refused | None]:
         messages = [claim.message for claim, _ in commits]
         self._pass(Point.BEFORE_COMMIT, messages)
         answers = self._batches.commit(commits)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from flowguard.errors import EnvelopeError, RunFailed, Untrusted
 from flowguard.events import EventType
-from flowguard.protocol.run import Claim
+from flowguard.protocol.run import Claim, Committed, Fenced, Refused
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.cancelling import Canceller, find_cancel
@@ -115,8 +115,7 @@ class Batch:
             arrival = self._now_at = self._arrival(envelope)
             if not first and not self._has_time(arrival):
                 return self._returned(envelope, _NO_TIME)
-            left = self._work(arrival)
-            return left if isinstance(left, Ending) else self._runtime.finished(left, None)
+            return self._alone(arrival)
         except Exception as error:  # a service, the network, a setting: kept, reported, delivered again by the queue
             return self._broken(envelope, arrival, error)
 
@@ -135,6 +134,11 @@ class Batch:
             flow = self._routes.flow(arrived.address.flow)
             return _Order(arrived.address, partial(self._settler.ending, envelope, flow, arrived))
         return None
+
+    def _alone(self, arrival: Arrival) -> Ending:
+        """Take a message through its stage by calls of its own."""
+        left = self._work(arrival)
+        return left if isinstance(left, Ending) else self._finished(left, None)
 
     def _work(self, arrival: Arrival, asked: Asked | None = None) -> Ending | Uncommitted:
         with self._emitter.working_on(arrival):
@@ -185,7 +189,7 @@ class Batch:
                 endings |= self._committed(pending)
             if not (first and turn.place == min(asked)) and not self._has_time(turn.arrival):
                 endings[turn.place] = self._returned(turn.envelope, _NO_TIME)
-                not_begun += [own.answer] if isinstance(own.answer, Claim) else []
+                not_begun += own.leases
                 continue
             began_at = self._services.clock.now()
             left = self._begun(turn.envelope, turn.arrival, own)
@@ -200,7 +204,10 @@ class Batch:
                 endings[turn.place] = self._ending(turn.envelope, first=not endings)
 
     def _ask(self, turns: Sequence[Turn], batches: Batches) -> dict[int, Asked]:
-        """Claim the records together that the time left is enough for, if each takes as long as its stage may."""
+        """Claim the records together that the time left is enough for, if each takes as long as its stage may.
+
+        Those without a lease are read together.
+        """
         left = self._budget.remaining()
         arrivals: dict[int, Arrival] = {}
         for turn in turns:
@@ -211,14 +218,13 @@ class Batch:
                     break
                 left -= _timeout(arrival)
             arrivals[turn.place] = arrival
-        if len(arrivals) < 2:
-            return {}
-        requests = [self._runtime.claim_request(arrival, self._budget) for arrival in arrivals.values()]
-        answers = batches.claim(requests)
-        return {
-            place: Asked(request.owner, answer)
-            for place, request, answer in zip(arrivals, requests, answers, strict=True)
-        }
+        requests = {place: self._runtime.claim_request(one, self._budget) for place, one in arrivals.items()}
+        answers: dict[int, Claim | Refused | None] = {}
+        for ask, leased in ((batches.judge, False), (batches.claim, True)):
+            places = [place for place, arrival in arrivals.items() if arrival.takes_lease is leased]
+            if len(places) > 1:
+                answers |= zip(places, ask([requests[place] for place in places]), strict=True)
+        return {place: Asked(request.owner, answers.get(place)) for place, request in requests.items()}
 
     def _begun(self, envelope: Envelope, arrival: Arrival, asked: Asked) -> Ending | Uncommitted:
         try:
@@ -232,10 +238,17 @@ class Batch:
         endings: dict[int, Ending] = {}
         for place, left, answer in pending.flush():
             try:
-                endings[place] = self._runtime.finished(left, answer)
+                endings[place] = self._finished(left, answer)
             except Exception as error:  # as of a record that goes alone
                 endings[place] = self._broken(left.arrival.envelope, left.arrival, error)
         return endings
+
+    def _finished(self, left: Uncommitted, answer: Committed | Fenced | Refused | None) -> Ending:
+        """Return the ending of a hop with its commit's answer. One that was overtaken is handled again, claimed."""
+        if (ending := self._runtime.finished(left, answer)) is not None:
+            return ending
+        arrival = self._now_at = left.arrival.to_claim()
+        return self._alone(arrival) if self._has_time(arrival) else self._returned(arrival.envelope, _NO_TIME)
 
     # -- what each needs
 

@@ -60,13 +60,21 @@ class ObservedBatches:
         self._observer = observer
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
+        return self._timed(self._batches.claim, requests)
+
+    def judge(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
+        return self._timed(self._batches.judge, requests)
+
+    def _timed(
+        self, ask: Callable[[Sequence[ClaimRequest]], list[Claim | Refused | None]], requests: Sequence[ClaimRequest]
+    ) -> list[Claim | Refused | None]:
         span = Span(Phase.CLAIM, tuple(request.message for request in requests))
         with open_span(self._observer, span):
-            answers = self._batches.claim(requests)
+            answers = ask(requests)
             span.facts["verdict"] = ", ".join(_verdict(answer) for answer in answers)
         return answers
 
-    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | None]:
+    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | Refused | None]:
         span = Span(Phase.COMMIT, tuple(claim.message for claim, _ in commits), {"writes": 0})
         with open_span(self._observer, span):
             answers = self._batches.commit(commits)

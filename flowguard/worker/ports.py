@@ -177,7 +177,7 @@ class CallerLists(Protocol):
 
 
 class Batches(Protocol):
-    """Claims and commits of several runs in few calls, of no object twice.
+    """Claims, reads and commits of several runs in few calls, of no object twice.
 
     Each is judged and answered on its own, and none raises. None stands for what was not answered: it may be written,
     and is asked again by :class:`Store`, a claim under the same owner.
@@ -185,7 +185,11 @@ class Batches(Protocol):
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]: ...
 
-    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | None]:
+    def judge(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
+        """Decide claims as :meth:`Store.judge` does."""
+        ...
+
+    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | Refused | None]:
         """Commit hops that record no writes and close no list of callers."""
         ...
 

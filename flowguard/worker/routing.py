@@ -64,6 +64,10 @@ class Arrival(NamedTuple):
         """
         return self.leased or self.stage is None or self.stage.lease or self.envelope.retried_in_place
 
+    def to_claim(self) -> Arrival:
+        """Return it as it is handled once more, under a claim. The handler may have changed its payload."""
+        return self._replace(payload=None, leased=True)
+
 
 class _Named(NamedTuple):
     """The request that a message is for.

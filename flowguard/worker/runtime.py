@@ -123,14 +123,16 @@ class Runtime:
                         return self._failed(arrival, memory.claim, error.changed)
                     refused = {**refused, **error.refused}
             return self._failed(arrival, memory.claim, Retry(_OTHER_WRITES))
-        arrival = arrival._replace(payload=None, leased=True)  # the handler may have changed its payload
-        return self.work(arrival, budget)
+        return self.work(arrival.to_claim(), budget)
 
-    def finished(self, left: Uncommitted, answer: Committed | Fenced | None) -> Ending:
-        """Return the ending of a hop whose commit got this answer together with others. None: commit it alone."""
-        if answer is None:
-            return self._commit(*left)
-        return self._answered(*left, answer)
+    def finished(self, left: Uncommitted, answer: Committed | Fenced | Refused | None) -> Ending | None:
+        """Return the ending of a hop whose commit got this answer together with others. No answer: commit it alone.
+
+        There is no ending where the hop was only read, and has to be claimed and handled again.
+        """
+        with suppress(_Moved):
+            return self._commit(*left) if answer is None else self._answered(*left, _unmoved(answer))
+        return None
 
     def close(self) -> None:
         """Close what the handlers of this invocation have shared."""
@@ -158,21 +160,20 @@ class Runtime:
         """Claim the hop in one call, or in two where the record is retried in place.
 
         Such a record carries no retry count: claim again with the item's. There are more calls only where an attempt
-        fails between two of them: each answer shows a later attempt.
+        fails between two of them: each answer shows a later attempt. Without a lease the hop is read, and nothing is
+        written: its commit asks whether that is still so.
         """
         request = self.claim_request(arrival, budget, asked.owner if asked is not None else None)
         claim = asked.in_time(request) if asked is not None else None
         if claim is None:
-            claim = self.services.store.claim(request) if arrival.takes_lease else self._read(request)
+            ask = self.services.store.claim if arrival.takes_lease else self.services.store.judge
+            claim = ask(request)
+        if isinstance(claim, Claim) and needs_lease(claim):
+            claim = self.services.store.claim(request)
         while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
             arrival = arrival._replace(message=arrival.message.at_retry(retry))
             claim = self.services.store.claim(self.claim_request(arrival, budget))
         return arrival, claim
-
-    def _read(self, request: ClaimRequest) -> Claim | Refused:
-        """Decide the claim by a read, without a lease. Nothing is written: its commit asks whether that is still so."""
-        found = self.services.store.judge(request)
-        return self.services.store.claim(request) if isinstance(found, Claim) and needs_lease(found) else found
 
     def claim_request(self, arrival: Arrival, budget: Budget, owner: Owner | None = None) -> ClaimRequest:
         """Make the request for the message's hop. ``owner`` is one that has asked for it before."""
@@ -339,10 +340,7 @@ class Runtime:
         """Make the commit's call. Raises :class:`_Moved` where the hop was only read, and has to be claimed now."""
         if outlived(claim, self.services.clock.now(), _ms(arrival.flow.retention)):
             raise _Moved
-        answer = self.services.store.commit(claim, commit)
-        if isinstance(answer, Refused) and answer.verdict is Verdict.CLAIMED:
-            raise _Moved
-        return answer
+        return _unmoved(self.services.store.commit(claim, commit))
 
     # -- what each answer leads to
 
@@ -610,6 +608,13 @@ class Runtime:
 
 class _Moved(Exception):
     """A hop that was only read has to be claimed and handled again. It is still open, and the item is another."""
+
+
+def _unmoved(answer: Committed | Fenced | Refused) -> Committed | Fenced | Refused:
+    """Return the answer to a commit. Raises :class:`_Moved` for the one that says that the hop is still open."""
+    if isinstance(answer, Refused) and answer.verdict is Verdict.CLAIMED:
+        raise _Moved
+    return answer
 
 
 def _failed_for_good(flow: AnyFlow, item: RunItem) -> RunFailed:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Final, NamedTuple, TypeAlias
 
 from flowguard.clock import Clock
 from flowguard.ids import ObjectId, Owner
+from flowguard.protocol.claims import outlived
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.ports import Batches, Budget
@@ -48,19 +50,23 @@ class Turn(NamedTuple):
         """Answer whether the record is claimed and committed with others.
 
         One that was delivered before goes alone: its worker may have been killed by it, and whatever waits for a
-        common commit would be killed too. So does one whose stage goes without a lease.
+        common commit would be killed too.
         """
         envelope, arrival = self.envelope, self.arrival
         queued = envelope.source.is_queue and envelope.queue_arn is not None
-        is_stages = arrival is not None and arrival.takes_lease and bool(arrival.message.object_id)
-        return queued and envelope.receive_count == 1 and is_stages
+        return queued and envelope.receive_count == 1 and arrival is not None and bool(arrival.message.object_id)
 
 
 class Asked(NamedTuple):
-    """A claim that was asked for together with others. ``answer`` is None where it has to be asked for alone."""
+    """A claim or read that was asked for with others. ``answer`` is None where it has to be asked for alone."""
 
     owner: Owner
     answer: Claim | Refused | None
+
+    @property
+    def leases(self) -> list[Claim]:
+        """Return the claim that holds a lease, if it is one."""
+        return [self.answer] if isinstance(self.answer, Claim) and self.answer.unwritten is None else []
 
     def in_time(self, request: ClaimRequest) -> Claim | Refused | None:
         """Return the answer. None where less than half is left of the lease that the request would get now."""
@@ -76,6 +82,10 @@ class Uncommitted(NamedTuple):
     arrival: Arrival
     claim: Claim
     commit: Commit
+
+    def is_outlived(self, now: int) -> bool:
+        """Answer whether what was read at its begin is too old at ``now`` (ms) to commit it with others."""
+        return outlived(self.claim, now, self.arrival.flow.retention // timedelta(milliseconds=1))
 
 
 def can_wait(commit: Commit) -> bool:
@@ -132,14 +142,16 @@ class PendingCommits:
         waited = self._clock.now() - self._since
         return waited + self._longest > LONGEST_WAIT_MS or (left is not None and left < LITTLE_TIME_MS)
 
-    def flush(self) -> Iterator[tuple[int, Uncommitted, Committed | Fenced | None]]:
+    def flush(self) -> Iterator[tuple[int, Uncommitted, Committed | Fenced | Refused | None]]:
         """Make the commits. Yield each by the place of its record with its answer; None has to be asked for alone.
 
-        A single one is left to its own call.
+        A single one is left to its own call, as is one whose read is too old.
         """
         waiting, self._waiting = self._waiting, {}
-        answers: Sequence[Committed | Fenced | None] = [None]
-        if len(waiting) > 1:
-            answers = self._batches.commit([(one.claim, one.commit) for one in waiting.values()])
-        for (place, left), answer in zip(waiting.items(), answers, strict=False):
-            yield place, left, answer
+        now, answers = self._clock.now(), dict[int, Committed | Fenced | Refused | None]()
+        shared = {place: left for place, left in waiting.items() if not left.is_outlived(now)}
+        if len(shared) > 1:
+            made = self._batches.commit([(one.claim, one.commit) for one in shared.values()])
+            answers = dict(zip(shared, made, strict=True))
+        for place, left in waiting.items():
+            yield place, left, answers.get(place)

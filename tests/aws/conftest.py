@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -31,3 +32,18 @@ def with_s3(request: pytest.FixtureRequest) -> Iterator[Clients]:
     """The same of the engines that have S3 too, with an empty bucket ``long-texts``."""
     with in_process(request.param) as found:
         yield found
+
+
+@pytest.fixture
+def warnings() -> Iterator[list[str]]:
+    """What flowguard's logger is told to warn of."""
+    said: list[str] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    kept, logger = Kept(logging.WARNING), logging.getLogger("flowguard")
+    logger.addHandler(kept)
+    yield said
+    logger.removeHandler(kept)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import string
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -37,21 +36,6 @@ def store(request: pytest.FixtureRequest) -> Any:
         from tests.aws.engines import on_dynamodb_local
 
         yield aws_store(Settings(), on_dynamodb_local(request.getfixturevalue("dynamodb_local_url")))
-
-
-@pytest.fixture
-def warnings() -> Iterator[list[str]]:
-    """What flowguard's logger is told to warn of."""
-    said: list[str] = []
-
-    class Kept(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            said.append(record.getMessage())
-
-    kept, logger = Kept(logging.WARNING), logging.getLogger("flowguard")
-    logger.addHandler(kept)
-    yield said
-    logger.removeHandler(kept)
 
 
 def of(place: int, **more: Any) -> ClaimRequest:

@@ -42,6 +42,7 @@ def read(before: RunItem | None, *, hop: int = 2, unwritten: bool = True) -> Cla
 )
 def test_a_run_at_work_is_stopped_by_a_claim(before: RunItem | None, hop: int, needed: bool) -> None:
     assert needs_lease(read(before, hop=hop)) is needed
+    assert not needs_lease(read(before, hop=hop, unwritten=False)), "it was claimed"
 
 
 @pytest.mark.parametrize(

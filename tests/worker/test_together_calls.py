@@ -74,12 +74,12 @@ def test_what_names_no_object_goes_alone() -> None:
     assert not turn(object_id="").may_share
 
 
-def test_a_stage_that_takes_no_lease_goes_alone() -> None:
+def test_a_stage_that_takes_no_lease_may_share() -> None:
     class Unleased(Stage[Order], name="price-order", inbox="price-order", lease=False):
         def handle(self, order: Order, step: Step) -> Outcome:
             return Done()
 
-    assert not turn(stage=Unleased).may_share
+    assert turn(stage=Unleased).may_share
 
 
 def test_what_has_found_no_stage_goes_alone() -> None:

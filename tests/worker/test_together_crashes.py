@@ -14,9 +14,10 @@ from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from tests.scene import Scene, record, scene
 from tests.worker.runtime.mishaps import Died
 from tests.worker.test_together import BATCH, attaching, ignoring, items, next_hops, orders, plain, together
+from tests.worker.test_together_unleased import unleased
 
 COUNT = 3
-FLOWS = {"supersede": plain, "ignore": ignoring, "attach": attaching}
+FLOWS = {"supersede": plain, "ignore": ignoring, "attach": attaching, "unleased": unleased}
 
 
 class End(NamedTuple):

@@ -24,7 +24,7 @@ from flowguard.sim.calls import Recorder, intercept
 from flowguard.sim.memory.aws import MemoryAWS
 from tests.proofs.bench.cpu import Work, ratio
 from tests.proofs.bench.figure import Figure
-from tests.proofs.bench.flow import Context, OneStage, a_cart, a_request
+from tests.proofs.bench.flow import Context, OneStage, Unleased, a_cart, a_request
 from tests.proofs.bench.stub import Answer, a_session, answer, recorded
 
 RECORDS = 10
@@ -38,7 +38,7 @@ def figures(rounds: int = ROUNDS) -> list[Figure]:
     together, alone, bare_calls, shared = batch_and_bare()
     slow = slow_times()
     return [
-        *(Figure(f"DynamoDB calls, ten records {said}", made, most) for said, made, most in calls_by_batch()),
+        *(Figure(f"DynamoDB calls, ten {said}", made, most) for said, made, most in calls_by_batch()),
         Figure("CPU of their calls, of 20 bare ones", ratio(shared, bare_calls, rounds=rounds, messages=1), 0.35, "×"),
         Figure("  with all that flowguard does", ratio(together, bare_calls, rounds=rounds, messages=1), None, "×"),
         Figure("  of ten records that go alone", ratio(alone, bare_calls, rounds=rounds, messages=1), None, "×"),
@@ -81,14 +81,20 @@ def now_ms() -> int:
 def calls_by_batch() -> list[tuple[str, int, int]]:
     with MemoryAWS() as aws:
         aws.create_table("flowguard")
-        handler = lambda_handler(OneStage, together=True).using(aws_services(Settings(), Clients()))
+        services = aws_services(Settings(), Clients())
 
-        def calls(name: str) -> int:
+        def calls(flow: AnyFlow) -> int:
+            handler = lambda_handler(flow, together=True).using(services)
             with intercept(Recorder()) as recorder:
-                taken(handler(a_batch(RECORDS, name=name), Context()))
+                taken(handler(a_batch(RECORDS, flow=flow), Context()))
             return recorder.count("dynamodb")
 
-        return [("of new objects", calls("new"), 3), ("that are repeated", calls("new"), 3)]
+        return [
+            ("records of new objects", calls(OneStage), 3),
+            ("records that are repeated", calls(OneStage), 3),
+            ("without a lease", calls(Unleased), 2),
+            ("without a lease, again", calls(Unleased), 1),
+        ]
 
 
 def taken(answered: Any) -> None:

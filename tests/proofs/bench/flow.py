@@ -34,6 +34,15 @@ class OneStage(Flow, name="one-stage", object_id="cart_id"):
     stages = (Settle,)
 
 
+class SettleUnleased(Stage[Cart], name="settle", lease=False):
+    def handle(self, cart: Cart, step: Step) -> Outcome:
+        return Done()
+
+
+class Unleased(Flow, name="unleased", object_id="cart_id"):
+    stages = (SettleUnleased,)
+
+
 class Enter(Stage[Cart], name="enter", then="pass-on"):
     def handle(self, cart: Cart, step: Step) -> Outcome:
         return PassOn.message(cart)

@@ -103,7 +103,12 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.together\.Asked\.",
-        ("tests/worker/test_together_calls.py::test_a_claim_that_was_shared", "tests/worker/test_together.py"),
+        (
+            "tests/worker/test_together_calls.py::test_a_claim_that_was_shared",
+            "tests/worker/test_together.py",
+            "tests/worker/test_together_unleased.py",
+            "tests/worker/test_together_waves.py",
+        ),
         "a lease that is half over",
     ),
     Elsewhere(
@@ -117,11 +122,12 @@ TESTED: Final = (
         "workers that stall for weeks, and runs without a lease that wait for answers from outside",
     ),
     Elsewhere(
-        r"^worker\.(routing\.Arrival\.takes_lease|runtime\.Runtime\.(_read\b|_write\b|"
-        r"work: arrival\._replace|_claim_attempt: arrival\.takes_lease|_commit: waits_unseen|"
+        r"^worker\.(routing\.Arrival\.(takes_lease|to_claim)|runtime\._unmoved|runtime\.Runtime\.(_write\b|"
+        r"_claim_attempt: .*(takes_lease|needs_lease|store)|_commit: waits_unseen|"
         r"_planned: Before\(leased|_answered: isinstance\(answer, Refused))",
         (
             "tests/worker/runtime/test_unleased.py",
+            "tests/worker/test_together_unleased.py",
             "tests/worker/runtime/test_fence.py::test_a_stale_worker",
             "tests/worker/runtime/test_claims.py::test_the_next_hop_is_handled_in_two_calls",
         ),
@@ -129,9 +135,10 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.(together\.(Turn\.may_share|can_wait|PendingCommits\.is_due)|"
-        r"batch\.Batch\.(run: (self\._together|len)|_ask|_begun|_committed))",
+        r"batch\.Batch\.(run: (self\._together|len)|_ask|_begun|_committed|_finished|_alone))",
         (
             "tests/worker/test_together_calls.py",
+            "tests/worker/test_together_unleased.py",
             "tests/worker/test_together.py",
             "tests/worker/test_together_crashes.py",
         ),
@@ -139,7 +146,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(aws\.commit_call\.(_take\b|CommitCalls\.commit: .*unwritten)|"
-        r"aws\.store\.DynamoDBStore\.(judge|commit: (isinstance\(refused|claim\.unw))|"
+        r"aws\.store\.DynamoDBStore\.(_?judged?\b|_fenced: .*unwritten)|"
         r"expressions\.(UNCHANGED|TAKE)\b)",
         (
             "tests/aws/store/test_unleased.py",
@@ -579,6 +586,7 @@ TESTED: Final = (
         r"^(worker\.together\.|worker\.batch\.Batch\.(_in_waves|_turn|_wave|_ask|_begun|_committed|_work|run: b))",
         (
             "tests/worker/test_together_waves.py",
+            "tests/worker/test_together_unleased.py",
             "tests/worker/test_together.py",
             "tests/worker/test_together_crashes.py",
         ),
@@ -586,12 +594,21 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(worker\.together\.Asked|worker\.runtime\.Runtime\.(finished|claim_request: owner|.*(asked|can_wait)))",
-        ("tests/worker/test_together.py", "tests/worker/test_together_crashes.py"),
+        (
+            "tests/worker/test_together.py",
+            "tests/worker/test_together_crashes.py",
+            "tests/worker/test_together_unleased.py",
+        ),
         "no explored function shares its calls",
     ),
     Elsewhere(
-        r"^aws\.(partiql|batch_calls)\.",
-        ("tests/aws/test_batch_calls.py", "tests/aws/test_partiql.py", "tests/worker/test_together.py"),
+        r"^aws\.(partiql|batch_calls|batch_reads)\.",
+        (
+            "tests/aws/test_batch_calls.py",
+            "tests/aws/test_batch_reads.py",
+            "tests/aws/test_partiql.py",
+            "tests/worker/test_together.py",
+        ),
         "no explored function shares its calls",
     ),
     Elsewhere(

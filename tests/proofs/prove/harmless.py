@@ -346,7 +346,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.batch.Batch._ask: continue → left out",
     ),
     "what was claimed alone is committed alone, so there is always an ending: this is for the type checker": (
-        "worker.batch.Batch._ending: isinstance(left, Ending) → forced true",
+        "worker.batch.Batch._alone: isinstance(left, Ending) → forced true",
     ),
     "a failed run has its dead letter to send: this is for the type checker": (
         "worker.plan.Planner.without_letter: commit.outbox is not None → forced true",

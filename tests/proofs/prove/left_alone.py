@@ -66,6 +66,7 @@ MODULES: Final = (
     "flowguard.aws.caller_lists",
     "flowguard.aws.batch_writes",
     "flowguard.aws.batch_calls",
+    "flowguard.aws.batch_reads",
     "flowguard.aws.partiql",
     "flowguard.aws.request_bodies",
     "flowguard.aws.service_models",
