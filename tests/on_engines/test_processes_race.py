@@ -49,6 +49,10 @@ def test_of_sixteen_processes_none_shares_a_hop_loses_a_request_or_has_an_effect
         "taken over from another request",
         "told busy",
         "told done",
+        "asked for with others",
+        "made with others",
+        "of hops that were only read",
+        "answered in part",
     ],
 )
 def test_what_is_to_be_contested_is_contested(outcome: Outcome, what: str) -> None:
@@ -90,6 +94,7 @@ def test_a_lost_end_a_second_effect_and_a_missing_letter_are_noticed(outcome: Ou
         ("a commit without the fence of epoch and owner", "only the last owner commits"),
         ("a claim without the lease", "an attempt is taken over only when its lease is over"),
         ("requests without order", "no older request takes over"),
+        ("a commit of what was read and has changed", "epochs rise by one with each claim"),
     ],
 )
 def test_a_missing_guard_is_noticed(dynamodb_local_url: str, tmp_path: Path, mutant: str, noticed: str) -> None:

@@ -12,18 +12,21 @@ from tests.proofs.soak.journal import Line
 
 
 def figures(outcome: Outcome, history: History) -> dict[str, int | float]:
-    asked, commits = history.lines("claim"), history.lines("commit")
+    asked, commits, takes = history.lines("claim"), history.lines("commit"), history.lines("take")
     return {
         "claims": len(asked),
         "  while another process called for the same item": sum(_met(asked, commits)),
+        "  asked for with others": sum("shared" in line for line in asked),
         "  granted": sum(line["yes"] for line in asked),
         **_granted(history),
         **_told("  told", history.lines("told-claim"), "verdict"),
-        "commits": len(commits),
+        "commits": len(commits) + len(takes),
+        "  made with others": sum("shared" in line for line in (*commits, *takes)),
+        "  of hops that were only read": len(takes),
         "  applied": len(history.commits),
         **_told("  fenced by", history.lines("told-commit"), "answer"),
         "releases": sum(line["yes"] for line in history.lines("release")),
-        "effects": len(history.effects),
+        "effects": len(outcome.effects),
         **_requests(outcome, history),
         **_mishaps(history),
         "seconds": round(outcome.seconds, 1),

@@ -1,6 +1,6 @@
-"""What the processes race through: three hops of one kind of work, under three sets of rules.
+"""What the processes race through: three hops of one kind of work, under three sets of rules, and two quiet hops.
 
-Each hop adds 1 to a row of its own and 1 to its object's row, in the transaction of its commit.
+Each of the three hops adds 1 to a row of its own and 1 to its object's row, in the transaction of its commit.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ HOPS: Final = 3
 
 _POLICY = RetryPolicy(attempts=3, backoff=Fixed(0), max_delay=timedelta(0))
 _LEASE = timedelta(milliseconds=LEASE)
+_LONGER = 6 * _LEASE
+"""For hops whose commits wait for others."""
 
 
 class Passed(BaseModel):
@@ -49,6 +51,9 @@ class _Hop(Stage[dict[str, Any], Passed], abstract=True, retry=_POLICY, timeout=
             values={":one": 1, ":before": step.state.hop},
         )
         step.update(TOTALS, {"id": step.object_id}, "ADD applied :one", values={":one": 1})
+        self.fail_or_pass(step)
+
+    def fail_or_pass(self, step: Step[Passed]) -> None:
         step.state.hop = step.hop
         luck = random.random()
         if luck < FAIL:
@@ -100,5 +105,42 @@ class Ordered(Flow, name="ordered", object_id="id", inbox="ordered.fifo", dead_l
     stages = (First, Second, Third)
 
 
-FLOWS: Final[tuple[AnyFlow, ...]] = (Newest, Newest, Keeps, Ordered)
+class Quiet(_Hop, name="quiet", then="quiet-end", timeout=_LONGER):
+    """It records no writes, so that its commits may be made with others."""
+
+    def handle(self, payload: dict[str, Any], step: Step[Passed]) -> Outcome:
+        self.fail_or_pass(step)
+        return QuietEnd.message(payload)
+
+
+class QuietEnd(_Hop, name="quiet-end", timeout=_LONGER):
+    def handle(self, payload: dict[str, Any], step: Step[Passed]) -> Outcome:
+        self.fail_or_pass(step)
+        return Done({"hops": step.hop})
+
+
+class Silent(Flow, name="silent", object_id="id", complete_to="told"):
+    """No hop records a write."""
+
+    stages = (Quiet, QuietEnd)
+
+
+class Read(Quiet, name="quiet", then="quiet-end", lease=False):
+    """The same without a lease."""
+
+
+class ReadEnd(QuietEnd, name="quiet-end", lease=False):
+    """The same without a lease."""
+
+
+class Unleased(Flow, name="unleased", object_id="id", complete_to="told"):
+    """No hop records a write, and none is claimed unless it must be."""
+
+    stages = (Read, ReadEnd)
+
+
+FLOWS: Final[tuple[AnyFlow, ...]] = (Newest, Silent, Keeps, Unleased, Newest, Silent, Ordered, Unleased)
 """Object number n belongs to the flow at n modulo their number."""
+
+QUIET: Final = frozenset({Silent.name, Unleased.name})
+"""The flows without effects."""

@@ -19,7 +19,10 @@ Old = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Grant:
-    """One claim that DynamoDB granted. ``commits`` are those that it let its worker apply: one, or none."""
+    """One claim that DynamoDB granted. ``commits`` are those that it let its worker apply: one, or none.
+
+    The commit of a hop that was only read is both.
+    """
 
     line: Line
     commits: Sequence[Line]
@@ -91,9 +94,10 @@ class History:
                 tokens.update([line["token"]] if line["token"] is not None else [])
         found = defaultdict[str, list[Grant]](list)
         for line in journal:
-            if line["what"] == "claim" and line["yes"]:
+            if line["what"] in ("claim", "take") and line["yes"]:
                 epoch = line["old"]["epoch"] + 1 if line["old"] else 1
-                found[line["object"]].append(Grant(line, applied[line["owner"], epoch]))
+                commits = applied[line["owner"], epoch] if line["what"] == "claim" else [line]
+                found[line["object"]].append(Grant(line, commits))
         return cls({key: sorted(grants, key=lambda one: one.epoch) for key, grants in found.items()}, journal)
 
     def lines(self, what: str) -> list[Line]:

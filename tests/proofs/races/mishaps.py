@@ -11,8 +11,12 @@ from typing import Any
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from flowguard.sim.calls import ApiCall, Proceed, Response
+from tests.proofs.races.statements import statements_of
 from tests.proofs.races.witness import TOKEN, run_item_update
 from tests.proofs.soak.journal import Journal
+
+READS = "BatchGetItem"
+_PASSING = ("ThrottlingError", "TransactionConflict", "InternalServerError", "ProvisionedThroughputExceeded")
 
 WITHOUT_TOKEN = 0.5
 """The share of repeated transactions that DynamoDB cannot know by their token."""
@@ -36,6 +40,8 @@ class Odds:
     throttle: float = 0.01
     ahead: float = 0.05
     kill: float = 0
+    partly: float = 0.15
+    """Of the requests for several items: not all are answered, or not all are made before the worker dies."""
 
 
 class Mishaps:
@@ -51,9 +57,12 @@ class Mishaps:
         self._everywhere = everywhere
 
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
-        if run_item_update(call) is None and not self._everywhere:
+        several = call.operation == READS or bool(statements_of(call))
+        if run_item_update(call) is None and not several and not self._everywhere:
             return proceed()
         odds = self._odds
+        if several and self._strikes("answered in part", odds.partly):
+            return self._partly(call, proceed)
         if odds.kill and self._strikes("killed before", odds.kill / 2):
             os.kill(os.getpid(), signal.SIGKILL)
         if self._strikes("died before", odds.die_before):
@@ -69,6 +78,28 @@ class Mishaps:
             raise Died
         if self._strikes("unanswered", odds.lose):
             raise ReadTimeoutError(endpoint_url="dynamodb")
+        return answer
+
+    def _partly(self, call: ApiCall, proceed: Proceed) -> Response:
+        """One of several is left unprocessed, refused, or applied and not answered; or the worker dies after some."""
+        params: Any = call.params
+        if call.operation == READS:
+            [(table, asked)] = params["RequestItems"].items()
+            left = asked["Keys"].pop(self._draw.randrange(len(asked["Keys"])))
+            answer = proceed() if asked["Keys"] else {"Responses": {}}
+            return {**answer, "UnprocessedKeys": {table: {**asked, "Keys": [left]}}}
+        place = self._draw.randrange(len(params["Statements"]))
+        how = self._draw.choice(("refused", "unheard", "died"))
+        if how == "unheard":
+            answer = proceed()
+            answer["Responses"][place] = {"Error": {"Code": self._draw.choice(_PASSING), "Message": "no"}}
+            return answer
+        whole = params["Statements"]
+        params["Statements"] = [one for at, one in enumerate(whole) if (at < place if how == "died" else at != place)]
+        answer = proceed() if params["Statements"] else {"Responses": []}
+        if how == "died":
+            raise Died
+        answer["Responses"].insert(place, {"Error": {"Code": self._draw.choice(_PASSING), "Message": "no"}})
         return answer
 
     def _unheard(self, call: ApiCall, proceed: Proceed) -> None:

@@ -31,6 +31,14 @@ MUTANTS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "a claim of a committed hop": (("((done = :no AND", f"(({_or_any('done = :no')} AND"),),
     "a redrive twice": (("#status = :failed AND redrive < :redrive", "#status = :failed AND redrive <= :redrive"),),
     "an earlier attempt": (("retry < :retry", f"(retry < :retry OR {_ANY})"),),
+    "a commit of what was read and has changed": (
+        (
+            "epoch = :read_epoch AND #owner = :read_owner",
+            f"{_or_any('epoch = :read_epoch')} AND {_or_any('#owner = :read_owner')}",
+        ),
+        ("request_id = :read_request_id", _or_any("request_id = :read_request_id")),
+        ("done = :read_done", _or_any("done = :read_done")),
+    ),
     "an object that is not kept": ((expressions._FREE, _or_any(expressions._FREE)),),
 }
 
@@ -50,11 +58,14 @@ OF_WAITS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
 }
 
 
+_PATCHED: Final = ("LATER_HOP", "COMMIT", "UNCHANGED", "CLAIM_FIRST_HOP", "CLAIM_LATER_HOP", "ANSWER", "TIME_OUT")
+
+
 def break_expressions(name: str) -> None:
     """Patches ``flowguard.aws.expressions`` in this process, for good."""
     changed = False
     for part, instead in {**MUTANTS, **OF_WAITS}[name]:
-        for attribute in ("LATER_HOP", "COMMIT", "CLAIM_FIRST_HOP", "CLAIM_LATER_HOP", "ANSWER", "TIME_OUT"):
+        for attribute in _PATCHED:
             text: str = getattr(expressions, attribute)
             changed |= part in text
             setattr(expressions, attribute, text.replace(part, instead))

@@ -9,6 +9,7 @@ from itertools import chain, pairwise
 
 from flowguard.protocol.run import RunItem
 from tests.proofs.races.fates import Fate, fates
+from tests.proofs.races.flow import QUIET
 from tests.proofs.races.history import Grant, History, Old
 from tests.proofs.races.post import is_redriven
 from tests.proofs.races.run import Outcome
@@ -103,7 +104,8 @@ def _stored_attempt(grant: Grant) -> tuple[int, int]:
 def _takes_a_living_lease(grant: Grant) -> bool:
     """Only a repeated call may: its owner is the same."""
     mine = grant.old is not None and grant.old["owner"] == grant.line["owner"]
-    return not mine and _found(grant, "lease_until") > grant.line["now"]
+    now = grant.line["committed_at"] if grant.line["what"] == "take" else grant.line["now"]
+    return not mine and _found(grant, "lease_until") > now
 
 
 def _is_older(grant: Grant) -> bool:
@@ -166,7 +168,7 @@ _RULES: tuple[tuple[str, Callable[[Grant], bool], Callable[[Grant], bool]], ...]
 
 
 def of_commits(history: History) -> Iterator[Check]:
-    applied = [line for line in history.lines("commit") if line["yes"]]
+    applied = [line for line in (*history.lines("commit"), *history.lines("take")) if line["yes"]]
     fenced: list[str] = []
     for grants in history.grants.values():
         for grant, following in pairwise(grants):
@@ -192,7 +194,7 @@ def _author(line: Line) -> tuple[str, int]:
 
 
 def _effects(outcome: Outcome, history: History) -> Iterator[Check]:
-    due = Counter(f"{grant.request_id}.{grant.hop}" for grant in history.effects)
+    due = Counter(f"{grant.request_id}.{grant.hop}" for key, grant in _effects_by_item(history))
     made = Counter({name: int(row["applied"]) for name, row in outcome.effects.items()})
     strays = (f"{name}: {made[name]} for {due[name]}" for name in due | made if not due[name] == made[name] == 1)
     yield check("each committed hop has its effect once, no other has one", due, strays)
@@ -211,6 +213,8 @@ def _effects(outcome: Outcome, history: History) -> Iterator[Check]:
 
 def _effects_by_item(history: History) -> Iterator[tuple[str, Grant]]:
     for key, grants in history.grants.items():
+        if key.split("#")[1] in QUIET:
+            continue
         for grant in grants:
             for commit in grant.commits:
                 if commit["status"] != "FAILED":

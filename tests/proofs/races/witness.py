@@ -12,6 +12,7 @@ from flowguard.aws.faults import error_code
 from flowguard.aws.items import read_item
 from flowguard.sim.calls import ApiCall, Proceed, Response
 from tests.proofs.races.shared import Shared
+from tests.proofs.races.statements import showing_what_was_there, statements_of, written
 from tests.proofs.soak.journal import Journal
 
 TOKEN = "ClientRequestToken"
@@ -35,13 +36,15 @@ class Witness:
         self._waits = waits
 
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
+        if statements_of(call):
+            return self._batch(call, proceed)
         update = run_item_update(call)
         if update is None:
             return proceed()
         values = plain(update["ExpressionAttributeValues"])
-        line = {"what": what(values), "object": update["Key"]["pk"]["S"], "begun": time.monotonic_ns(), **values}
-        if line["what"] == "claim" and not self._waits:
-            self._shared.count()
+        line = self._line(what(values), update["Key"]["pk"]["S"], values)
+        if line["what"] == "take":
+            update["ReturnValues"] = "ALL_OLD"
         answer: Response = {}
         refused: ClientError | None = None
         try:
@@ -60,6 +63,33 @@ class Witness:
         if refused is not None:
             raise refused
         return answer
+
+    def _line(self, what: str, object_key: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        if what in ("claim", "take") and not self._waits:
+            self._shared.count()
+        return {"what": what, "object": object_key, "begun": time.monotonic_ns(), **values}
+
+    def _batch(self, call: ApiCall, proceed: Proceed) -> Response:
+        """A line for each statement that was applied or met its condition; of the others nothing is known."""
+        params: Any = call.params
+        params["Statements"] = [showing_what_was_there(one) for one in statements_of(call)]
+        said = map(written, statements_of(call))
+        lines = [self._line(done, of, _without_status(done, plain(values))) for done, of, values in said]
+        answer = proceed()
+        for line, one in zip(lines, answer["Responses"], strict=True):
+            code = one.get("Error", {}).get("Code")
+            if code not in (None, "ConditionalCheckFailed", "DuplicateItem"):
+                continue
+            old = one.get("Error", one).get("Item")
+            line |= {"ended": time.monotonic_ns(), "yes": code is None, "token": None, "shared": True}
+            line["old"] = _as_found(old) if old else None
+            self._journal.write(line.pop("what"), **line)
+        return answer
+
+
+def _without_status(done: str, values: dict[str, Any]) -> dict[str, Any]:
+    """A claim says none by its single call."""
+    return {name: value for name, value in values.items() if name != "status" or done != "claim"}
 
 
 def _as_found(old: Any) -> dict[str, Any]:
@@ -90,7 +120,12 @@ def run_item_update(call: ApiCall) -> Any:
 
 
 def what(values: Mapping[str, Any]) -> str:
-    """Claim, answer, look, commit, release or deadline, by what only that one says."""
+    """Claim, take, answer, look, commit, release or deadline, by what only that one says.
+
+    A take is the commit of a hop that was only read: a claim and a commit at once.
+    """
+    if "lease_until" in values and "status" in values:
+        return "take"
     marks = {"lease_until": "claim", "text": "answer", "since": "look", "status": "commit", "over": "release"}
     return next((name for mark, name in marks.items() if mark in values), "deadline")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
 from flowguard.sim.calls import intercept
 from flowguard.wire.message import Message
-from flowguard.worker.ports import Services
+from flowguard.worker import together
+from flowguard.worker.ports import Batches, Services
 from flowguard.worker.wrapped_store import WrappedStore
 from tests.proofs.races.flow import FLOWS, LEASE
 from tests.proofs.races.mishaps import Died, Mishaps, Odds
@@ -34,6 +36,9 @@ REQUESTS = 5
 
 NEW, AGAIN, SECOND = 0.15, 0.05, 0.2
 """How often a worker sends a new request, delivers a settled record again, takes a second record along."""
+
+TEN = 10
+"""Records of an event whose records share their calls: those of each fourth process."""
 
 _ONE_REQUEST = Config(retries={"total_max_attempts": 1}, read_timeout=60, parameter_validation=False)
 """A call is one request over HTTP, or its journal could not say what was applied: repeats are the mishaps' business."""
@@ -66,13 +71,14 @@ class Race:
     @property
     def window(self) -> int:
         """How many objects are raced for at a time."""
-        return max(2, self.processes // 2)
+        return max(2, self.processes)
 
 
 def work(race: Race, number: int, shared: Shared) -> None:
     """The life of process ``number``."""
     if race.mutant is not None:
         break_expressions(race.mutant)
+    together.LONGEST_WAIT_MS = TEN * LEASE  # type: ignore[misc]  # in ticks of a clock that all processes move on
     journal = Journal(race.journal, f"p{number}")
     random.seed(f"{race.seed} handlers {number}")
     with (
@@ -98,7 +104,8 @@ class _Worker:
             observer=lambda _: None,
             draw=self._draw,
         )
-        self._handler = lambda_handler(*dict.fromkeys(FLOWS)).using(services)
+        self._together = number % 4 == 1
+        self._handler = lambda_handler(*dict.fromkeys(FLOWS), together=self._together).using(services)
 
     def run(self) -> None:
         """Until nothing is left to do, as far as this process knows: what others add, they see through themselves."""
@@ -109,7 +116,7 @@ class _Worker:
             objects = self._open(closing)
             if not objects or asked > TOO_MANY * self._race.claims + 1_000:
                 return
-            self._turn(self._draw.choice(objects), closing)
+            self._turn(objects, closing)
 
     def _open(self, closing: bool) -> list[int]:
         """The objects that are raced for now: those with mail, the longest known first, and new ones beside them."""
@@ -127,14 +134,20 @@ class _Worker:
         mail = self._post.mail.get(number)
         return mail.requests if mail is not None else 0
 
-    def _turn(self, number: int, closing: bool) -> None:
+    def _turn(self, objects: list[int], closing: bool) -> None:
+        number = self._draw.choice(objects)
         mail = self._post.mail.get(number)
         wants_more = not closing and self._requests(number) < REQUESTS
         if mail is None or not mail.waiting or (wants_more and self._draw.random() < NEW):
             self._ask(number)
-            return
+            if not self._together or closing:
+                return
+            for other in set(self._draw.sample(objects, min(len(objects), TEN))) - {number}:
+                if self._requests(other) < REQUESTS:
+                    self._ask(other)
+            self._post.read()
         self._clock.ahead = LEASE if self._draw.random() < self._race.odds.ahead else 0
-        self._deliver(self._picked(mail))
+        self._deliver(self._ten(objects) if self._together or mail is None else self._picked(mail))
 
     def _ask(self, number: int) -> None:
         """A new request. Some were asked for before others that are known already, some at the same moment."""
@@ -149,6 +162,14 @@ class _Worker:
         if mail.settled and self._draw.random() < AGAIN:
             return [self._draw.choice(mail.settled)]
         return self._draw.sample(waiting, min(len(waiting), 1 + (self._draw.random() < SECOND)))
+
+    def _ten(self, objects: list[int]) -> list[Record]:
+        """An event of ten records: the last ones of several objects, and others, also some that were acknowledged."""
+        mails = [mail for number in objects if (mail := self._post.mail.get(number)) is not None]
+        last = [next(reversed(mail.waiting.values())) for mail in mails if mail.waiting]
+        found = self._draw.sample(last, min(len(last), TEN - 2))
+        known = [record for mail in mails for record in (*mail.waiting.values(), *mail.settled) if record not in found]
+        return [*found, *self._draw.sample(known, min(len(known), TEN - len(found)))]
 
     def _deliver(self, records: list[Record]) -> None:
         """One invocation. Of a worker that died nothing is acknowledged."""
@@ -172,23 +193,68 @@ class Told(WrappedStore):
         super().__init__(DynamoDBStore(client, settings.table, packing, pause=lambda _: None))
         self._journal = journal
 
+    @property
+    def batches(self) -> Batches | None:
+        batches = super().batches
+        return None if batches is None else _ToldBatches(batches, self)
+
     def claim(self, request: ClaimRequest) -> Claim | Refused:
-        answer = super().claim(request)
+        return self.told_claim(request, super().claim(request))
+
+    def judge(self, request: ClaimRequest) -> Claim | Refused:
+        return self.told_claim(request, super().judge(request))
+
+    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced | Refused:
+        return self.told_commit(claim, super().commit(claim, commit))
+
+    def told_claim(self, request: ClaimRequest, answer: Claim | Refused) -> Claim | Refused:
         verdict = Verdict.CLAIMED if isinstance(answer, Claim) else answer.verdict
         holder = answer.item.request_id if answer.item is not None else None
         self._tell("told-claim", request.message, request.owner, verdict=verdict.value, holder=holder)
         return answer
 
-    def release(self, claim: Claim, now: int, *, failed: bool) -> None:
-        super().release(claim, now, failed=failed)
-
-    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
-        answer = super().commit(claim, commit)
-        assert not isinstance(answer, Refused), "no stage of the races does without a lease"
-        said = "committed" if isinstance(answer, Committed) else answer.by.value
+    def told_commit(self, claim: Claim, answer: Committed | Fenced | Refused) -> Committed | Fenced | Refused:
+        said = "committed"
+        if isinstance(answer, Refused) and claim.unwritten is not None:
+            said = answer.verdict.value
+            self.told_claim(claim.unwritten, answer)
+        elif isinstance(answer, Fenced):
+            said = answer.by.value
         self._tell("told-commit", claim.message, claim.item.owner, answer=said, epoch=claim.item.epoch)
         return answer
 
     def _tell(self, what: str, message: Message, owner: Owner, **facts: object) -> None:
         names = {"flow": message.flow, "object": message.object_id, "request_id": message.request_id}
         self._journal.write(what, **names, hop=message.hop, redrive=message.redrive, owner=owner, **facts)
+
+
+class _ToldBatches:
+    """Common calls, and a line for each answer that they brought."""
+
+    def __init__(self, batches: Batches, told: Told) -> None:
+        self._batches = batches
+        self._told = told
+
+    def claim(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
+        return self._claims(requests, self._batches.claim(requests))
+
+    def judge(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
+        return self._claims(requests, self._batches.judge(requests))
+
+    def _claims(
+        self, requests: Sequence[ClaimRequest], answers: list[Claim | Refused | None]
+    ) -> list[Claim | Refused | None]:
+        for request, answer in zip(requests, answers, strict=True):
+            if answer is not None:
+                self._told.told_claim(request, answer)
+        return answers
+
+    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | Refused | None]:
+        answers = self._batches.commit(commits)
+        for (claim, _), answer in zip(commits, answers, strict=True):
+            if answer is not None:
+                self._told.told_commit(claim, answer)
+        return answers
+
+    def release(self, claims: Sequence[Claim], now: int) -> None:
+        self._batches.release(claims, now)
