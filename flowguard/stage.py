@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from datetime import timedelta
-from typing import Any, ClassVar, Generic, get_args, get_origin
+from typing import Any, ClassVar, Final, Generic, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from typing_extensions import TypeVar
@@ -23,6 +23,10 @@ from flowguard.step import NoState, StateT, Step
 PayloadT = TypeVar("PayloadT", bound=Payload)
 
 
+MOST_AT_ONCE: Final = 10
+"""Handlers at once: botocore keeps so many connections for each client."""
+
+
 class Stage(ABC, Generic[PayloadT, StateT]):
     """Subclass it with the type of the payload, and of the run's state where the flow keeps one.
 
@@ -34,6 +38,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     invocation begins no further message, and it is the lease where no Lambda says how long it has (else 30 s).
     ``retry`` says when a failed message is tried again: a :class:`RetryPolicy`. ``lease`` (default True) keeps
     other workers from the same work. Without it a hop saves the claim's write, and two workers may do its work at once.
+    ``parallel`` lets so many records of an event be handled at once, in threads, where they share their calls.
 
     What several stages share can be in a base class of yours: one without a name, which leaves a type open or says
     ``abstract=True``. All but the name is inherited from it. ``abstract`` itself is not.
@@ -47,6 +52,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     retry: ClassVar[RetryPolicy] = RetryPolicy()
     timeout: ClassVar[timedelta | None] = None
     lease: ClassVar[bool] = True
+    parallel: ClassVar[int] = 1
 
     def __init_subclass__(
         cls,
@@ -57,6 +63,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
         retry: RetryPolicy | None = None,
         timeout: timedelta | None = None,
         lease: bool | None = None,
+        parallel: int | None = None,
         abstract: bool = False,
     ) -> None:
         super().__init_subclass__()
@@ -66,6 +73,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
         cls.retry = cls.retry if retry is None else retry
         cls.timeout = cls.timeout if timeout is None else timeout
         cls.lease = cls.lease if lease is None else lease
+        cls.parallel = cls.parallel if parallel is None else parallel
         payload, state = _type_arguments(cls)
         if name is None and (abstract or isinstance(payload, TypeVar) or isinstance(state, TypeVar)):
             return  # a base class for stages
@@ -77,6 +85,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
             *policy_problems(cls.retry),
             *_timeout_problems(cls.timeout),
             *_lease_problems(cls),
+            *_parallel_problems(cls),
         ]
         if abstract:
             problems.append("it says abstract=True and has a name; a base class has none, a stage is not abstract")
@@ -318,3 +327,12 @@ def _lease_problems(stage: AnyStage) -> list[str]:
         f"its handle calls step.{name}, which works only under a claim; leave lease=False out"
         for name in claimed_calls(stage.handle)
     ]
+
+
+def _parallel_problems(stage: AnyStage) -> list[str]:
+    parallel: Any = stage.parallel
+    if type(parallel) is not int or not 0 < parallel <= MOST_AT_ONCE:
+        return [f"parallel is {shown(parallel)}; it is a number from 1 to {MOST_AT_ONCE}"]
+    if parallel > 1 and inspect.iscoroutinefunction(inspect.unwrap(stage.handle)):
+        return ["its handle is async, and an invocation has one event loop; leave parallel out, or write def handle"]
+    return []

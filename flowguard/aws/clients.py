@@ -6,6 +6,7 @@ A function that sends nothing to SNS never loads SNS.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,9 @@ _BY_CONSTRUCTION = _CONFIG.merge(Config(parameter_validation=False))
 costs a fifth of a call's CPU. What is wrong in a user's recorded write, DynamoDB itself says."""
 
 
+_MAKING = threading.Lock()
+
+
 class NoRegion(SettingsError):
     """No AWS region is set. No service was asked."""
 
@@ -69,7 +73,8 @@ class Clients:
 
     def _client(self, service: str, config: Config = _CONFIG) -> Any:
         try:
-            return self._create(service, config=config, endpoint_url=self._endpoint_urls.get(service))
+            with _MAKING:  # botocore's sessions are not made for threads, its clients are
+                return self._create(service, config=config, endpoint_url=self._endpoint_urls.get(service))
         except NoRegionError:
             problem = (
                 f"no AWS region is set, so {service} was not asked; set it, or hand in Clients(a session with one)"

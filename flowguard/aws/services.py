@@ -6,6 +6,7 @@ import os
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.packing import Packing
@@ -63,4 +64,4 @@ def aws_services(
 def services_of_environment() -> Services:
     """Build the services with the settings of the process: what runs in production."""
     settings = Settings.from_environment(os.environ)
-    return aws_services(settings, observer=named_observers(settings.observers))
+    return replace(aws_services(settings, observer=named_observers(settings.observers)), threads=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from flowguard.errors import EnvelopeError, RunFailed, Untrusted
 from flowguard.events import EventType
@@ -23,8 +23,11 @@ from flowguard.worker.resets import Resetter, find_reset
 from flowguard.worker.routing import Arrival, Routes, Unroutable
 from flowguard.worker.runtime import Runtime
 from flowguard.worker.settler import Settler, find_arrived
-from flowguard.worker.together import Asked, PendingCommits, Turn, Uncommitted, waves
+from flowguard.worker.together import LONGEST_WAIT_MS, Asked, PendingCommits, Turn, Uncommitted, at_once, waves
 from flowguard.worker.trust import Trust
+
+if TYPE_CHECKING:
+    from flowguard.worker.baton import Baton
 
 DISPATCH_RESERVE_MS = 1_000
 """Kept of an invocation for sending what was committed: no further record is begun when less is left."""
@@ -75,7 +78,8 @@ class Batch:
         self._resetter = Resetter(services)
         self._canceller = Canceller(services)
         self._group_asks = GroupAsks(services, self._emitter)
-        self._runtime = Runtime(services, self._emitter)
+        self._baton = _baton() if together and services.threads and routes.are_parallel else None
+        self._runtime = Runtime(services, self._emitter, nullcontext if self._baton is None else self._baton.handed_on)
         self._now_at: Arrival | None = None
 
     def run(self, envelopes: Sequence[Envelope]) -> list[Ending]:
@@ -182,21 +186,19 @@ class Batch:
         asked = self._ask([turn for turn in wave if turn.may_share], batches)
         pending = PendingCommits(batches, self._services.clock, self._budget)
         not_begun: list[Claim] = []
-        for turn in wave:
-            if (own := asked.get(turn.place)) is None or turn.arrival is None:
-                continue
+        for several in at_once([turn for turn in wave if turn.place in asked], in_threads=self._baton is not None):
             if pending.is_due():
                 endings |= self._committed(pending)
-            if not (first and turn.place == min(asked)) and not self._has_time(turn.arrival):
-                endings[turn.place] = self._returned(turn.envelope, _NO_TIME)
-                not_begun += own.leases
-                continue
-            began_at = self._services.clock.now()
-            left = self._begun(turn.envelope, turn.arrival, own)
-            if isinstance(left, Ending):
-                endings[turn.place] = left
-            else:
-                pending.add(turn.place, left, began_at)
+            work: dict[int, Callable[[], Ending | Uncommitted]] = {}
+            for turn in several:
+                if turn.arrival is None:
+                    continue
+                if not (first and turn.place == min(asked)) and not self._has_time(turn.arrival):
+                    endings[turn.place] = self._returned(turn.envelope, _NO_TIME)
+                    not_begun += asked[turn.place].leases
+                    continue
+                work[turn.place] = partial(self._begun, turn.envelope, turn.arrival, asked[turn.place])
+            endings |= self._ended(work, pending)
         endings |= self._committed(pending)
         batches.release(not_begun, self._services.clock.now())
         for turn in wave:
@@ -216,7 +218,7 @@ class Batch:
             if left is not None:
                 if left <= DISPATCH_RESERVE_MS + _timeout(arrival):
                     break
-                left -= _timeout(arrival)
+                left -= _timeout(arrival) // (turn.parallel if self._baton is not None else 1)
             arrivals[turn.place] = arrival
         requests = {place: self._runtime.claim_request(one, self._budget) for place, one in arrivals.items()}
         answers: dict[int, Claim | Refused | None] = {}
@@ -225,6 +227,23 @@ class Batch:
             if len(places) > 1:
                 answers |= zip(places, ask([requests[place] for place in places]), strict=True)
         return {place: Asked(request.owner, answers.get(place)) for place, request in requests.items()}
+
+    def _ended(
+        self, work: Mapping[int, Callable[[], Ending | Uncommitted]], pending: PendingCommits
+    ) -> dict[int, Ending]:
+        """Begin records, several at once. Where one takes long, the commits of the others do not wait for it."""
+        began_at, endings = self._services.clock.now(), dict[int, Ending]()
+        baton = self._baton if len(work) > 1 else None
+        alone = ({place: begin()} for place, begin in work.items())
+        for found in alone if baton is None else baton.at_once(work, LONGEST_WAIT_MS / 1000):
+            for place, left in found.items():
+                if isinstance(left, Ending):
+                    endings[place] = left
+                else:
+                    pending.add(place, left, began_at)
+            if not found or pending.is_due(at_work=True):
+                endings |= self._committed(pending)
+        return endings
 
     def _begun(self, envelope: Envelope, arrival: Arrival, asked: Asked) -> Ending | Uncommitted:
         try:
@@ -289,6 +308,12 @@ class Batch:
             yield
         finally:
             call_off()
+
+
+def _baton() -> Baton:
+    from flowguard.worker.baton import Baton  # a function that handles one record at a time starts quicker
+
+    return Baton()
 
 
 def _timeout(arrival: Arrival) -> int:

@@ -293,6 +293,8 @@ class Services:
     """Reads the user's tables, for ``step.modify``."""
     signer: Signer = UNSIGNED
     tokens: Tokens = NO_TOKENS
+    threads: bool = False
+    """Whether handlers of stages with ``parallel`` run in threads. An AWS in memory takes one call at a time."""
     debug_sampled: bool = False
     """Whether handlers log at DEBUG in runs whose trace is sampled."""
 

@@ -108,6 +108,11 @@ class Routes:
                 stages.update({stage.name: stage for stage in self._flows[name].stages})
 
     @property
+    def are_parallel(self) -> bool:
+        """Answer whether some stage lets several of its records be handled at once."""
+        return any(stage.parallel > 1 for stages in self._stages.values() for stage in stages.values())
+
+    @property
     def flows(self) -> tuple[AnyFlow, ...]:
         return tuple(self._flows.values())
 

@@ -5,8 +5,8 @@ It returns an ending, which says what is to be sent and whether to ack. ``worker
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -82,7 +82,11 @@ _MILLISECOND = timedelta(milliseconds=1)
 class Runtime:
     """Takes one message through its stage. Holds nothing of it afterwards."""
 
-    def __init__(self, services: Services, emitter: Emitter) -> None:
+    def __init__(
+        self, services: Services, emitter: Emitter, outside: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
+        """``outside`` is where handlers run: others may go on meanwhile."""
+        self._outside = outside
         self.services = services
         self._emitter = emitter
         self._settler = Settler(services)
@@ -298,7 +302,8 @@ class Runtime:
             ),
         )
         with self._emitter.span(Phase.HANDLE, message):
-            outcome = stage().handle(payload, step)
+            with self._outside():
+                outcome = stage().handle(payload, step)
             if isinstance(outcome, Coroutine):
                 outcome = self._awaited(outcome)
         ended_at = services.clock.now()

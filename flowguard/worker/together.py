@@ -10,6 +10,7 @@ from flowguard.clock import Clock
 from flowguard.ids import ObjectId, Owner
 from flowguard.protocol.claims import outlived
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
+from flowguard.stage import AnyStage
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.ports import Batches, Budget
 from flowguard.worker.routing import Arrival
@@ -44,6 +45,15 @@ class Turn(NamedTuple):
         """Return what no two records that go at once may share."""
         about = {("object", *self.about)} if self.about is not None else set[Key]()
         return frozenset(about | ({("group", *self.group)} if self.group is not None else set()))
+
+    @property
+    def stage(self) -> AnyStage | None:
+        return self.arrival.stage if self.arrival is not None else None
+
+    @property
+    def parallel(self) -> int:
+        """Return how many records of its stage may be handled at once."""
+        return self.stage.parallel if self.stage is not None else 1
 
     @property
     def may_share(self) -> bool:
@@ -115,6 +125,18 @@ def waves(turns: Sequence[Turn]) -> Iterator[list[Turn]]:
         left = later
 
 
+def at_once(turns: Sequence[Turn], *, in_threads: bool) -> Iterator[list[Turn]]:
+    """Yield the records of a wave in order, those of one stage together, as many as may be handled at once."""
+    several: list[Turn] = []
+    for turn in turns:
+        if several and (not in_threads or len(several) == turn.parallel or several[0].stage is not turn.stage):
+            yield several
+            several = []
+        several.append(turn)
+    if several:
+        yield several
+
+
 class PendingCommits:
     """The commits of one wave that wait to be made together."""
 
@@ -134,13 +156,14 @@ class PendingCommits:
         self._longest = max(self._longest, now - began_at)
         self._waiting[place] = left
 
-    def is_due(self) -> bool:
-        """Answer whether they must be made before another record is begun."""
+    def is_due(self, *, at_work: bool = False) -> bool:
+        """Answer whether they must be made before another record is begun, or has ended that is ``at_work``."""
         if not self._waiting:
             return False
         left = self._budget.remaining()
         waited = self._clock.now() - self._since
-        return waited + self._longest > LONGEST_WAIT_MS or (left is not None and left < LITTLE_TIME_MS)
+        longest = 0 if at_work else self._longest
+        return waited + longest > LONGEST_WAIT_MS or (left is not None and left < LITTLE_TIME_MS)
 
     def flush(self) -> Iterator[tuple[int, Uncommitted, Committed | Fenced | Refused | None]]:
         """Make the commits. Yield each by the place of its record with its answer; None has to be asked for alone.

@@ -102,6 +102,13 @@ TESTED: Final = (
         "async handlers, of several records too",
     ),
     Elsewhere(
+        r"^(worker\.baton\.|worker\.together\.(Turn\.(parallel|stage)|at_once|PendingCommits\.is_due: .*at_work)|"
+        r"worker\.batch\.(_baton|Batch\.(_ended|_ask: .*parallel|__init__: .*(_baton|threads)))|"
+        r"worker\.routing\.Routes\.are_parallel|stage\._parallel_problems|worker\.runtime\..*_outside)",
+        ("tests/worker/test_parallel.py", "tests/worker/test_together.py", "tests/worker/test_together_calls.py"),
+        "handlers of several threads",
+    ),
+    Elsewhere(
         r"^worker\.together\.Asked\.",
         (
             "tests/worker/test_together_calls.py::test_a_claim_that_was_shared",

@@ -11,6 +11,7 @@ MODULES: Final = (
     "flowguard.protocol.failed_hop",
     "flowguard.worker.runtime",
     "flowguard.worker.batch",
+    "flowguard.worker.baton",
     "flowguard.worker.together",
     "flowguard.handler",
     "flowguard.worker.dispatch",
