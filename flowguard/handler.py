@@ -112,6 +112,7 @@ def lambda_handler(
     With ``together`` it claims and commits the records of a batch in common requests to DynamoDB, two or three
     instead of twenty for ten records. The function's role needs ``dynamodb:PartiQLUpdate`` and
     ``dynamodb:PartiQLInsert`` for that, and ``dynamodb:BatchGetItem`` for stages without a lease.
+    Then stages with ``parallel`` handle several records at once.
     """
     return LambdaHandler(Routes(targets), observers=observers, together=together)
 
