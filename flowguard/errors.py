@@ -184,6 +184,23 @@ class RunFailed(Reject):
     """The run cannot go on. Its stage or version is unknown, its payload does not validate, or it has too many hops."""
 
 
+class GroupChanged(RunFailed):
+    """A stage that goes on to save a group asks other requests than it has saved before. Nothing was sent.
+
+    ``saved`` is how many were. The requests have to come again in the same order, with the same names and payloads.
+    """
+
+    def __init__(self, stage: str, saved: int) -> None:
+        fix = "let them come in a fixed order, or give its function the time to save all at once"
+        super().__init__(
+            f"{stage!r} cannot wait: its first {saved:,} requests are not those that were saved before; {fix}. "
+            "Nothing was sent"
+        )
+        self.args = (stage, saved)
+        self.stage = stage
+        self.saved = saved
+
+
 class TooLarge(Reject):
     """Something does not fit where it has to go. Nothing was written or sent.
 
@@ -296,6 +313,22 @@ class NotHeld(FlowguardError):
 
     def __str__(self) -> str:
         return f"these writes did not hold: {', '.join(self.refused)}" if self.changed is None else str(self.changed)
+
+
+class GroupUnsaved(FlowguardError):
+    """An invocation had no time to save even a hundred requests of a group. Nothing was sent; the attempt has failed.
+
+    ``saved`` is how many were saved before, by other invocations.
+    """
+
+    def __init__(self, stage: str, saved: int) -> None:
+        super().__init__(stage, saved)
+        self.stage = stage
+        self.saved = saved
+
+    def __str__(self) -> str:
+        why = f"no time was left to save a request after {self.saved:,} that were saved before"
+        return f"{self.stage!r} cannot wait: {why}; give its function more. Nothing was sent"
 
 
 class WorkerFenced(FlowguardError):

@@ -65,6 +65,8 @@ class EventType(StrEnum):
     UNDONE = "undone"
     """A run that had failed was ended FAILED by its flow's ``on_failed`` stage, or one after it."""
     RETRIED = "retried"
+    CONTINUED = "continued"
+    """No time was left to save all requests of a group: another invocation goes on, as the same attempt."""
     SENT = "sent"
     NOT_SENT = "not_sent"
     PARKED = "parked"

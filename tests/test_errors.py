@@ -18,6 +18,8 @@ from flowguard.errors import (
     DefinitionError,
     EnvelopeError,
     FlowguardError,
+    GroupChanged,
+    GroupUnsaved,
     InProgress,
     ItemChanged,
     KeyMissing,
@@ -55,6 +57,16 @@ SENTENCES: list[tuple[FlowguardError, str]] = [
     (
         DefinitionError("stage Made", ("it has no name", "it has no handle")),
         "stage Made is not well defined:\n  - it has no name\n  - it has no handle",
+    ),
+    (
+        GroupChanged("ask-shops", 1_980),
+        "'ask-shops' cannot wait: its first 1,980 requests are not those that were saved before; let them come in a "
+        "fixed order, or give its function the time to save all at once. Nothing was sent",
+    ),
+    (
+        GroupUnsaved("ask-shops", 1_980),
+        "'ask-shops' cannot wait: no time was left to save a request after 1,980 that were saved before; give its "
+        "function more. Nothing was sent",
     ),
     (SettingsError("FLOWGUARD_TABLE", "is too short"), "FLOWGUARD_TABLE: is too short"),
     (EnvelopeError("m-1", "body", "missing"), "m-1: body: missing"),

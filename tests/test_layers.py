@@ -103,7 +103,7 @@ LAYERS = (
         "worker.together",
         "worker.wrapped_store",
     },
-    {"worker.observed", "worker.plan"},
+    {"worker.group_parts", "worker.observed", "worker.plan"},
     {"worker.dead_letters", "worker.emitter", "worker.resets", "worker.settler", "worker.unsent"},
     {"worker.cancelling", "worker.children", "worker.dispatch", "worker.redrive", "worker.sent_back"},
     {"worker.outside", "worker.caller_answers", "worker.group_asks"},

@@ -185,6 +185,7 @@ def _sizes_of_callers(item: RunItem) -> dict[str, int]:
 
 def _size_of_names(wait: NewWait) -> int:
     """Return the bytes of a new wait beside its plan, with what the smallest answer to each name takes."""
-    shards = [] if wait.plan.group is None else wait.plan.group.names  # they leave no answers in the item
+    group = wait.plan.group
+    shards = [] if group is None else [group.key, *group.names]  # they leave no answers in the item
     names = sum(2 * len(name.encode()) + SMALLEST_ANSWER for name in wait.plan.names)
     return _FIXED_OF_A_WAIT + names + sum(1 + len(name) for name in shards)

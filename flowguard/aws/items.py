@@ -11,6 +11,7 @@ from typing import Any
 from flowguard.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.callers import Callers
 from flowguard.protocol.failed_hop import FailedHop
+from flowguard.protocol.groups import key_of
 from flowguard.protocol.run import Cancellation, RunItem, Status
 from flowguard.protocol.run_history import LONGEST as LONGEST_HISTORY
 from flowguard.protocol.waiting import Late, Wait
@@ -220,8 +221,8 @@ def _wait(item: Item) -> Wait:
 
 
 def shard_key(flow: str, key: str, shard: int) -> Item:
-    """Return ``pk`` of a group's shard, and of the rows of its requests."""
-    return {"pk": {"S": f"group#{flow}#{key}#{shard}"}}
+    """Return ``pk`` of a group's shard, and of the rows of its requests. Parts of a group have keys of their own."""
+    return {"pk": {"S": f"group#{flow}#{key_of(key, shard)}#{shard}"}}
 
 
 def size_of_value(value: Item) -> int:

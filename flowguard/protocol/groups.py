@@ -12,8 +12,9 @@ Shards hold the names of requests, and texts name each of them.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 from typing import Any, Final, NamedTuple
@@ -29,11 +30,17 @@ MOST_IN_GROUP: Final = 100_000
 SHARDS_A_TURN: Final = 10
 """How many shards' requests are sent by one message of the group, before the next message goes on."""
 
+MOST_PARTS: Final = 50
+"""Invocations that save the requests of a group, one after another. The key of each is in the run item."""
+
 LONGEST_GROUP_NAME: Final = 256
 """Characters of a request's name."""
 
 GROUP: Final = "group"
 """The key of the ``flowguard`` attribute under which a group's message names the first request that it asks."""
+
+_OF_PART: Final = "\n"
+"""What the name begins with under which a hop remembers a part. Names of ``step.once`` are printable."""
 
 _MEMBER: Final = re.compile(r"group\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]?)")
 _REQUEST_ID: Final = re.compile(r"(.+\.group)\.([0-9]+\.[0-9]+)", re.DOTALL)
@@ -80,6 +87,63 @@ def group_key(*parts: object) -> str:
     item alone says which key is the group's.
     """
     return f"g-{hashlib.sha256(repr(parts).encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+class SavedPart(NamedTuple):
+    """What one invocation has saved of a group: its shards up to ``end``, from where the part before it ends.
+
+    ``key`` is the invocation's own. ``digest`` is of all requests before ``end``. ``begun_at`` is when the first part
+    was begun, in ms.
+    """
+
+    key: str
+    end: int
+    digest: str
+    begun_at: int
+
+    @property
+    def requests(self) -> int:
+        """Return how many requests come before its end: only the last shard of a group is not full."""
+        return self.end * MOST_IN_SHARD
+
+    def to_text(self) -> str:
+        """Return what its hop remembers."""
+        return json.dumps(self)
+
+    @classmethod
+    def from_text(cls, text: str) -> SavedPart:
+        """Read what :meth:`to_text` wrote."""
+        return cls(*json.loads(text))
+
+
+def part_name(requested_at: int, redrive: int, number: int) -> str:
+    """Return the name under which a hop remembers this part. A redrive begins anew, and so does another run."""
+    return f"{_OF_PART}{requested_at}.{redrive}.{number}"
+
+
+def is_of_part(name: str) -> bool:
+    """Answer whether a hop remembers a part under the name, and nothing of its handler."""
+    return name.startswith(_OF_PART)
+
+
+def whole_key(parts: Sequence[SavedPart], last: str) -> str:
+    """Return the key of a group that these parts, and then the rest under ``last``, were saved for.
+
+    ::
+
+        g-1<10 g-2<25 g-3       shards 0 to 9 are under g-1, 10 to 24 under g-2, the others under g-3
+    """
+    return " ".join([*(f"{part.key}<{part.end}" for part in parts), last])
+
+
+def key_of(key: str, shard: int) -> str:
+    """Return the key under which this shard of a group was saved."""
+    *parts, last = key.split(" ")
+    for part in parts:
+        own, _, end = part.partition("<")
+        if shard < int(end):
+            return own
+    return last
 
 
 class GroupRequest(NamedTuple):

@@ -31,6 +31,7 @@ OUTCOMES = {
     EventType.TIMED_OUT: "timed out",
     EventType.FENCED: "fenced",
     EventType.RETRIED: "retried",
+    EventType.CONTINUED: "continued",
     EventType.FAILED: "failed",
     EventType.UNDONE: "undone",
     EventType.BROKEN: "broken",

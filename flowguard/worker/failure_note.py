@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from flowguard.errors import TextGone
 from flowguard.failed import LONGEST_PAYLOAD, Failure
+from flowguard.protocol.groups import is_of_part
 from flowguard.protocol.run import RunItem
 from flowguard.wire.message import ErrorNote, Message
 
@@ -44,6 +45,8 @@ def _remembered(item: RunItem) -> dict[str, str | None]:
         return {}
     found: dict[str, str | None] = {}
     for name, read in memo.results.items():
+        if is_of_part(name):
+            continue
         try:
             found[name] = read()
         except TextGone:

@@ -5,10 +5,14 @@ Its requests are saved a shard at a time before the commit. Its message sends th
 ::
 
     rows, shard 0   rows, shard 1   …   COMMIT (open shards, plan)   side messages, deadline, the group's own message
+
+Where time is short, what was saved is a part. The next invocation makes the requests again, finds that they begin with
+those of the parts, and saves the rest.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +20,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from flowguard.destinations import Destination, parse_destination
-from flowguard.errors import RunFailed, shown
+from flowguard.errors import GroupChanged, GroupUnsaved, RunFailed, shown
 from flowguard.flow import AnyFlow, takes_answers
 from flowguard.group import GroupEnd
 from flowguard.ids import ObjectId, RequestId, name_problem
@@ -28,11 +32,14 @@ from flowguard.protocol.groups import (
     LONGEST_GROUP_NAME,
     MOST_IN_GROUP,
     MOST_IN_SHARD,
+    MOST_PARTS,
     GroupPlan,
     GroupRequest,
     Member,
+    SavedPart,
     group_id,
     spare_of,
+    whole_key,
 )
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, NewWait
@@ -59,31 +66,66 @@ class GroupPlanner(NamedTuple):
 
     # -- before the commit
 
-    def saved(self, outcome: WaitForGroup, save: Callable[[NewShard], None], in_time: Callable[[], bool]) -> SavedGroup:
-        """Save the requests, a shard at a time. No more of them are held at once.
+    def saved(
+        self,
+        outcome: WaitForGroup,
+        save: Callable[[NewShard], None],
+        in_time: Callable[[], bool],
+        parts: Sequence[SavedPart] = (),
+    ) -> SavedGroup | SavedPart:
+        """Save the requests that come after the ``parts``, a shard at a time. No more of them are held at once.
 
-        Raises :class:`RunFailed`, naming what is wrong; nothing was sent then. ``in_time`` says whether there is time
-        for more.
+        ``in_time`` says whether there is time for more. Where there is not, the part that was saved is returned. Raises
+        :class:`RunFailed`, naming what is wrong, and :class:`GroupUnsaved` where no part was saved. Nothing was sent
+        then.
         """
         if problems := list(self._problems(outcome)):
             raise self._refused("; ".join(problems))
-        ask, expires_at = outcome.group, self.deadline(outcome) + self.planner.keep_for
-        plan = self._plan(ask)
-        pairs, names, size = iter(ask.requests), set[int](), 0
-        while page := tuple(itertools.islice(pairs, MOST_IN_SHARD)):
-            if size + len(page) > MOST_IN_GROUP:
-                raise self._refused(f"it asks more than {MOST_IN_GROUP:,} requests, the most of a group")
+        if parts and self.planner.moment - parts[0].begun_at > self.planner.keep_for // 2:
+            raise self._refused("its first requests were saved so long ago that they expire before its end")
+        plan = self._plan(outcome.group)._replace(key=whole_key(parts, self.key))
+        first, size, digest = parts[-1].end if parts else 0, 0, hashlib.sha256()
+        for shard in self._shards(outcome, plan):
             if not in_time():
-                raise self._refused(f"no time was left after {size:,} requests were saved; give its function more")
-            shard = size // MOST_IN_SHARD
-            requests = [self._request(ask, plan, Member(shard, n), one) for n, one in enumerate(page)]
-            self._check_names(plan, requests, names)
-            spare = 0 if outcome.quorum is None else spare_of(len(requests), outcome.quorum)
-            save(NewShard(self.planner.flow.name, self.key, shard, spare, requests, expires_at))
-            size += len(requests)
+                return self._part(parts, shard.number, digest.hexdigest())
+            size += len(shard.requests)
+            digest.update(json.dumps([shard.spare, shard.requests]).encode())
+            if shard.number >= first:
+                save(shard)
+            elif shard.number == first - 1 and digest.hexdigest() != parts[-1].digest:
+                raise self._changed(first)
+        if size < first * MOST_IN_SHARD:
+            raise self._changed(first)
         if not size:
             raise self._refused("its group has no requests; go on without it where there are none")
         return SavedGroup(outcome, plan._replace(size=size))
+
+    def _shards(self, outcome: WaitForGroup, plan: GroupPlan) -> Iterator[NewShard]:
+        """Yield the shards of all requests, checked, while these are made."""
+        ask, expires_at = outcome.group, self.deadline(outcome) + self.planner.keep_for
+        pairs, names = iter(ask.requests), set[int]()
+        for shard in itertools.count():
+            page = tuple(itertools.islice(pairs, MOST_IN_SHARD))
+            if not page:
+                return
+            if shard * MOST_IN_SHARD + len(page) > MOST_IN_GROUP:
+                raise self._refused(f"it asks more than {MOST_IN_GROUP:,} requests, the most of a group")
+            requests = [self._request(ask, plan, Member(shard, n), one) for n, one in enumerate(page)]
+            self._check_names(plan, requests, names)
+            spare = 0 if outcome.quorum is None else spare_of(len(requests), outcome.quorum)
+            yield NewShard(self.planner.flow.name, self.key, shard, spare, requests, expires_at)
+
+    def _changed(self, shards: int) -> GroupChanged:
+        return GroupChanged(self.planner.message.stage, shards * MOST_IN_SHARD)
+
+    def _part(self, parts: Sequence[SavedPart], end: int, digest: str) -> SavedPart:
+        """Return what this invocation has saved after the ``parts``, for the next one to go on from."""
+        before = parts[-1] if parts else SavedPart("", 0, "", self.planner.moment)
+        if end <= before.end:
+            raise GroupUnsaved(self.planner.message.stage, before.requests)
+        if len(parts) + 1 >= MOST_PARTS:
+            raise self._refused(f"its group was not saved in {MOST_PARTS} invocations; give its function more time")
+        return SavedPart(self.key, end, digest, before.begun_at)
 
     def _plan(self, ask: AskGroup) -> GroupPlan:
         plan = GroupPlan(self.key, 0, "", self.planner.moment, attributes=ask.attributes)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from flowguard.errors import (
     Cancelled,
     ConditionFailed,
+    GroupUnsaved,
     NotHeld,
     Reject,
     Retry,
@@ -49,6 +50,7 @@ from flowguard.worker.dispatch import Due, dispatch, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.failure_note import failure_of
+from flowguard.worker.group_parts import keep_part, read_parts
 from flowguard.worker.group_planner import SavedGroup
 from flowguard.worker.hop_memory import HopMemory
 from flowguard.worker.plan import Planner, dead_letter, expires_at, retried
@@ -257,6 +259,8 @@ class Runtime:
         """Run the stage. Nothing that it recorded has happened when this returns. An ending is for one that fails."""
         try:
             return self._planned(arrival, memory, refused, calls)
+        except _GoesOn as saved:
+            return self._continued(arrival, memory.claim, saved.requests)
         except WorkerFenced as fenced:
             return self._overtaken(arrival, FencedBy(fenced.by))
         except KeyboardInterrupt:  # the process is being stopped: the record stays in its queue
@@ -307,7 +311,7 @@ class Runtime:
             if isinstance(outcome, Coroutine):
                 outcome = self._awaited(outcome)
         ended_at = services.clock.now()
-        planned = self._saved(outcome, planner, claim, calls) if isinstance(outcome, WaitForGroup) else outcome
+        planned = self._saved(outcome, planner, memory, calls) if isinstance(outcome, WaitForGroup) else outcome
         return planner.ended(planned, step)._replace(ended_at=ended_at)
 
     def _ended_group(self, arrival: Arrival, claim: Claim) -> EndedGroup | None:
@@ -315,12 +319,22 @@ class Runtime:
         group = wait.plan.group if wait is not None and wait.plan is not None else None
         return None if group is None else EndedGroup(self.services.store.waits.groups, arrival.flow.name, group)
 
-    def _saved(self, outcome: WaitForGroup, planner: Planner, claim: Claim, calls: int) -> SavedGroup:
-        """Save the requests of a group. They are this attempt's own: nothing asks them before its commit."""
-        item, groups, clock = claim.item, self.services.store.waits.groups, self.services.clock
+    def _saved(self, outcome: WaitForGroup, planner: Planner, memory: HopMemory, calls: int) -> SavedGroup:
+        """Save the requests of a group. They are this attempt's own: nothing asks them before its commit.
+
+        Raises :class:`_GoesOn` where they need another invocation. A hop that was only read remembers nothing.
+        """
+        item, groups, clock = memory.claim.item, self.services.store.waits.groups, self.services.clock
         until = item.lease_until - KEPT_TO_COMMIT_MS
         of_group = planner.of_group(group_key(item.request_id, item.requested_at, item.hop, item.owner, calls))
-        return of_group.saved(outcome, groups.save, lambda: clock.now() < until)
+        parts = read_parts(memory)
+        saved = of_group.saved(outcome, groups.save, lambda: clock.now() < until, parts)
+        if isinstance(saved, SavedGroup):
+            return saved
+        if memory.claim.unwritten is not None:
+            raise GroupUnsaved(planner.message.stage, 0)
+        keep_part(memory, len(parts), saved)
+        raise _GoesOn(saved.requests)
 
     def _awaited(self, handler: Coroutine[Any, Any, Outcome]) -> Outcome:
         from flowguard.worker.event_loop import EventLoop  # a function whose handlers await nothing starts quicker
@@ -572,6 +586,23 @@ class Runtime:
             return self._end(arrival, claim, note.because(f"its retry cannot be sent: {refusal.why}"), error)
         return kept(arrival, Verdict.CLAIMED, f"its retry was not sent to {again.to}: {refusal.why}")
 
+    def _continued(self, arrival: Arrival, claim: Claim, requests: int) -> Ending:
+        """Let another invocation go on with the hop, as the same attempt: with the message sent again, or in place.
+
+        One that is not sent leaves its record, which goes on as well.
+        """
+        self.services.store.release(claim, self.services.clock.now(), failed=False)
+        self._emitter.emit(EventType.CONTINUED, arrival, requests=requests)
+        why = f"{requests} requests of its group are saved, and more are to be"
+        if arrival.envelope.retried_in_place:
+            self.services.sender.postpone(arrival.envelope, 0)
+            return kept(arrival, Verdict.CLAIMED, why)
+        onward = retried(arrival.message, arrival.envelope, 0, self.services.signer)
+        with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):
+            refusal = self.services.sender.send([onward]).get(0)
+        self._emitter.sent(arrival.message, onward, refusal)
+        return acked(arrival, Verdict.CLAIMED) if refusal is None else kept(arrival, Verdict.CLAIMED, why)
+
     def _again_in_place(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> Ending:
         """Leave the record where it is and count the attempt.
 
@@ -609,6 +640,14 @@ class Runtime:
             cancelled=cancelled_requests(m, claim.item, self.services.signer),
             asked=None if noted is None else Caller.from_text(noted),
         )
+
+
+class _GoesOn(Exception):
+    """The requests of a group are saved up to here (``requests``). Another invocation saves more."""
+
+    def __init__(self, requests: int) -> None:
+        super().__init__(requests)
+        self.requests = requests
 
 
 class _Moved(Exception):

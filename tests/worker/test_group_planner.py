@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from pydantic import BaseModel
 
 from flowguard.destinations import Queue
-from flowguard.errors import Reject, RunFailed
+from flowguard.errors import GroupChanged, GroupUnsaved, Reject, RunFailed
 from flowguard.flow import Flow
 from flowguard.group import GroupEnd
 from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import AskGroup, Done, Outcome, WaitForGroup
 from flowguard.protocol.group_answers import NewShard
-from flowguard.protocol.groups import MOST_IN_GROUP, MOST_IN_SHARD, GroupPlan, GroupRequest, Member, group_key
+from flowguard.protocol.groups import (
+    MOST_IN_GROUP,
+    MOST_IN_SHARD,
+    MOST_PARTS,
+    GroupPlan,
+    GroupRequest,
+    Member,
+    SavedPart,
+    group_key,
+    key_of,
+    whole_key,
+)
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import AwaitingRow
 from flowguard.protocol.waiting import WaitPlan
@@ -114,7 +125,9 @@ class Saves:
 
 
 def saved(outcome: WaitForGroup, saves: Saves | None = None, by: GroupPlanner | None = None) -> SavedGroup:
-    return (by or planner()).saved(outcome, saves or Saves(), lambda: True)
+    found = (by or planner()).saved(outcome, saves or Saves(), lambda: True)
+    assert isinstance(found, SavedGroup)
+    return found
 
 
 # -- what is saved and sent --------------------------------------------------------------------------------------------
@@ -344,11 +357,153 @@ def test_a_group_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_IN_GROUP == 100_000
 
 
-def test_a_group_is_refused_when_no_time_is_left_for_more() -> None:
-    time, saves = iter([True, False]), Saves()
-    with pytest.raises(RunFailed, match="no time was left after 99 requests were saved; give its function more"):
-        planner().saved(asked(shops(*map(str, range(100)))), saves, lambda: next(time))
-    assert len(saves.shards) == 1
+# -- what does not fit the time of one invocation ----------------------------------------------------------------------
+
+SHOPS: Final = tuple(map(str, range(2 * MOST_IN_SHARD + 1)))
+OTHERS: Final = (group_key("first"), group_key("second"))
+
+
+def shards_in_time(count: int) -> Callable[[], bool]:
+    """Time for so many shards, those that were saved before among them."""
+    left = iter([True] * count)
+    return lambda: next(left, False)
+
+
+def a_part(outcome: WaitForGroup, shards: int, key: str, parts: Sequence[SavedPart] = ()) -> tuple[SavedPart, Saves]:
+    saves = Saves()
+    part = GroupPlanner(planner().planner, key).saved(outcome, saves, shards_in_time(shards), parts)
+    assert isinstance(part, SavedPart)
+    return part, saves
+
+
+def the_rest(outcome: WaitForGroup, parts: Sequence[SavedPart], saves: Saves | None = None) -> SavedGroup:
+    found = planner().saved(outcome, saves or Saves(), lambda: True, parts)
+    assert isinstance(found, SavedGroup)
+    return found
+
+
+def test_what_an_invocation_has_no_time_for_is_saved_by_others_each_under_a_key_of_its_own() -> None:
+    first, at_first = a_part(asked(shops(*SHOPS)), 1, OTHERS[0])
+    second, at_second = a_part(asked(shops(*SHOPS)), 2, OTHERS[1], [first])
+    last = Saves()
+    plan = the_rest(asked(shops(*SHOPS)), [first, second], last).plan
+    saved_at = [[(one.key, one.number) for one in saves.shards] for saves in (at_first, at_second, last)]
+    assert saved_at == [[(OTHERS[0], 0)], [(OTHERS[1], 1)], [(KEY, 2)]]
+    assert (first.requests, second.requests, plan.size) == (99, 198, 199)
+    assert [key_of(plan.key, shard) for shard in range(4)] == [*OTHERS[:2], KEY, KEY]
+    assert [one.name for saves in (at_first, at_second, last) for s in saves.shards for one in s.requests] == [*SHOPS]
+
+
+def test_a_part_is_read_as_it_was_written() -> None:
+    part = SavedPart(KEY, 7, "d" * 64, MOMENT)
+    assert SavedPart.from_text(part.to_text()) == part
+
+
+def test_a_group_in_one_part_has_its_own_key_for_each_shard() -> None:
+    assert whole_key([], KEY) == KEY
+    assert [key_of(KEY, shard) for shard in (0, 1, 9_999)] == [KEY] * 3
+
+
+def test_the_key_of_the_most_parts_is_small() -> None:
+    parts = [SavedPart(KEY, 9 + end, "", 0) for end in range(MOST_PARTS - 1)]
+    assert len(whole_key(parts, KEY)) < 2_048
+
+
+def another(number: int) -> Iterator[tuple[str, Shop]]:
+    for place, (name, shop) in enumerate(shops(*SHOPS)):
+        yield (name, shop) if place != number else (name, Shop(shop_id="another"))
+
+
+def renamed() -> Iterator[tuple[str, Shop]]:
+    for name, shop in shops(*SHOPS):
+        yield f"{name}x", shop
+
+
+def swapped() -> Iterator[tuple[str, Shop]]:
+    first, second, *rest = shops(*SHOPS)
+    yield from (second, first, *rest)
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        lambda: another(0),
+        lambda: another(MOST_IN_SHARD - 1),
+        renamed,
+        swapped,
+        lambda: shops(*SHOPS[1:]),
+        lambda: shops("new", *SHOPS),
+        lambda: shops(*SHOPS[: MOST_IN_SHARD - 1]),
+        lambda: shops(*SHOPS[:MOST_IN_SHARD][::-1]),
+        list,
+    ],
+    ids=["first", "last of the part", "names", "order", "one less", "one more", "short", "reversed", "none"],
+)
+def test_a_group_that_does_not_begin_as_it_was_saved_is_refused(requests: Callable[[], Any]) -> None:
+    part, _ = a_part(asked(shops(*SHOPS)), 1, OTHERS[0])
+    saves = Saves()
+    with pytest.raises(GroupChanged, match="'ask-shops' cannot wait: its first 99 requests are not those"):
+        the_rest(asked(requests()), [part], saves)
+    assert saves.shards == []
+
+
+def test_two_parts_of_which_the_generator_gives_only_the_first_are_refused() -> None:
+    first, _ = a_part(asked(shops(*SHOPS)), 1, OTHERS[0])
+    second, _ = a_part(asked(shops(*SHOPS)), 2, OTHERS[1], [first])
+    for count in (1, MOST_IN_SHARD, MOST_IN_SHARD + 1, 2 * MOST_IN_SHARD - 1):
+        with pytest.raises(GroupChanged, match="its first 198 requests"):
+            the_rest(asked(shops(*SHOPS[:count])), [first, second])
+
+
+def test_a_quorum_that_changed_is_refused_since_the_saved_shards_have_the_other() -> None:
+    part, _ = a_part(asked(shops(*SHOPS), quorum=0.5), 1, OTHERS[0])
+    with pytest.raises(GroupChanged):
+        the_rest(asked(shops(*SHOPS)), [part])
+
+
+def test_what_comes_after_the_parts_may_be_other_requests() -> None:
+    part, _ = a_part(asked(shops(*SHOPS)), 1, OTHERS[0])
+    assert the_rest(asked(another(MOST_IN_SHARD)), [part]).plan.size == 199
+    assert the_rest(asked(shops(*SHOPS[:MOST_IN_SHARD])), [part]).plan.size == MOST_IN_SHARD
+
+
+def test_a_name_that_was_saved_before_is_not_taken_again() -> None:
+    part, _ = a_part(asked(shops(*SHOPS)), 1, OTHERS[0])
+    with pytest.raises(RunFailed, match="two requests of its group have the name '7'"):
+        the_rest(asked(shops(*SHOPS[:MOST_IN_SHARD], "7")), [part])
+
+
+@pytest.mark.parametrize("shards", [0, 1])
+def test_an_invocation_that_saves_nothing_more_has_failed(shards: int) -> None:
+    part, _ = a_part(asked(shops(*SHOPS)), 1, OTHERS[0])
+    with pytest.raises(GroupUnsaved, match="no time was left to save a request after 99 that were saved before"):
+        a_part(asked(shops(*SHOPS)), shards, OTHERS[1], [part])
+    with pytest.raises(GroupUnsaved, match="after 0 that were saved before; give its function more"):
+        a_part(asked(shops("a")), 0, OTHERS[1])
+
+
+def test_a_group_has_at_most_so_many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowguard.worker.group_planner.MOST_PARTS", 2)
+    first, _ = a_part(asked(shops(*SHOPS)), 1, OTHERS[0])
+    with pytest.raises(RunFailed, match="its group was not saved in 2 invocations; give its function more time"):
+        a_part(asked(shops(*SHOPS)), 2, OTHERS[1], [first])
+    assert the_rest(asked(shops(*SHOPS)), [first]).plan.size == 199
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_parts_that_expire_before_the_others_are_refused(late: int) -> None:
+    part, _ = a_part(asked(shops(*SHOPS)), 1, OTHERS[0])
+    second = part._replace(end=2, begun_at=MOMENT + 1)
+    parts = [part._replace(begun_at=MOMENT - KEEP // 2 - late), second]
+    with pytest.raises(RunFailed, match="saved so long ago" if late else "its first 198 requests are not those"):
+        the_rest(asked(shops(*SHOPS)), parts)
+
+
+def test_the_age_of_a_part_is_that_of_the_first() -> None:
+    first, _ = a_part(asked(shops(*SHOPS)), 1, OTHERS[0])
+    assert first.begun_at == MOMENT
+    second, _ = a_part(asked(shops(*SHOPS)), 2, OTHERS[1], [first._replace(begun_at=MOMENT - 5)])
+    assert second.begun_at == MOMENT - 5
 
 
 def test_an_error_of_the_generator_is_its_own() -> None:

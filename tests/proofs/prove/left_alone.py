@@ -29,6 +29,7 @@ MODULES: Final = (
     "flowguard.protocol.groups",
     "flowguard.protocol.group_answers",
     "flowguard.recorded.read_answers",
+    "flowguard.worker.group_parts",
     "flowguard.worker.group_planner",
     "flowguard.worker.group_asks",
     "flowguard.worker.wait_planner",
