@@ -91,6 +91,7 @@ class GroupPlanner(NamedTuple):
             size += len(shard.requests)
             digest.update(json.dumps([shard.spare, shard.requests]).encode())
             if shard.number >= first:
+                self._check_sends(plan, shard)
                 save(shard)
             elif shard.number == first - 1 and digest.hexdigest() != parts[-1].digest:
                 raise self._changed(first)
@@ -135,28 +136,32 @@ class GroupPlanner(NamedTuple):
         return plan._replace(to=str(ask.to.inbox_of(entry)), flow=ask.to.name, stage=entry.name, version=ask.to.version)
 
     def _request(self, ask: AskGroup, plan: GroupPlan, member: Member, pair: Any) -> GroupRequest:
-        """Return a request as its row holds it. Its message is built once, so that one that cannot go is refused."""
+        """Return a request as its row holds it."""
         if not (isinstance(pair, tuple) and len(pair) == 2):
             raise self._refused(f"its requests are pairs of a name and a payload, and one is {type(pair).__name__}")
         name, payload = pair
         if problem := _name_problem(name):
             raise self._refused(f"the name {shown(name)} {problem}")
-        own_id = request_id(self.planner.message, member)
         if not plan.flow:
-            request = GroupRequest(name, encode(payload))
-        else:
-            message, _ = ask.to.request(
-                payload,
-                request_id=lambda: RequestId(own_id),
-                requested_at=plan.moment,
-                reply_to=self.planner.flow.answers,
-                signed=self.planner.signer.is_on,
-            )
-            own = "" if message.request_id == own_id else message.request_id
-            request = GroupRequest(name, message.body, message.object_id, own)
+            return GroupRequest(name, encode(payload))
+        own_id = request_id(self.planner.message, member)
+        message, _ = ask.to.request(
+            payload,
+            request_id=lambda: RequestId(own_id),
+            requested_at=plan.moment,
+            reply_to=self.planner.flow.answers,
+            signed=self.planner.signer.is_on,
+        )
+        own = "" if message.request_id == own_id else message.request_id
+        return GroupRequest(name, message.body, message.object_id, own)
+
+    def _check_sends(self, plan: GroupPlan, shard: NewShard) -> None:
+        """Build the message of each request once, so that one that cannot go is refused before it is saved."""
         to, trace = self._answers_at, self.planner.message.trace
-        group_ask(plan, request, own_id, self._address(member.text), to, self._carried, self.signer, trace)
-        return request
+        for number, request in enumerate(shard.requests):
+            member = Member(shard.number, number)
+            own_id, address = request_id(self.planner.message, member), self._address(member.text)
+            group_ask(plan, request, own_id, address, to, self._carried, self.signer, trace)
 
     def _check_names(self, plan: GroupPlan, requests: Sequence[GroupRequest], names: set[int]) -> None:
         """Check that no two requests have one name, or take each other's object. ``names`` are those before them."""

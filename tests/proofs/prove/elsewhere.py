@@ -504,12 +504,14 @@ TESTED: Final = (
         "an address that flowguard has not written",
     ),
     Elsewhere(
-        r"^(protocol\.(groups|group_answers)|aws\.group_items|recorded\.read_answers|worker\.group_(planner|asks))\.",
+        r"^(protocol\.(groups|group_answers)|aws\.group_items|recorded\.read_answers|worker\.group_(planner|asks|parts)|"
+        r"worker\.runtime\.(Runtime\._(saved|continued):|_GoesOn)|worker\.failure_note\._remembered: is_of_part)",
         (
             "tests/aws/test_group_items.py",
             "tests/protocol/test_group_answers.py",
             "tests/worker/test_group_planner.py",
             "tests/worker/test_groups.py",
+            "tests/worker/test_group_parts.py",
         ),
         "a group of which a call is lost, which times out or is replaced, and one that cannot be",
     ),
