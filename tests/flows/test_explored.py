@@ -153,19 +153,45 @@ RECOUNT: Final[dict[str, Any]] = {
 """A shop whose message is given up is missing, so a total is not the same at every end. The invariant judges it."""
 
 
-def test_a_group_of_two_shards_survives_a_death_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_of_two_shards_survives_a_death_between_their_invocations(monkeypatch: pytest.MonkeyPatch) -> None:
     in_small_shards(monkeypatch)
-    trace = replay([RecountNight, CountShop], [NightBegun(night="n", shops=3)], "d9", **RECOUNT)
+    in_two_invocations(monkeypatch)
+    trace = replay([RecountNight, CountShop], [NightBegun(night="n", shops=3)], "d6", **RECOUNT)
     assert trace.ok, str(trace)
+    assert str(trace).count("SendMessageBatch nights") == 2, "it was saved at once"
 
 
 @pytest.mark.proof("explores whole flows")
 def test_every_fault_at_a_group_is_survived(monkeypatch: pytest.MonkeyPatch) -> None:
     in_small_shards(monkeypatch)
+    in_two_invocations(monkeypatch)
     night = NightBegun(night="n", shops=3)
     report = explore([RecountNight, CountShop], [night], bound=0, walks=0, for_good=False, **RECOUNT)
     assert report.ok, str(report)
     assert report.schedules > 500
+
+
+class Until:
+    """The end of the time to save. At the very beginning there is time for one shard, and later for all."""
+
+    def __init__(self, lease_until: int) -> None:
+        self._left = 1 if lease_until <= START + 30_000 else 1_000
+
+    def __gt__(self, now: int) -> bool:
+        self._left -= 1
+        return self._left >= 0
+
+
+class Kept:
+    """What is kept of a lease for the commit."""
+
+    def __rsub__(self, lease_until: int) -> Until:
+        return Until(lease_until)
+
+
+def in_two_invocations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first invocation has the time to save one shard."""
+    monkeypatch.setattr("flowguard.worker.runtime.KEPT_TO_COMMIT_MS", Kept())
 
 
 def in_small_shards(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,12 @@ TESTED: Final = (
         "no explored request is traced",
     ),
     Elsewhere(
+        r"^(worker\.runtime\.(Runtime\.(_saved: |_continued: |_handle: except _GoesOn)|_GoesOn)|"
+        r"worker\.failure_note\._remembered: (is_of_part|continue))",
+        ("tests/worker/test_group_parts.py", "tests/worker/test_groups.py"),
+        "no explored flow of the proof has too little time to save a group",
+    ),
+    Elsewhere(
         r"^(worker\.batch\.Batch\._order: .*find_group|protocol\.run\.NewWait\.begun: self\.plan\.group|"
         r"worker\.plan\.Planner\.(ended: case (SavedGroup|WaitForGroup)|_wait_planner: self\.failed_hop)|"
         r"worker\.callbacks\.Callbacks\._addressed: .*(own|order|group))",
@@ -504,8 +510,7 @@ TESTED: Final = (
         "an address that flowguard has not written",
     ),
     Elsewhere(
-        r"^(protocol\.(groups|group_answers)|aws\.group_items|recorded\.read_answers|worker\.group_(planner|asks|parts)|"
-        r"worker\.runtime\.(Runtime\._(saved|continued):|_GoesOn)|worker\.failure_note\._remembered: is_of_part)",
+        r"^(protocol\.(groups|group_answers)|aws\.group_items|recorded\.read_answers|worker\.group_(planner|asks|parts))\.",
         (
             "tests/aws/test_group_items.py",
             "tests/protocol/test_group_answers.py",
