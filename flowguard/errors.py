@@ -332,7 +332,7 @@ class GroupUnsaved(FlowguardError):
 
 
 class WorkerFenced(FlowguardError):
-    """Another worker, or a newer run, has the object by now. Nothing was written, and nothing that follows would be.
+    """The object has a newer run or another worker by now. Nothing was written, and nothing that follows would be.
 
     A stage lets it pass: the message goes on as its run does.
     """

@@ -1,4 +1,4 @@
-"""Failures as values: of something awaited, in place of its answer, and of a run, for its ``on_failed`` stage."""
+"""Failures as values. One stands for an answer that failed, the other tells ``on_failed`` why the run did."""
 
 from __future__ import annotations
 

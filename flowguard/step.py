@@ -294,7 +294,7 @@ class Step(Generic[StateT]):
 
     @contextmanager
     def apply(self, name: str) -> Iterator[None]:
-        """Apply what is recorded within the block, when it ends, once in each hop. It is one transaction.
+        """Apply what is recorded within the block once in each hop. It is one transaction.
 
         It is for effects that must be there before the commit; they stay if the stage fails afterwards. A later attempt
         of the hop leaves the block's writes out. A condition that does not hold raises
@@ -444,7 +444,7 @@ class Step(Generic[StateT]):
         object_id: str | None = None,
         cancel_too: bool = False,
     ) -> Ask | AskFlow:
-        """Ask another flow, or a queue, topic, function or bus outside flowguard, for something to wait for.
+        """Ask another flow or a party outside for an answer to wait for.
 
         The result of another flow's run is the answer. A party outside brings an answer under the id that
         :meth:`answer_id` returns; the message has it as its ``uniquerequestid``, and its payload may name it.
@@ -460,7 +460,7 @@ class Step(Generic[StateT]):
         *,
         attributes: Mapping[str, Attribute | str] | None = None,
     ) -> AskGroup:
-        """Ask another flow, or a party outside, up to 100,000 requests, to be waited for with ``Stage.when_group``.
+        """Ask another flow or a party outside up to 100,000 requests. Wait for them with ``Stage.when_group``.
 
         ``requests`` are pairs of a name and a payload, such as a generator makes: they are read once, when the handler
         has returned, and never held all at once. A party outside answers under the ``uniquerequestid`` of its message;

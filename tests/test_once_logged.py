@@ -29,7 +29,7 @@ def test_nothing_of_a_payload_or_result_is_logged(
     form: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_LAMBDA_LOG_FORMAT", form)
-    with on_memory() as clients, caplog.at_level(logging.INFO, "flowguard"):
+    with on_memory() as clients, caplog.at_level(logging.DEBUG, "flowguard"):
         services = OnceServices(ledger_of(Settings(), clients))
         guarded = once("charge", key="order_id", payload="card")(charge).using(services)
         batch = once("charge", key="messageId")(charge).using(services)

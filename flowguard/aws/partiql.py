@@ -175,7 +175,7 @@ def _assigned(said: str, values: list[str]) -> str:
 
 @lru_cache(maxsize=512)
 def _begun(update: str) -> tuple[tuple[str, str, str | None], ...]:
-    """Return what SET assigns where there is no item: attributes, their values' names, those of what is added."""
+    """Return what SET assigns where there is no item. Each entry names an attribute, its value, and what is added."""
     found: list[tuple[str, str, str | None]] = []
     for name, said in parsed(update).assigned:
         match = _SUM.fullmatch(said)

@@ -246,12 +246,12 @@ def _callers(item: RunItem | None, request: ClaimRequest) -> Callers | None:
 
 
 def begins_list(request: ClaimRequest) -> bool:
-    """Answer whether a claim begins a list of callers where none is open: of a run, or of one that had failed."""
+    """Answer whether a claim begins a list of callers where none is open."""
     return request.on_conflict is OnConflict.ATTACH and (request.message.hop == 1 or request.message.redrive > 0)
 
 
 def _askers(item: RunItem | None, request: ClaimRequest) -> Mapping[str, str]:
-    """Return the callers to answer when the run ends: those of the item, and the request of this claim."""
+    """Return the callers to answer when the run ends. The request of this claim is one of them."""
     found = item.askers if item is not None else {}
     caller = noted_asker(request.message)
     return found if caller is None else {**found, asker_key(caller.request_id): caller.to_text()}

@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
     @property
     def phase(self) -> int:
-        """Return its place in a dispatch: 0 for side messages, then 1, and 2 for the next hop, whose claim clears all.
+        """Return its place in a dispatch. Side messages have 0, and the next hop has 2, since its claim clears all.
 
         A dead letter goes before the message of the ``on_failed`` stage, which would clear it from the outbox.
         """

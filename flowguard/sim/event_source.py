@@ -1,4 +1,4 @@
-"""The event source mapping: what Lambda and SQS do between queues and their functions, and the one loop that does it.
+"""The event source mapping, which brings messages from queues to their functions as Lambda and SQS do.
 
 ::
 
@@ -117,7 +117,7 @@ class EventSource:
         return function
 
     def with_it(self, first: Delivery, batch: int, now: int) -> list[Delivery]:
-        """Receive what the function gets with this record, which it has already: no more than ``batch`` in all.
+        """Receive what the function gets besides this record. Both are no more than ``batch``.
 
         Those are records of the same queue that are visible, none of them a copy of another. Of a FIFO group they are
         the next ones in its order. What no queue delivers comes alone.

@@ -95,7 +95,7 @@ class Functions:
         return ServedFunction("dead-letters", handler, self.any.visibility, batch=self._batching.size)
 
     def _answering(self) -> dict[str, ServedFunction]:
-        """Return the functions for the queues that bring nothing but answers: of their own flows, and from outside."""
+        """Return the functions for the queues that bring nothing but answers."""
         found: dict[str, ServedFunction] = {}
         visibility = _visibility([])
         for flow in self._flows:

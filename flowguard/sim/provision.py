@@ -1,4 +1,4 @@
-"""Creates what flows use: all that is known of it beforehand, and the rest when it is first used.
+"""Creates what flows use. What is not known beforehand is created when it is first used.
 
 So a replay needs no list of queues, topics, buses and functions. Tables are created where their keys are known: from
 the flow's ``TABLES``, or from the key of an update or delete.
@@ -62,7 +62,7 @@ class AutoProvisioner:
     # -- beforehand
 
     def set_up(self, queues: Iterable[str], topics: Iterable[str] = ()) -> None:
-        """Create the run table, the declared tables, and these queues and topics. Tables that are there stay."""
+        """Create the tables and these queues and topics. Tables that are there stay."""
         pages = self._engine.client("dynamodb").get_paginator("list_tables").paginate()
         there = [name for page in pages for name in page["TableNames"]]
         if self._run_table not in there:

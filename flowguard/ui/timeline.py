@@ -100,7 +100,7 @@ def time_line(seen: SeenRun, now: int) -> TimeLine:
 
 
 def _bars(item: RunItem, first: float, last: float, now: float, x: Callable[[int], float]) -> list[Bar]:
-    """Return the parts of the line: what is over, the wait in another colour, and what is to come."""
+    """Return the parts of the line. A wait has a colour of its own."""
     if item.status in ENDED:
         return [_bar(first, last, "over")]
     if item.status is Status.WAITING:

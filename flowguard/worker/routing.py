@@ -253,7 +253,7 @@ class Routes:
 
     @staticmethod
     def _requested_at(envelope: Envelope, now: int) -> int:
-        """Return the sender's time, or else that of EventBridge, of SNS or of SQS.
+        """Return the sender's time. Where there is none, EventBridge, SNS and SQS have one.
 
         None may be far ahead: it would shut out every later request.
         """

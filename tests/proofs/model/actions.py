@@ -174,14 +174,17 @@ class Actions:
                 yield from self._answer(here.spend("early"), answering._replace(owner=EARLY))
             return
         worker = answering._replace(owner=self._free_owner(world))
-        if isinstance(self.function.call_of(worker), Judging):
+        call = self.function.call_of(worker)
+        if isinstance(call, Judging):
             yield from self._judge(here, worker)
+            if world.budget.lost and call.shared:
+                label = f"{self._label('read', worker)}: not answered"
+                yield from self._went_on(here.spend("lost"), worker, self.shelf.put(None), label)
             return
         label = self._label("claim", worker)
         yield from self._claim(here, worker, label)
         if world.budget.lost:
             yield from self._claim_twice(here, worker, f"{label}, its answer lost")
-        call = self.function.call_of(worker)
         if world.budget.lost and isinstance(call, Claiming) and call.shared:
             yield from self._claim_unanswered(here.spend("lost"), worker, label)
         if world.budget.crashes and counting:
@@ -225,6 +228,9 @@ class Actions:
         after = world._replace(item=granted.item).noted(*_claim_facts(world, self.shelf, granted, message))
         after = after.blamed(self._claim_fault(world, granted))
         yield from self._went_on(after, worker, granted.answer, f"{label}: {granted.verdict.value}")
+
+    def _claim_again(self, world: World, worker: Worker) -> Iterator[Step]:
+        yield from self._claim(world, worker, self._label("claim once more", worker))
 
     def _judge(self, world: World, worker: Worker) -> Iterator[Step]:
         """The worker reads who has the hop. One that may go on has taken nothing yet."""
@@ -314,7 +320,8 @@ class Actions:
             case Releasing(claim):
                 yield from self._release(world, worker, claim)
             case Claiming() | Judging():
-                yield from self._claim(world, worker, self._label("claim once more", worker))
+                ask = self._claim_again if isinstance(call, Claiming) else self._judge
+                yield from ask(world, worker)
             case Attaching() | NotingRows() | ReadingRows() | ForgettingRows():
                 yield from self._called(world, worker, call)
             case Settling() | TimingOut() | Early() | Saving() | Finding() | Keeping() | Looking() | Cancelling():

@@ -84,9 +84,10 @@ class Claiming(NamedTuple):
 
 
 class Judging(NamedTuple):
-    """The item is read, and nothing is written."""
+    """The item is read, and nothing is written. A shared read that stays without an answer is made again, alone."""
 
     request: ClaimRequest
+    shared: bool = False
 
 
 class Handling(NamedTuple):
@@ -338,14 +339,23 @@ class _Shared:
         answer: Claim | Refused | None = self._ask(Claiming(request, shared=True))
         return answer
 
-    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | None]:
+    def judge(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
+        return [self._judged(request) for request in requests]
+
+    def _judged(self, request: ClaimRequest) -> Claim | Refused | None:
+        if _is_companions(request.message):
+            return Claim(request.message, taken(None, request), None, unwritten=request)
+        answer: Claim | Refused | None = self._ask(Judging(request, shared=True))
+        return answer
+
+    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | Refused | None]:
         return [self._committed(claim, commit) for claim, commit in commits]
 
-    def _committed(self, claim: Claim, commit: Commit) -> Committed | Fenced | None:
+    def _committed(self, claim: Claim, commit: Commit) -> Committed | Fenced | Refused | None:
         if _is_companions(claim.message):
             return Committed()
         try:
-            answer: Committed | Fenced | None = self._ask(Committing(claim, commit, shared=True))
+            answer: Committed | Fenced | Refused | None = self._ask(Committing(claim, commit, shared=True))
         except ConnectionError:
             return None
         return answer

@@ -428,7 +428,7 @@ _UNANSWERED = (
 )
 _SHARED = tuple(
     _sharing(scenario)
-    for scenario in (*_UNANSWERED, *_LEASED)
+    for scenario in (*_UNANSWERED, *_LEASED, *map(_without_lease, _UNANSWERED), *_UNLEASED)
     if scenario.budget.lost and not (scenario.waits or scenario.undoes or scenario.on_conflict is _ATTACH)
 )
 """Those in which a shared call may stay without an answer: any other is, state by state, the world without them."""

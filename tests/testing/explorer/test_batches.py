@@ -44,6 +44,22 @@ class PackOrder(Flow, name="pack-order", object_id="order_id", complete_to="pack
     stages = (Pack, Ship)
 
 
+class PackAtOnce(Stage[Order], name="pack", inbox="orders", then="ship", lease=False):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.send("labels", {"order": order.order_id, "amount": order.amount})
+        return ShipAtOnce.message(order)
+
+
+class ShipAtOnce(Stage[Order], name="ship", inbox="packs", lease=False):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.send("shipments", {"order": order.order_id})
+        return Done()
+
+
+class PackUnleased(Flow, name="pack-unleased", object_id="order_id", complete_to="packed"):
+    stages = (PackAtOnce, ShipAtOnce)
+
+
 class Fails(Stage[Order], name="fails", inbox="orders"):
     """Fails for one of the objects."""
 
@@ -187,6 +203,25 @@ def test_a_batch_ends_as_its_records_do_under_every_fault(together: bool) -> Non
     report = explore(PackOrder, messages, **{**TOGETHER, "together": together}, bound=30, walks=20)
     assert report.ok, str(report)
     assert report.ends == 3, "o1 is asked for twice: the newer request counts, or both"
+
+
+@pytest.mark.proof("explores every single fault of a flow")
+def test_a_batch_without_leases_ends_as_its_records_do_under_every_fault() -> None:
+    messages = [*TWO, Order(order_id="o1", amount=2)]
+    report = explore(PackUnleased, messages, **TOGETHER, bound=30, walks=20)
+    assert report.ok, str(report)
+
+
+def test_records_without_leases_are_read_in_one_request_and_committed_in_another() -> None:
+    calls = [(str(one.site), one.operation) for one in history_of(PackUnleased, TWO).calls]
+    own = [one for one in calls if one[0] != "dispatch"]
+    assert own == [("claim", "BatchGetItem"), ("commit", "BatchExecuteStatement")] * 2
+
+
+def test_what_a_run_had_to_send_before_goes_where_its_stage_sends() -> None:
+    """The next request sends it, since the message of the run's last hop was parked, and the next run takes over."""
+    trace = replay(PackUnleased, TWO, "f4.r1", **TOGETHER)
+    assert trace.ok, trace.violations
 
 
 def test_what_shared_calls_leave_unanswered_is_not_taken_for_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:

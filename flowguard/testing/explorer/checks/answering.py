@@ -58,7 +58,7 @@ def messages_stay_as_they_were(history: History, flows: Sequence[AnyFlow]) -> It
 
 
 def _is_order(envelope: Envelope) -> bool:
-    """Answer whether a message orders a run to be reset or cancelled, or a group to be asked, and is no stage's."""
+    """Answer whether a message is an order to reset or cancel a run or to ask a group."""
     return any(find(envelope) is not None for find in (find_reset, find_cancel, find_group))
 
 

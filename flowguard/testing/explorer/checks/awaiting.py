@@ -84,7 +84,7 @@ def verdicts_of_answers_are_true(history: History, flows: Sequence[AnyFlow]) -> 
 
 
 def _is_its(history: History, worked: DeliveryRecord, version: Version) -> bool:
-    """Answer whether a record may have led to a write: of those given to one worker, a stage's message to its own."""
+    """Answer whether a record may have led to a write. A stage's message leads to those of its own run."""
     return not (worked.shared and worked.settles) or str(history.calls[version.call - 1].site) not in OF_STAGES
 
 

@@ -48,7 +48,7 @@ def _named(flows: Sequence[AnyFlow]) -> Iterator[str]:
 def _committed(history: History, flows: Sequence[AnyFlow]) -> Iterator[str]:
     """Yield the places that stages chose, and those of replies as far as a flow's policy allows them."""
     known = {flow.name: flow for flow in flows}
-    for version in history.versions:
+    for version in history.all_versions():
         outbox = version.item.outbox if version.item is not None else None
         flow = known.get(version.key.split("#")[1])
         for send in outbox.sends if outbox is not None else ():
@@ -60,7 +60,7 @@ def _committed(history: History, flows: Sequence[AnyFlow]) -> Iterator[str]:
 
 
 def _kept(history: History, known: Mapping[str, AnyFlow]) -> Iterator[tuple[AnyFlow, Destination]]:
-    """Yield where those are who were answered with a stored end, from the claim alone: no item names them."""
+    """Yield where those are who were answered with a stored end. No item names them, only the claim does."""
     for _, event in history.events(EventType.KEPT):
         flow = None if event.message is None else known.get(event.message.flow)
         caller = None if event.message is None else Caller.of(event.message)

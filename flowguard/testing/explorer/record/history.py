@@ -5,7 +5,7 @@ It has the calls, deliveries, versions of run items, messages and the state at t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Final
@@ -181,9 +181,10 @@ class History:
     answer, by number, ``not_retried`` the numbers of those whose party did not try again.
     ``senders`` maps a record to the call that sent it, ``copies`` a record to the one that it is a copy of.
     ``refusals`` are those that never end. Where there are any, ``after`` is what a next request for each object led to
-    while they lasted; ``asked`` are its ids by the objects' keys. ``lacks`` is what handlers needed and there was not,
-    ``hung`` an invocation that did not end. ``kept`` names what modules kept from one record to the next,
-    ``recorded`` the last line of user code that recorded something for a table or destination with its step.
+    while they lasted, and has this one as ``before``; ``asked`` are its ids by the objects' keys.
+    ``lacks`` is what handlers needed and there was not, ``hung`` an invocation that did not end.
+    ``kept`` names what modules kept from one record to the next, ``recorded`` the last line of user code that recorded
+    something for a table or destination with its step.
     """
 
     schedule: Schedule
@@ -200,6 +201,7 @@ class History:
     refusals: list[RefusedCall] = field(default_factory=list)
     asked: dict[str, str] = field(default_factory=dict)
     after: History | None = None
+    before: History | None = None
     inner: frozenset[str] = frozenset()
     answers: frozenset[str] = frozenset()
     questions: dict[int, Question] = field(default_factory=dict)
@@ -215,6 +217,12 @@ class History:
         """Return the run items at the end by key."""
         found = {version.key: version.item for version in self.versions}
         return {key: item for key, item in found.items() if item is not None}
+
+    def all_versions(self) -> Iterator[Version]:
+        """Yield the versions of run items, those of before included."""
+        if self.before is not None:
+            yield from self.before.all_versions()
+        yield from self.versions
 
     def given_to(self, worker: int) -> list[DeliveryRecord]:
         """Return the records that a worker got, one after the other."""

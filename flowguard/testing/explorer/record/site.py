@@ -23,6 +23,7 @@ _STEPS: Final = {
     ("store.py", "commit"): "commit",
     ("store.py", "release"): "release",
     ("batch_calls.py", "claim"): "claim",
+    ("batch_calls.py", "judge"): "claim",
     ("batch_calls.py", "commit"): "commit",
     ("batch_calls.py", "release"): "release",
     ("sender.py", "send"): "dispatch",

@@ -106,7 +106,12 @@ class _Driver:
             return None
         before.asked = {one.key: one.request_id for one in asked}
         self.history = History(
-            before.schedule, before.start, inner=before.inner, answers=before.answers, refusals=before.refusals
+            before.schedule,
+            before.start,
+            before=before,
+            inner=before.inner,
+            answers=before.answers,
+            refusals=before.refusals,
         )
         self._schedule, self._expires = Schedule(), False
         self.faults.go_on_undisturbed(self.history)
@@ -349,7 +354,7 @@ class _Driver:
             self.note(None, f"delivery {entry.worker} was its record's last receive")
 
     def _give_up(self, delivery: Delivery) -> None:
-        """Let the party of an answer, or the sender of an HTTP request, not try again."""
+        """Let the party that sent the record not try again."""
         self._source.end(delivery, acked=True)
         number = self._answers.get(self.history.copies.get(delivery.number, delivery.number))
         if number is not None:

@@ -341,7 +341,7 @@ def _settings(offload_above: int | None) -> Settings:
 
 @functools.lru_cache(maxsize=8)
 def _clients(environment: Variables) -> Clients:
-    """Return flowguard's own clients in this environment, which no user code can change: once for all explorations."""
+    """Return flowguard's own clients in this environment. No user code can change them."""
     return Clients()
 
 

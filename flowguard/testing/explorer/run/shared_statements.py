@@ -25,7 +25,7 @@ def written_in(params: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator
 
 
 def executed_in_part(call: ApiCall, proceed: Proceed, left_out: Collection[int]) -> Response:
-    """Make the call without these statements, counted from 1, and answer as DynamoDB that failed at them."""
+    """Make the call without these statements (counted from 1). The answer says that DynamoDB failed at them."""
     params: Any = call.params  # boto3's own, which are as they were when the call ends
     every = params["Statements"]
     params["Statements"] = [one for number, one in enumerate(every, 1) if number not in left_out]

@@ -33,7 +33,7 @@ class OrderedEnd(NamedTuple):
 
 
 class RightEnds:
-    """The ends of the undisturbed orders, up to a bound, by their digests. Others have to end like one of them.
+    """The ends of the first undisturbed orders by their digests. Others have to end like one of them.
 
     In all these each function of flows gets one record at once: a batch has to end as its records do one by one.
 

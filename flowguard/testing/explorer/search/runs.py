@@ -27,7 +27,7 @@ class Lacking(Exception):
 
 
 class Runs:
-    """Runs schedules in a sandbox, counts them, and notes which faults each call met.
+    """Runs and counts schedules in a sandbox and notes which faults each call met.
 
     ``free`` and ``same`` are what the ends of runs are compared without and by. Without ``may_lack`` a service that
     the engine does not have raises :class:`Lacking`.

@@ -122,7 +122,7 @@ class Search:
     # -- all of them
 
     def all(self, budget: SearchBudget) -> Report:
-        """Run the search to its end, or until it is interrupted: then report what was found until then."""
+        """Run the search to its end. One that is interrupted reports what it has found."""
         self._seconds = budget.seconds
         first = self.references()
         self._judge_undisturbed(first)
@@ -153,7 +153,7 @@ class Search:
             self.found.add(problem, first, self.right.undisturbed)
 
     def _is_useless(self, first: History) -> bool:
-        """Answer whether there is no end to compare with: none at all, or each run fails though it should not."""
+        """Answer whether there is no end to compare with. So it is where each run fails though it should not."""
         if first.hung is not None or first.lacks:
             return True
         ends = undisturbed_ends(first)

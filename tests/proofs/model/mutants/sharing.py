@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowguard.protocol.run import Committed, Fenced
+from flowguard.protocol.run import Committed, Fenced, Refused
 from flowguard.worker import runtime
 from tests.proofs.model.mutants.mutant import Mutant
 
@@ -19,6 +19,10 @@ def _is_blind_to_fences(self: Any, left: Any, answer: Any) -> Any:
     return _FINISHED(self, left, Committed() if isinstance(answer, Fenced) else answer)
 
 
+def _is_blind_to_a_move(self: Any, left: Any, answer: Any) -> Any:
+    return _FINISHED(self, left, Committed() if isinstance(answer, Refused) else answer)
+
+
 SHARING = (
     Mutant(
         "shared-silent-commit",
@@ -31,5 +35,11 @@ SHARING = (
         "a commit that a shared call refuses is taken for made",
         patches=((runtime.Runtime, "finished", _is_blind_to_fences),),
         caught_by="shared-early-lost",
+    ),
+    Mutant(
+        "shared-unmoved",
+        "a hop that was only read, and that a shared call finds changed, is taken for committed",
+        patches=((runtime.Runtime, "finished", _is_blind_to_a_move),),
+        caught_by="shared-unleased-newer-lost",
     ),
 )
