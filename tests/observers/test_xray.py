@@ -24,6 +24,8 @@ from flowguard.observers.named import named_observers
 from flowguard.spans import open_span, opens_spans
 from tests.scene import Scene, record, scene
 from tests.test_handler import Context
+from tests.worker.test_parallel import meeting, parallel, threaded
+from tests.worker.test_together import orders
 
 TRACE: Final = "1-5759e988-bd862e3fe1be46a994272793"
 PARENT: Final = "53995c3f42cd8ad8"
@@ -342,3 +344,18 @@ class Empty:
 
     def read(self) -> bytes:
         return b""
+
+
+def test_handlers_at_once_have_each_its_own_subsegments(daemon: Daemon, recorder: Any) -> None:
+    with scene(parallel) as plain:
+        at = threaded(plain)
+        at.script.pricing = meeting(3)
+        handler = traced(at, recorder)
+        handler.together = True
+        deliver(handler, *orders(at, 3))
+    documents = daemon.received()
+    assert [problem for one in documents for problem in problems(one)] == []
+    messages = {one["id"]: one for one in documents if "/" in one["name"]}
+    parents = [one["parent"] for one in documents if one["name"] == "handle"]
+    assert sorted(parents) == sorted(messages)
+    assert {one["annotations"]["request_id"] for one in messages.values()} == {"run-0", "run-1", "run-2"}

@@ -414,7 +414,7 @@ def _without_lease(scenario: Scenario) -> Scenario:
 def _sharing(scenario: Scenario) -> Scenario:
     """The same world, in which each record shares its claim and commit with another object's."""
     about = f"in shared calls: {scenario.about}"
-    return scenario._replace(name=f"shared-{scenario.name}", about=about, shares=True)
+    return scenario._replace(name=f"shared-{scenario.name}", about=about, shares=True, is_long=False)
 
 
 _UNLEASED = tuple(
