@@ -88,8 +88,8 @@ def test_a_run_and_a_graph_are_drawn(own: Browser) -> None:
     with shop() as found, served(found.inspected) as address:
         own.driver.get(f"{address}/run?flow=orders&object=order-3")
         circles = own.driver.find_elements("css selector", "svg.line circle")
-        assert len(circles) == 4
-        assert len({(one.location["x"], one.location["y"]) for one in circles}) == 4
+        assert len(circles) == 5, "requested, two commits, the deadline, now"
+        assert len({(one.location["x"], one.location["y"]) for one in circles}) == 5
         drawn(own, "inspector-run")
         own.driver.get(f"{address}/flows?flow=orders")
         assert "4 waiting" in own.driver.find_element("css selector", "svg.graph").text

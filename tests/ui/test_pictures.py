@@ -25,6 +25,10 @@ from tests.cli.test_show import undoing
 from tests.scene import Order, Orders, Scene, Script, scene
 from tests.waits import Carts
 
+PRICED = "hop 1 at price-order (epoch 1)"
+CLOSED = "hop 2 at close-order (epoch 2)"
+AT_ONCE = "0 ms after its claim"
+
 
 @pytest.fixture
 def at() -> Iterator[Scene]:
@@ -46,9 +50,9 @@ def said(line: TimeLine) -> list[str]:
 @pytest.mark.parametrize(
     ("object_id", "moments"),
     [
-        ("o1", ["requested", "completed at close-order, hop 2"]),
-        ("o2", ["requested", "committed hop 1 at price-order", "now"]),
-        ("bad", ["requested", "failed for good at price-order, hop 1"]),
+        ("o1", ["requested", f"{PRICED}: committed, {AT_ONCE}", f"{CLOSED}: completed, {AT_ONCE}"]),
+        ("o2", ["requested", f"{PRICED}: committed, {AT_ONCE}", "now"]),
+        ("bad", ["requested", f"{PRICED}: failed for good, {AT_ONCE}"]),
         ("left", ["requested", "the lease of its worker ended", "now"]),
     ],
 )
@@ -58,6 +62,20 @@ def test_a_time_line_has_what_is_known_in_its_order(at: Scene, object_id: str, m
     assert [mark.number for mark in line.marks] == [*range(1, len(moments) + 1)]
     assert [mark.x for mark in line.marks] == sorted(mark.x for mark in line.marks)
     assert (line.marks[0].x, line.marks[-1].x) == (3.0, 97.0)
+
+
+@pytest.mark.parametrize(
+    ("object_id", "moments"),
+    [
+        ("o1", ["requested", "completed at close-order, hop 2"]),
+        ("o2", ["requested", "committed hop 1 at price-order", "now"]),
+        ("bad", ["requested", "failed for good at price-order, hop 1"]),
+    ],
+)
+def test_a_run_without_a_history_has_its_last_commit(at: Scene, object_id: str, moments: list[str]) -> None:
+    seen = RunReader.of(Settings(), same_clients()).read("orders", object_id)
+    assert seen is not None
+    assert said(time_line(seen._replace(item=seen.item._replace(history="")), at.clock.now())) == moments
 
 
 def test_marks_that_are_close_stand_above_each_other(at: Scene) -> None:
