@@ -166,7 +166,7 @@ def test_every_fault_at_a_group_is_survived(monkeypatch: pytest.MonkeyPatch) -> 
     in_small_shards(monkeypatch)
     in_two_invocations(monkeypatch)
     night = NightBegun(night="n", shops=3)
-    report = explore([RecountNight, CountShop], [night], bound=0, walks=0, for_good=False, **RECOUNT)
+    report = explore([RecountNight, CountShop], [night], bound=0, walks=0, **RECOUNT)
     assert report.ok, str(report)
     assert report.schedules > 500
 

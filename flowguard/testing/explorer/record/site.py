@@ -29,6 +29,8 @@ _STEPS: Final = {
     ("sender.py", "send"): "dispatch",
     ("sender.py", "postpone"): "postpone",
     ("waits.py", "save"): "save rows",
+    ("group_items.py", "save"): "save group",
+    ("memos.py", "remember"): "remember",
     ("waits.py", "waiting_for"): "find rows",
     ("waits.py", "settle"): "settle",
     ("waits.py", "time_out"): "time out",
