@@ -78,6 +78,8 @@ class Flow:
                       twice that (docs/decisions/0003)
     ``long_delays``   lets retries wait longer than SQS's 15 minutes, and brings the deadlines of long waits by one
                        message, both through EventBridge Scheduler
+    ``full_history``  writes a row of the run table for each commit and each failed attempt, so that
+                      ``flowguard show`` tells all of a run's past. A hop costs five write units then, not two
     ``abandoned_after``  when a run that no worker works on may be taken over under IGNORE or ATTACH
     """
 
@@ -103,6 +105,7 @@ class Flow:
     retention: ClassVar[timedelta]
     abandoned_after: ClassVar[timedelta]
     long_delays: ClassVar[bool]
+    full_history: ClassVar[bool]
 
     def __init_subclass__(  # noqa: PLR0913 - the options of a class, each with a default
         cls,
@@ -127,6 +130,7 @@ class Flow:
         retention: timedelta = timedelta(days=14),
         abandoned_after: timedelta = timedelta(days=1),
         long_delays: bool = False,
+        full_history: bool = False,
     ) -> None:
         super().__init_subclass__()
         cls.name, cls.object_id, cls.request_id, cls.keep_result = name, object_id, request_id, keep_result
@@ -142,6 +146,7 @@ class Flow:
         cls.entries = entries if _are_names(entries) else ()
         cls.carry, cls.max_hops = carry, max_hops
         cls.retention, cls.abandoned_after, cls.long_delays = retention, abandoned_after, long_delays
+        cls.full_history = full_history
         given = {"inbox": inbox, "dead_letters": dead_letters, "answers": answers, "complete_to": complete_to}
         if problems := [
             *_trust_problems(entries, reply_to),

@@ -93,6 +93,17 @@ def orders(script: Script) -> AnyFlow:
     return Orders
 
 
+def told_orders(script: Script) -> AnyFlow:
+    """The same flow with a full history."""
+
+    class Orders(
+        Flow, name="orders", object_id="order_id", complete_to="completed", dead_letters="dead", full_history=True
+    ):
+        stages = two_stages(script)
+
+    return Orders
+
+
 Orders = orders(Script())
 """For those who ask a flow for its names, queues and types alone."""
 

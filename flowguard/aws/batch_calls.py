@@ -136,7 +136,7 @@ class DynamoDBBatches:
         return answers
 
     def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | Refused | None]:
-        """Commit hops of different objects in one request. Each may have neither writes nor a list to close.
+        """Commit hops of different objects in one request. Each may have no writes, row of a history or list to close.
 
         A hop that was only read where there was no item is inserted.
         """

@@ -204,6 +204,8 @@ def _add_history(update: _Update, claim: Claim, commit: Commit, texts: PackedTex
         update.set(HISTORY, ":history", {"S": text})
     elif claim.item.history:
         update.removed.append(HISTORY)
+    if commit.told_until is not None and not claim.item.full_history:
+        update.set("full_history", ":full_history", _YES)
 
 
 def _take(update: _Update, claim: Claim, request: ClaimRequest, commit: Commit) -> str:

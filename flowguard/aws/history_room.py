@@ -132,6 +132,8 @@ def _kept(claim: Claim, commit: Commit | None) -> Iterator[int]:
         yield len("late") + _value_size(late_item(item.late))
     if item.cancellation is not None:
         yield len("cancelled") + _value_size(cancellation_item(item.cancellation))
+    if item.full_history or (commit is not None and commit.told_until is not None):
+        yield len("full_history") + 1
     yield from _kept_callers(claim, commit)
 
 

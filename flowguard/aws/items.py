@@ -131,6 +131,7 @@ def read_item(item: Item) -> RunItem:
         answered_by=RequestId(item["answered_by"]["S"]) if "answered_by" in item else None,
         answered_key=item["answered_key"]["S"] if "answered_key" in item else None,
         history=_history(item["history"]) if "history" in item else "",
+        full_history="full_history" in item,
         askers={name[len(ASKER) :]: item[name]["S"] for name in sorted(item) if name.startswith(ASKER)},
     )
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from flowguard.aws.dead_letter_queue import Unusable
+from flowguard.aws.history_rows import ROWS_SHOWN, FullHistory, read_rows
 from flowguard.aws.items import Item, read_item, run_key, size_of_value
 from flowguard.aws.packing import Packing
 from flowguard.ids import ObjectId, RequestId
@@ -93,6 +94,12 @@ class RunReader:
         failed = frozenset(name for name, one in answers.items() if "failed" in one)
         texts = {name: one["text"] for name, one in answers.items()}
         return SeenRun(flow, object_id, item, stored, texts, failed)
+
+    def full_history(self, seen: SeenRun, most: int = ROWS_SHOWN) -> FullHistory:
+        """Read the newest rows of its history, where it has any, ``most`` of them at most."""
+        if not seen.item.full_history:
+            return FullHistory()
+        return read_rows(self._client, self._table, seen.flow, seen.object_id, most)
 
     def text(self, stored: Item) -> str:
         """Return a text as it was before it was stored. Raises :class:`flowguard.errors.TextGone`."""

@@ -28,6 +28,7 @@ from flowguard.protocol.claims import begins_anew, decide, refused_commit, taken
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem
 from flowguard.protocol.verdicts import Verdict
+from flowguard.wire.message import ErrorNote
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -150,17 +151,29 @@ class DynamoDBStore:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
 
+    def tell(self, claim: Claim, error: ErrorNote) -> None:
+        """Write the row of a failed attempt with one TransactWriteItems, under the commit's own fence."""
+        from flowguard.aws.history_rows import tell  # most flows have no full history
+
+        tell(self._client, self._table, claim, error, self._pause)
+
     # -- commit
 
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced | Refused:
-        """Commit with one UpdateItem, or one TransactWriteItems where the handler recorded writes.
+        """Commit with one UpdateItem, or one TransactWriteItems where something else is written with it.
+
+        That is what the handler recorded, and the row of a full history.
 
         Of a hop that was only read, a refusal is the verdict on its message now.
         """
         update = self._calls.commit(claim, commit)
         actions: Any = [{"Update": update}, *(write_action(write) for write in commit.writes)]
+        if commit.told_until is not None:
+            from flowguard.aws.history_rows import row_of_commit  # most flows have no full history
+
+            actions.append(row_of_commit(self._table, claim, commit, commit.told_until))
         try:
-            if commit.writes:
+            if len(actions) > 1:
                 patiently(lambda: self._client.transact_write_items(TransactItems=actions), self._pause)
                 answer: Any = None
             elif commit.closes_list:  # UPDATED_NEW would do, but moto answers that without what was there before

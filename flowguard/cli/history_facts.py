@@ -1,11 +1,13 @@
-"""What a run's item tells of its past, as values and as words."""
+"""What is told of a run's past, as values and as words: by its item, and by the rows of a full history."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from flowguard.aws.history_rows import FullHistory, Told
 from flowguard.cli.moments import iso
+from flowguard.printable import LONGEST_PART, bounded
 from flowguard.protocol.run import RunItem
 from flowguard.protocol.run_history import Happened, How, read_history, run_digest
 
@@ -22,13 +24,16 @@ SAID: Final = {
     How.RESET: "reset",
 }
 
+NO_ROWS: Final = FullHistory()
+"""Of a run that has no full history."""
 
-def history_facts(item: RunItem) -> list[dict[str, Any]]:
-    """Return what the item tells of this run and the runs before it, the oldest first."""
+
+def history_facts(item: RunItem, full: FullHistory = NO_ROWS) -> list[dict[str, Any]]:
+    """Return what is told of this run and the runs before it, the oldest first: by its item, and by rows beside it."""
     own = run_digest(item.request_id, item.requested_at)
     return [
         {
-            "run": "this" if one.run == own else "earlier",
+            "run": "this" if (one := told.happened).run == own else "earlier",
             "at": iso(one.at),
             "stage": one.stage,
             "hop": one.hop,
@@ -37,9 +42,33 @@ def history_facts(item: RunItem) -> list[dict[str, Any]]:
             "epoch": one.epoch,
             "verdict": one.how.name.lower(),
             "ms": one.ms,
+            "error": told.error,
         }
-        for one in read_history(item.history)
+        for told in _all_told(item, full)
     ]
+
+
+def happened(one: Mapping[str, Any]) -> str:
+    """Say what a fact of the history is."""
+    said = SAID[How[one["verdict"].upper()]]
+    earlier = "an earlier run: " if one["run"] == "earlier" else ""
+    error = "" if one["error"] is None else f": {bounded(one['error'], LONGEST_PART)}"
+    return f"{earlier}{said}{error}"
+
+
+def _all_told(item: RunItem, full: FullHistory) -> list[Told]:
+    """Return what rows tell, with what only the item tells: of a time when the flow had no full history."""
+    in_item = map(Told, read_history(item.history))
+    if not full.told:
+        return list(in_item)
+    known = {(one.happened.run, one.happened.epoch) for one in full.told}
+    first = _order(full.told[0]) if full.more else (0, 0)
+    more = (one for one in in_item if (one.happened.run, one.happened.epoch) not in known and _order(one) >= first)
+    return sorted((*full.told, *more), key=_order)
+
+
+def _order(one: Told) -> tuple[int, int]:
+    return one.happened.at, one.happened.epoch
 
 
 def own_history(item: RunItem) -> Iterator[Happened]:

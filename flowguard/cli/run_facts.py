@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from flowguard.aws.history_rows import FullHistory
 from flowguard.aws.run_reader import RunReader, SeenRun
-from flowguard.cli.history_facts import history_facts
+from flowguard.cli.history_facts import NO_ROWS, history_facts
 from flowguard.cli.moments import distance, iso, moment
 from flowguard.cli.wait_facts import wait_facts
 from flowguard.errors import TextGone
@@ -25,12 +26,13 @@ def run_facts(
     *,
     flow: AnyFlow | None = None,
     rows: Iterable[Sequence[Caller]] = (),
+    full: FullHistory = NO_ROWS,
     payloads: bool = False,
 ) -> dict[str, Any]:
     """Return what is known of a run at the time ``now``.
 
     ``flow`` is its class, where that is known: it says how long a result is good. ``rows`` are its callers beside
-    those in the item.
+    those in the item, and ``full`` what is told of its past beside the item.
     """
     item = seen.item
     return {
@@ -49,7 +51,8 @@ def run_facts(
         "committed_at": iso(item.committed_at) if item.committed_at and _is_own_commit(item) else None,
         "lease_until": None if item.done else iso(item.lease_until),
         "stages": list(item.stages),
-        "history": history_facts(item),
+        "history": history_facts(item, full),
+        "history_goes_on": full.more,
         "wait": _wait(seen, runs, payloads=payloads),
         "error": stored_text(seen, runs, "error") if item.status is Status.FAILED else None,
         "failed": _failed(item),

@@ -9,11 +9,10 @@ from rich.text import Text
 
 from flowguard.aws.run_reader import SeenRun
 from flowguard.cli.console import cell, console, line
-from flowguard.cli.history_facts import SAID
+from flowguard.cli.history_facts import happened
 from flowguard.cli.listing import Column, show_pairs, show_table
 from flowguard.cli.moments import moment
 from flowguard.printable import LONGEST_PART, bounded
-from flowguard.protocol.run_history import How
 from flowguard.wire.notification import to_json
 
 _MOST_NAMED: Final = 5
@@ -45,11 +44,8 @@ def show_run(facts: Mapping[str, Any], seen: SeenRun, now: int) -> None:
 
 def _happened(one: Mapping[str, Any]) -> list[Text]:
     again = f", redrive {one['redrive']}" if one["redrive"] else ""
-    what = SAID[How[one["verdict"].upper()]]
-    if one["run"] == "earlier":
-        what = f"an earlier run: {what}"
     ms = "" if one["ms"] is None else f"{one['ms']:,}"
-    texts = (one["at"], str(one["hop"]), one["stage"], f"{one['attempt']}{again}", str(one["epoch"]), what, ms)
+    texts = (one["at"], str(one["hop"]), one["stage"], f"{one['attempt']}{again}", str(one["epoch"]), happened(one), ms)
     return [cell(text) for text in texts]
 
 

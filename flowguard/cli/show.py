@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from flowguard.aws.caller_lists import ROWS_A_PAGE
+from flowguard.aws.history_rows import MOST_ROWS, ROWS_SHOWN
 from flowguard.aws.run_reader import RunReader, SeenRun, readable
 from flowguard.aws.services import aws_store
 from flowguard.cli.connection import (
@@ -36,12 +37,21 @@ MISSING: Final = 1  # the exit code where there is no such run
 @click.argument("object_id", metavar="OBJECT")
 @connected
 @click.option("--payloads", is_flag=True, help="Show state, result, answers and messages too; tokens never.")
+@click.option(
+    "--history",
+    metavar="ROWS",
+    type=click.IntRange(1, MOST_ROWS),
+    default=ROWS_SHOWN,
+    show_default=True,
+    help="Of a flow with a full history: the rows to read, the newest.",
+)
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON.")
-def show(flow: str, object_id: str, *, payloads: bool, as_json: bool, **options: Any) -> None:
+def show(flow: str, object_id: str, *, payloads: bool, history: int, as_json: bool, **options: Any) -> None:
     """Show where the run of OBJECT stands.
 
     FLOW is the name of a flow, or its class as MODULE:NAME, which says how long a result is kept. Nothing is changed.
-    One consistent read of the run item; one query more where many wait for its end.
+    One consistent read of the run item; one query more where many wait for its end, and one where its flow has a full
+    history.
 
     The exit code is 0 where there is a run, however it stands, 1 where there is none, 2 where the command cannot be
     run.
@@ -58,7 +68,10 @@ def show(flow: str, object_id: str, *, payloads: bool, as_json: bool, **options:
             sys.exit(MISSING)
         rows = _rows(seen, aws_store(settings, clients))
         with readable(name, object_id):
-            facts = run_facts(seen, runs, now, flow=loaded, rows=rows, payloads=payloads)
+            full = runs.full_history(seen, history)
+            facts = run_facts(seen, runs, now, flow=loaded, rows=rows, full=full, payloads=payloads)
+    if full.more:
+        complain(f"of the history, the newest {history} rows are shown; --history has more")
     say_json(to_json(facts)) if as_json else show_run(facts, seen, now)
 
 

@@ -64,6 +64,8 @@ def permissions_of(
             found.on(Target.QUEUE, queue.name, "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl")
     if function.kind is not FunctionKind.ANSWERS and any(one.on_conflict is ATTACH for one in function.flows):
         found.on(Target.TABLE, settings.table, *_CALLERS)
+    if function.kind is not FunctionKind.ANSWERS and any(one.full_history for one in function.flows):
+        found.on(Target.TABLE, settings.table, "dynamodb:PutItem")
     if settings.bucket is not None:
         place = f"{settings.bucket}/{settings.prefix or 'flowguard/'}*"
         found.on(Target.OBJECTS, place, "s3:GetObject", "s3:PutObject")

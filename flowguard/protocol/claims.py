@@ -175,6 +175,7 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
         first_message=item.first_message if item is not None else None,
         left_end=item.left_end if item is not None and first else None,
         history=item.history if item is not None else "",
+        full_history=item is not None and item.full_history,
     )
 
 

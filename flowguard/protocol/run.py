@@ -110,6 +110,8 @@ class RunItem(NamedTuple):
     """
     history: str = ""
     """What has happened lately, as :mod:`flowguard.protocol.run_history` writes it. Nothing decides by it."""
+    full_history: bool = False
+    """Whether rows beside the item tell what has happened. Nothing decides by it."""
 
     @property
     def own_failure(self) -> FailedHop | None:
@@ -262,6 +264,8 @@ class Commit(NamedTuple):
     undone: bool = False
     ended_at: int = 0
     """When the handler had ended. Only the history tells it."""
+    told_until: int | None = None
+    """Of a flow with a full history: when the row that the commit writes may be removed."""
 
     @property
     def closes_list(self) -> bool:

@@ -10,6 +10,7 @@ The lines are in the order in which they were written. Nothing decides by them: 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -20,6 +21,8 @@ LONGEST: Final = 256
 """Bytes that an item keeps of its history."""
 
 _LONGEST_STAGE: Final = 32
+_LONGEST_TOLD: Final = 255
+"""The same in a row of the full history, where each name that an item holds has room."""
 _FIELDS: Final = 9
 
 
@@ -91,12 +94,33 @@ def after_retry(claim: Claim, now: int) -> str:
     return _with(claim, How.RETRIED, now)
 
 
+def told_by_commit(claim: Claim, commit: Commit) -> str:
+    """Return what a row of the full history tells of a commit: its own line, after that of the attempt before it."""
+    return "\n".join(_added(claim, _how(commit), commit.ended_at or commit.committed_at, _LONGEST_TOLD))
+
+
+def told_by_retry(claim: Claim, now: int) -> str:
+    """Return what a row of the full history tells of an attempt that has failed and is retried."""
+    return "\n".join(_added(claim, How.RETRIED, now, _LONGEST_TOLD))
+
+
+def error_of(commit: Commit) -> str | None:
+    """Return the type of the error with which the hop of this commit has failed for good. None for one that has not."""
+    error = commit.error if commit.failed is None else commit.failed.error
+    return None if error is None else error.type
+
+
 def _with(claim: Claim, how: How, at: int) -> str:
+    return "\n".join(filter(None, (claim.item.history, *_added(claim, how, at, _LONGEST_STAGE))))
+
+
+def _added(claim: Claim, how: How, at: int, longest: int) -> Iterator[str]:
+    """Yield the line of the attempt that the claim has found, where it has none, and the claim's own line."""
     m = claim.message
-    run, text = run_digest(m.request_id, m.requested_at), claim.item.history
-    own = _line(run, claim.item, how, at, at - claim.at if claim.at else "")
-    before = None if claim.before is None else _before(claim, claim.before, run, text)
-    return "\n".join(filter(None, (text, before, own)))
+    run = run_digest(m.request_id, m.requested_at)
+    if claim.before is not None and (before := _before(claim, claim.before, run, longest)) is not None:
+        yield before
+    yield _line(run, claim.item, how, at, longest, at - claim.at if claim.at else "")
 
 
 def newest(text: str, room: int) -> str:
@@ -108,20 +132,21 @@ def newest(text: str, room: int) -> str:
     return data[start:].decode() if start else ""
 
 
-def _before(claim: Claim, found: RunItem, run: str, text: str) -> str | None:
+def _before(claim: Claim, found: RunItem, run: str, longest: int) -> str | None:
     """Return the line of the attempt that the claim has found in the item, where that wrote none itself."""
     m = claim.message
     if found.request_id != m.request_id:
         if found.status in ENDED:
             return None
         how = How.SUPERSEDED if found.reset_at is None else How.RESET
-        return _line(run_digest(found.request_id, found.requested_at), found, how, claim.at)
-    if found.hop != m.hop or found.done or found.cancelled_because is not None or _tells(text, run, found.epoch):
+        return _line(run_digest(found.request_id, found.requested_at), found, how, claim.at, longest)
+    told = _tells(claim.item.history, run, found.epoch)
+    if told or found.hop != m.hop or found.done or found.cancelled_because is not None:
         return None
     if (found.redrive, found.retry) < m.attempt:
         first = m.first_error if m.attempt == (0, 1) else None  # of a later attempt the message has no time
-        return _line(run, found, How.RETRIED, claim.at if first is None else first.at)
-    return _line(run, found, How.TAKEN_OVER, min(found.lease_until, claim.at))
+        return _line(run, found, How.RETRIED, claim.at if first is None else first.at, longest)
+    return _line(run, found, How.TAKEN_OVER, min(found.lease_until, claim.at), longest)
 
 
 def _tells(text: str, run: str, epoch: int) -> bool:
@@ -130,16 +155,16 @@ def _tells(text: str, run: str, epoch: int) -> bool:
     return last is not None and (last.run, last.epoch) == (run, epoch)
 
 
-def _line(run: str, item: RunItem, how: How, at: int, ms: int | str = "") -> str:
-    """Return the line of an attempt. A long stage's name is cut."""
+def _line(run: str, item: RunItem, how: How, at: int, longest: int, ms: int | str = "") -> str:
+    """Return the line of an attempt. A stage's name that is longer than ``longest`` is cut."""
     stage = item.stage
-    if len(stage) > _LONGEST_STAGE or "\n" in stage:
-        stage = _short(stage.replace("\n", " "))
+    if len(stage) > longest or "\n" in stage:
+        stage = _short(stage.replace("\n", " "), longest)
     return f"{run},{item.hop},{item.retry},{item.redrive},{item.epoch},{how},{ms},{at:x},{stage}"
 
 
-def _short(stage: str) -> str:
-    return stage if len(stage) <= _LONGEST_STAGE else f"{stage[:_LONGEST_STAGE]}…"
+def _short(stage: str, longest: int) -> str:
+    return stage if len(stage) <= longest else f"{stage[:longest]}…"
 
 
 _OF_STATUS: Final = {

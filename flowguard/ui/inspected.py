@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.dead_letter_queue import DeadLetterQueue, Reading, Unusable, explained
+from flowguard.aws.history_rows import ROWS_SHOWN
 from flowguard.aws.run_pages import RunPages, Wanted, place_of
 from flowguard.aws.run_reader import RunReader, SeenRun, readable
 from flowguard.aws.services import aws_store
@@ -116,8 +117,8 @@ class Inspected:
                     traffic.add(seen.item, now)
         return traffic
 
-    def run(self, flow: str, object_id: str) -> tuple[SeenRun, dict[str, Any]] | None:
-        """Read one run and its facts. None where there is none."""
+    def run(self, flow: str, object_id: str, history: int = ROWS_SHOWN) -> tuple[SeenRun, dict[str, Any]] | None:
+        """Read one run and its facts, with so many rows of a full history. None where there is none."""
         with self._table() as reader:
             seen = reader.read(flow, object_id)
             if seen is None:
@@ -126,7 +127,8 @@ class Inspected:
                 rows = islice(self._callers(seen), 1)
                 loaded = self.flows.get(flow)
                 now = self.clock.now()
-                return seen, run_facts(seen, reader, now, flow=loaded, rows=rows, payloads=self.payloads)
+                full = reader.full_history(seen, history)
+                return seen, run_facts(seen, reader, now, flow=loaded, rows=rows, full=full, payloads=self.payloads)
 
     def _callers(self, seen: SeenRun) -> Iterator[Sequence[Caller]]:
         callers = seen.item.callers

@@ -17,7 +17,9 @@ from markupsafe import Markup
 from werkzeug.exceptions import BadRequest, Forbidden, HTTPException, NotFound
 
 from flowguard.aws.dead_letter_queue import Unusable, explained
+from flowguard.aws.history_rows import MOST_ROWS, ROWS_SHOWN
 from flowguard.aws.run_pages import NoCursor, Wanted
+from flowguard.cli.history_facts import happened
 from flowguard.cli.letter_rows import Seconds, duration
 from flowguard.cli.run_rows import quiet_since
 from flowguard.deploy.flow_graph import graph_of
@@ -40,6 +42,9 @@ LARGEST_FORM: Final = 16_384
 LONGEST_VALUE: Final = 20_000
 """Characters of a payload that is shown."""
 
+TOLD: Final = (ROWS_SHOWN, 1_000, MOST_ROWS)
+"""How many rows of a full history a page shows, and then on request."""
+
 COUNTED: Final = (10_000, 100_000, 1_000_000)
 """Items that a page with numbers may read: the first of these, and more where somebody asks for it."""
 
@@ -58,7 +63,7 @@ def inspector(
     app.config.update(MAX_CONTENT_LENGTH=LARGEST_FORM, MAX_FORM_MEMORY_SIZE=LARGEST_FORM)
     app.jinja_options = {"undefined": StrictUndefined, "finalize": _printable, "trim_blocks": True,
                          "lstrip_blocks": True}  # fmt: skip
-    app.jinja_env.filters.update(cut=_cut, number="{:,}".format, json=_json)
+    app.jinja_env.filters.update(cut=_cut, number="{:,}".format, json=_json, happened=happened)
     pages = _Pages(inspected, changes, token if token is not None else secrets.token_urlsafe(32))
     app.jinja_env.globals.update(inspected=inspected, token=pages.token, changes=changes is not None, link=link)
 
@@ -140,12 +145,16 @@ class _Pages:
 
     def run(self) -> Any:
         flow, object_id = self._named(request.args)
-        found = self.inspected.run(flow, object_id)
+        most = request.args.get("history", TOLD[0], type=int)
+        found = self.inspected.run(flow, object_id, most if most in TOLD else TOLD[0])
         if found is None:
             raise NotFound(f"There is no run of {bounded(object_id)} in flow {bounded(flow)}.")
         seen, facts = found
         line = time_line(seen, self.inspected.clock.now())
-        return render_template("run.html", facts=facts, line=line, flow=self.inspected.flows.get(flow))
+        told = facts["history"] if seen.item.full_history else []
+        more = [count for count in TOLD if count > most] if facts["history_goes_on"] else []
+        known = self.inspected.flows.get(flow)
+        return render_template("run.html", facts=facts, line=line, flow=known, told=told, more=more)
 
     def flows(self) -> Any:
         name, known = request.args.get("flow", ""), self.inspected.flows

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Never
 
 from flowguard.destinations import Destination, Queue, parse_destination
-from flowguard.errors import Reject, RunFailed
+from flowguard.errors import Reject, RunFailed, TooManyWrites
 from flowguard.failed import Failure
 from flowguard.flow import AnyFlow
 from flowguard.ids import RequestId
@@ -32,6 +32,7 @@ from flowguard.worker.group_planner import GroupPlanner, SavedGroup
 from flowguard.worker.replies import answer_place, end_body, takes_callers
 from flowguard.worker.restart import first_message_text
 from flowguard.worker.wait_planner import WaitPlanner
+from flowguard.writes import MOST_WRITES
 
 _LONGEST_WHY = 100
 """Characters of why a reply cannot be sent: an item has little room for an error."""
@@ -122,6 +123,7 @@ class Planner(NamedTuple):
             state=None,
             failed=FailedHop(m.request_id, m.requested_at, m.hop, m.redrive, error),
             ended_at=error.at,
+            told_until=self._told_until,
         )
 
     def failed(self, error: ErrorNote, envelope: Envelope) -> Commit:
@@ -146,6 +148,7 @@ class Planner(NamedTuple):
             error=error,
             takes_callers=takes_callers(self.flow),
             ended_at=own.at,
+            told_until=self._told_until,
         )
 
     def _notices_of(self, error: ErrorNote, first: int = 0, result: str | None = None) -> tuple[list[Send], ErrorNote]:
@@ -172,8 +175,15 @@ class Planner(NamedTuple):
     def expires_at(self) -> int:
         return expires_at(self.flow, self.moment)
 
+    @property
+    def _told_until(self) -> int | None:
+        """Return when the commit's row of a full history may expire. None where the flow has none."""
+        return self.expires_at if self.flow.full_history else None
+
     def _commit(self, status: Status, sends: list[Send], step: AnyStep, result: str | None = None) -> Commit:
         self._check_state(step)
+        if self.flow.full_history and len(step.writes) == MOST_WRITES:
+            raise TooManyWrites(self.message.stage, MOST_WRITES - 1)
         return Commit(
             status=status,
             committed_at=self.moment,
@@ -184,6 +194,7 @@ class Planner(NamedTuple):
             writes=tuple(step.writes),
             takes_callers=takes_callers(self.flow),
             first_message=self._first_message(status),
+            told_until=self._told_until,
         )
 
     def _kept_until(self, status: Status) -> int:

@@ -35,6 +35,7 @@ from flowguard.protocol.waiting import GivenAnswer, Look
 from flowguard.recorded.table_writes import ReadsTables
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
+from flowguard.wire.message import ErrorNote
 from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.wire.tokens import NO_TOKENS, Tokens
 from flowguard.worker.alarm import Alarm, ThreadAlarm
@@ -190,7 +191,7 @@ class Batches(Protocol):
         ...
 
     def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | Refused | None]:
-        """Commit hops that record no writes and close no list of callers."""
+        """Commit hops that record no writes, close no list of callers and have no full history."""
         ...
 
     def release(self, claims: Sequence[Claim], now: int) -> None:
@@ -237,6 +238,13 @@ class Store(Protocol):
 
     def release(self, claim: Claim, now: int, *, failed: bool) -> None:
         """End the lease (``now``, ms) of a hop that is not committed. A ``failed`` attempt is counted in the item.
+
+        Writes nothing where another owns the hop by now.
+        """
+        ...
+
+    def tell(self, claim: Claim, error: ErrorNote) -> None:
+        """Write a row of the full history on an attempt that has failed with the error, and is tried again.
 
         Writes nothing where another owns the hop by now.
         """

@@ -575,6 +575,7 @@ class Runtime:
 
     def _again(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int, error: BaseException) -> Ending:
         """Send a new message for the same hop, one attempt later. One that its queue refuses for good ends the run."""
+        self._tell(arrival, claim, note)
         again = retried(arrival.message.again(note), arrival.envelope, delay, self.services.signer)
         with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):
             refusal = self.services.sender.send([again]).get(0)
@@ -608,10 +609,16 @@ class Runtime:
 
         It stays in a FIFO queue for order's sake, else because there is no queue to send to.
         """
+        self._tell(arrival, claim, note)
         self.services.store.release(claim, self.services.clock.now(), failed=True)
         self.services.sender.postpone(arrival.envelope, delay)
         self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
         return kept(arrival, Verdict.CLAIMED, str(note))
+
+    def _tell(self, arrival: Arrival, claim: Claim, note: ErrorNote) -> None:
+        """Tell the full history of a failed attempt, in a flow that has one. Nobody owns a hop that was only read."""
+        if arrival.flow.full_history and claim.unwritten is None:
+            self.services.store.tell(claim, note)
 
     def _dead(self, arrival: Arrival, error: Reject, verdict: Verdict | None) -> Ending:
         """Send a message that has no run to end straight to the dead letters."""

@@ -100,7 +100,8 @@ class Uncommitted(NamedTuple):
 
 def can_wait(commit: Commit) -> bool:
     """Answer whether the commit may be made with others, as one write whose answer is all that it needs."""
-    return not (commit.writes or commit.closes_list or (commit.wait is not None and commit.wait.rows))
+    several = commit.writes or commit.told_until is not None or (commit.wait is not None and commit.wait.rows)
+    return not (several or commit.closes_list)
 
 
 def waves(turns: Sequence[Turn]) -> Iterator[list[Turn]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
+from flowguard.wire.message import ErrorNote
 from flowguard.worker.ports import Batches, CallerLists, Cancellations, Memos, Store, Waits
 
 
@@ -40,6 +41,9 @@ class WrappedStore:
 
     def release(self, claim: Claim, now: int, *, failed: bool) -> None:
         self._store.release(claim, now, failed=failed)
+
+    def tell(self, claim: Claim, error: ErrorNote) -> None:
+        self._store.tell(claim, error)
 
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced | Refused:
         return self._store.commit(claim, commit)

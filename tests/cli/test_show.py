@@ -11,9 +11,12 @@ import pytest
 from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
 
+from flowguard.aws.history_rows import FullHistory, read_rows
+from flowguard.aws.run_reader import RunReader
 from flowguard.aws.services import aws_store
 from flowguard.cli import main
 from flowguard.cli.connection import CommandTime
+from flowguard.cli.history_facts import history_facts
 from flowguard.clock import Clock, ManualClock
 from flowguard.errors import Reject
 from flowguard.failed import Failure
@@ -29,7 +32,7 @@ from flowguard.wire.message import ErrorNote
 from flowguard.wire.tokens import token_row_id, without_tokens
 from tests.aws.engines import same_clients
 from tests.cli.test_hostile_text import CONTROL, OBJECT
-from tests.scene import START, OrderState, Scene, Script, orders, scene, two_stages
+from tests.scene import START, OrderState, Scene, Script, orders, scene, told_orders, two_stages
 from tests.waits import START as WAITS_START
 from tests.waits import AnyOf, Progress, WaitScene, asks, wait_scene
 
@@ -128,6 +131,7 @@ def test_a_failing_order_from_its_first_attempt_to_its_end(at: Scene) -> None:
         "epoch": 1,
         "verdict": "retried",
         "ms": None,
+        "error": None,
     }
     at.deliver(at.newer())
     assert lines(at)[-2:] == [
@@ -496,3 +500,64 @@ def test_the_machines_clock_is_the_default(at: Scene) -> None:
     assert result.exit_code == 0
     assert CommandTime().clock.now() > ManualClock().now()
     assert orders(Script()).name in result.stdout
+
+
+# -- a full history
+
+
+@pytest.fixture
+def told() -> Iterator[Scene]:
+    """An order that failed twice, was priced at the third attempt, and whose flow has a full history."""
+    with scene(told_orders) as found:
+        message = found.message()
+        found.script.pricing = break_down
+        for _ in range(2):
+            found.deliver(message)
+            message = message.again(ErrorNote("RuntimeError", "no tariff", found.clock.now()))
+            found.clock.advance(seconds=20)
+        found.script.pricing = lambda step: None
+        found.deliver(message)
+        yield found
+
+
+def test_rows_of_a_full_history_are_shown_with_their_errors(told: Scene) -> None:
+    assert lines(told)[-4:] == [
+        "when                      hop  stage        attempt  epoch  what                                      ms",
+        "2027-01-15T08:00:00.000Z  1    price-order  1        1      failed, and is tried again: RuntimeError   0",
+        "2027-01-15T08:00:20.000Z  1    price-order  2        2      failed, and is tried again: RuntimeError   0",
+        "2027-01-15T08:00:40.000Z  1    price-order  3        3      committed                                  0",
+    ]
+    found = facts(told)
+    assert [one["error"] for one in found["history"]] == ["RuntimeError", "RuntimeError", None]
+    assert found["history_goes_on"] is False
+
+
+def test_only_the_newest_rows_are_shown_and_more_on_request(told: Scene) -> None:
+    result = run("orders", "o1", "--history", "2", "--json", clock=told.clock)
+    found = json.loads(result.stdout)
+    assert [one["attempt"] for one in found["history"]] == [2, 3]
+    assert found["history_goes_on"] is True
+    assert "of the history, the newest 2 rows are shown; --history has more" in result.stderr
+
+
+def test_what_only_the_item_tells_is_shown_with_the_rows_but_not_before_rows_that_are_left_out(told: Scene) -> None:
+    told.deliver(told.second())
+    seen = RunReader.of(Settings(), same_clients()).read("orders", "o1")
+    assert seen is not None
+    rows = read_rows(told.aws.client("dynamodb"), "flowguard", "orders", "o1")
+
+    def epochs(full: FullHistory) -> list[int]:
+        return [one["epoch"] for one in history_facts(seen.item, full)]
+
+    assert epochs(rows) == [1, 2, 3, 4]
+    assert epochs(FullHistory(rows.told[3:])) == [2, 3, 4], "the rows were begun late"
+    assert epochs(FullHistory(rows.told[:3])) == [1, 2, 3, 4], "they were ended early"
+    assert epochs(FullHistory(rows.told[3:], True)) == [4], "there are rows of what is before"
+    assert epochs(FullHistory()) == [2, 3, 4]
+
+
+def test_a_run_without_rows_is_read_by_one_call(at: Scene) -> None:
+    at.deliver(at.message())
+    with intercept(Recorder()) as calls:
+        lines(at)
+    assert [call.operation for call in calls.calls] == ["GetItem"]

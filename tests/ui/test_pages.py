@@ -19,9 +19,10 @@ from flowguard.step import Step
 from flowguard.ui import pages
 from flowguard.ui.inspected import Bounds
 from flowguard.ui.pages import link
+from flowguard.wire.message import ErrorNote
 from tests.cli.test_hostile_text import CONTROL, HOSTILE, OBJECT, notification, put
-from tests.cli.test_list import played
-from tests.scene import START, OrderState, Scene, scene
+from tests.cli.test_list import break_down, played
+from tests.scene import START, OrderState, Scene, scene, told_orders
 from tests.ui.inspecting import opened, parsed, text
 from tests.waits import All, Progress, asks, wait_scene
 
@@ -301,3 +302,45 @@ def test_each_template_is_one_that_is_escaped() -> None:
 def test_a_link_takes_any_name() -> None:
     assert link("/run", "a&b", "\ud800") == "/run?flow=a%26b&object=%ED%A0%80"
     assert link("/letters") == "/letters"
+
+
+# -- a full history
+
+
+def test_a_run_with_a_full_history_has_it_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    with scene(told_orders) as at:
+        at.script.pricing = break_down
+        at.deliver(at.message())
+        at.script.pricing = lambda step: None
+        at.deliver(at.message().again(ErrorNote("RuntimeError", MARKUP, START)))
+        page = "/run?flow=orders&object=o1"
+        shown = text(opened(at), page)
+        assert "Full history" in shown
+        assert "failed, and is tried again: RuntimeError" in shown
+        assert "Older attempts" not in shown
+        monkeypatch.setattr(pages, "TOLD", (1, 2))
+        few = parsed(opened(at).get(page))
+        assert "tried again: RuntimeError" not in few.text
+        assert f"{page}&history=2" in few.links
+        for asked in ("2", "99999999999", "-1", "x"):
+            again = text(opened(at), f"{page}&history={asked}")
+            assert ("tried again: RuntimeError" in again) is (asked == "2")
+
+
+def test_a_run_without_rows_has_no_such_table(at: Scene) -> None:
+    assert "Full history" not in text(opened(at), "/run?flow=orders&object=o1")
+
+
+def test_a_row_with_markup_in_it_is_text() -> None:
+    with scene(told_orders) as at:
+        at.deliver(at.message())
+        item: Any = {
+            "pk": {"S": "run#orders#o1"},
+            "sk": {"S": "history#9"},
+            "told": {"S": f"aaaa,1,0,0,9,r,,19bf0c5a2d0,{MARKUP}"},
+            "error": {"S": MARKUP},
+        }
+        at.aws.client("dynamodb").put_item(TableName="flowguard", Item=item)
+        answer = opened(at).get("/run?flow=orders&object=o1")
+        assert "hostile" not in parsed(answer).tags
+        assert MARKUP in parsed(answer).text

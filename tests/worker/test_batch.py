@@ -22,7 +22,7 @@ from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import sqs_event
 from flowguard.wire.envelope import Envelope, normalize
-from flowguard.wire.message import FLOW_STAGE, PLACE
+from flowguard.wire.message import FLOW_STAGE, PLACE, ErrorNote
 from flowguard.worker.batch import Batch
 from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Budget, CallerLists, Cancellations, Memos, Refusal, Services, Unlimited, Waits
@@ -97,6 +97,9 @@ class Others:
         raise AssertionError("every stage takes a lease")
 
     def release(self, claim: Claim, now: int, *, failed: bool) -> None:
+        raise AssertionError("nothing was claimed")
+
+    def tell(self, claim: Claim, error: ErrorNote) -> None:
         raise AssertionError("nothing was claimed")
 
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:

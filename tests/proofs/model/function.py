@@ -49,7 +49,7 @@ from flowguard.step import Step
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import Envelope, normalize, normalize_record
-from flowguard.wire.message import FLOW_STAGE, REQUEST_ID, Message
+from flowguard.wire.message import FLOW_STAGE, REQUEST_ID, ErrorNote, Message
 from flowguard.wire.signing import UNSIGNED
 from flowguard.worker.batch import Batch
 from flowguard.worker.callbacks import Callbacks
@@ -266,6 +266,9 @@ class _Outside:
 
     def release(self, claim: Claim, now: int, *, failed: bool) -> None:
         self.ask(Releasing(claim))
+
+    def tell(self, claim: Claim, error: ErrorNote) -> None:
+        raise AssertionError("no flow of the model has a full history")
 
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced | Refused:
         if _is_companions(claim.message):

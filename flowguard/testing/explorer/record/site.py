@@ -22,6 +22,7 @@ _STEPS: Final = {
     ("store.py", "judge"): "claim",
     ("store.py", "commit"): "commit",
     ("store.py", "release"): "release",
+    ("store.py", "tell"): "tell",
     ("batch_calls.py", "claim"): "claim",
     ("batch_calls.py", "judge"): "claim",
     ("batch_calls.py", "commit"): "commit",
