@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from flowguard.deploy.flow_cost import FlowCost, Invocations, StageCost, measure
 from flowguard.deploy.prices import Prices, Unit
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.errors import DefinitionError, SettingsError
+from flowguard.flow import AnyFlow
 from flowguard.printable import one_line
 from flowguard.sim.loading import NoSuchFlow, load_flows
 
@@ -89,7 +91,8 @@ def cost(
     try:
         table = Prices.read(prices) if prices is not None else Prices()
         assumed = Invocations(batch, duration, memory)
-        found = measure(load_flows(flows), [record for _, record in recorded], invocations=assumed)
+        loaded = load_flows(flows)
+        found = measure(loaded, [record for _, record in recorded], invocations=assumed)
     except (CannotDeploy, NoSuchFlow, DefinitionError, SettingsError) as error:
         raise NoPrice(str(error)) from None
     if not found.runs:
@@ -98,6 +101,7 @@ def cost(
         say_json(json.dumps(_facts(found, table, assumed, rate), ensure_ascii=False))
     else:
         _show(found, table, assumed, rate)
+        _show_histories(loaded)
     sys.exit(BAD if unreadable else 0)
 
 
@@ -109,6 +113,13 @@ def _show(found: FlowCost, prices: Prices, assumed: Invocations, rate: float | N
         say(f"{rate:g} a second for 30 days: ${found.per_month(prices, rate):,.2f}")
     say(f"assumed: {assumed.milliseconds:g} ms of {assumed.memory} MB an invocation, batches of {assumed.batch}")
     say(one_line(f"prices: {prices.region}, {prices.as_of}, on demand"))
+
+
+def _show_histories(flows: Sequence[AnyFlow]) -> None:
+    """Say which flows write a row at each commit."""
+    if names := [flow.name for flow in flows if flow.full_history]:
+        price = "a row and a transaction at each commit, 2 or 3 of the writes"
+        say(one_line(f"full history: {', '.join(names)}: {price}"))
 
 
 def _row(one: StageCost, runs: int, prices: Prices) -> list[Text]:

@@ -21,6 +21,16 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
+        r"^(aws\.history_rows\.|protocol\.run_history\.(told_by_|error_of|_LONGEST_TOLD)|"
+        r"aws\.store\.DynamoDBStore\.(tell\b|commit: .*(told_until|row_of_commit|len\(actions))|"
+        r"worker\.runtime\.Runtime\.(_tell\b|_again: self\._tell|_again_in_place: self\._tell)|"
+        r"worker\.together\.can_wait: .*told_until|worker\.plan\.Planner\..*(told_until|full_history|MOST_WRITES)|"
+        r"aws\.commit_call\._add_history: .*(told_until|full_history)|aws\.history_room\._kept: .*full_history|"
+        r"protocol\.claims\.taken: .*full_history)",
+        ("tests/worker/runtime/test_full_history.py", "tests/aws/test_history_room.py"),
+        "no flow of the proof has a full history",
+    ),
+    Elsewhere(
         r"^(protocol\.run_history\.|aws\.history_room\.|aws\.commit_call\.(_add_history|CommitCalls\.history_after_retry)|"
         r"aws\.commit_call\.(release_call: .*history|CommitCalls\.commit: _add_history)|aws\.items\._history|"
         r"aws\.store\.DynamoDBStore\.release: .*history|aws\.packing\._size_of\b)",

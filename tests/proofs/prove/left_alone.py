@@ -64,6 +64,7 @@ MODULES: Final = (
     "flowguard.aws.commit_call",
     "flowguard.aws.commit_texts",
     "flowguard.aws.history_room",
+    "flowguard.aws.history_rows",
     "flowguard.aws.item_texts",
     "flowguard.aws.caller_lists",
     "flowguard.aws.batch_writes",

@@ -9,21 +9,24 @@ import pytest
 from botocore.exceptions import ClientError
 
 from flowguard.aws.history_rows import FullHistory, read_rows
-from flowguard.aws.services import aws_store
+from flowguard.aws.services import aws_services, aws_store
+from flowguard.clock import no_pause
 from flowguard.errors import Reject, TooManyWrites
 from flowguard.events import EventType
+from flowguard.failed import Failure
 from flowguard.flow import AnyFlow, Flow
+from flowguard.handler import lambda_handler
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run_history import How
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.settings import Settings
-from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
-from flowguard.wire.message import ErrorNote
+from flowguard.wire.message import ErrorNote, Message
 from flowguard.writes import MOST_WRITES
 from tests.aws.engines import same_clients
-from tests.scene import START, Order, OrderState, Scene, Script, scene, told_orders
+from tests.scene import START, Order, OrderState, Scene, Script, record, scene, told_orders
 
 DAY_MS = 86_400_000
 
@@ -305,3 +308,87 @@ class Pages:
 
 def _raise(error: Exception) -> None:
     raise error
+
+
+def test_commits_of_a_batch_go_alone(at: Scene) -> None:
+    services = aws_services(Settings(), same_clients(), clock=at.clock, pause=no_pause)
+    together = lambda_handler(at.flow, together=True).using(services)
+    with intercept(Recorder()) as calls:
+        together({"Records": [record(at.order(name), place) for place, name in enumerate(("o1", "o2"))]})
+    made = [call.operation for call in calls.calls if call.service == "dynamodb"]
+    assert made == ["BatchExecuteStatement", "TransactWriteItems", "TransactWriteItems"]
+    assert len(items(at)) == 2
+
+
+def test_a_record_that_is_retried_in_place_tells_before_its_attempt_is_counted() -> None:
+    with scene(told_orders) as at:
+        at.script.pricing = fails
+        with intercept(Recorder()) as calls:
+            at.handler({"Records": [in_fifo_queue(at.message())]}, None)
+        made = [call.operation for call in calls.calls if call.service == "dynamodb"]
+        assert made == ["UpdateItem", "TransactWriteItems", "UpdateItem"]
+        assert told(at) == [(1, 1, How.RETRIED, "RuntimeError")]
+
+
+def in_fifo_queue(message: Message) -> dict[str, Any]:
+    found = record(message)
+    found["eventSourceARN"] += ".fifo"
+    found["attributes"]["MessageGroupId"] = "o1"
+    return found
+
+
+def test_what_a_failed_on_failed_hop_and_a_hop_that_gives_up_tell() -> None:
+    def undoing(script: Script) -> AnyFlow:
+        class Price(Stage[Order], name="price-order", inbox="price-order"):
+            def handle(self, order: Order, step: Step) -> Outcome:
+                raise Reject("the card is declined")
+
+        class Undo(Stage[Failure], name="undo", inbox="close-order"):
+            def handle(self, failure: Failure, step: Step) -> Outcome:
+                return Done()
+
+        class Orders(Flow, name="orders", object_id="order_id", dead_letters="dead", on_failed=Undo, full_history=True):
+            stages = (Price, Undo)
+
+        return Orders
+
+    with scene(undoing) as at:
+        at.deliver(at.message())
+        [letter] = at.sent("close-order")
+        undo = at.message(stage="undo", hop=2, body=letter["Body"])
+        at.deliver(undo)
+        assert told(at) == [(1, 1, How.GAVE_UP, "Reject"), (2, 1, How.UNDONE, "Reject")]
+
+
+def test_the_item_says_once_that_there_are_rows(at: Scene) -> None:
+    with intercept(Recorder()) as calls:
+        at.deliver(at.message())
+        at.deliver(at.second())
+    updates = [call.params["TransactItems"][0]["Update"] for call in calls.calls if "TransactItems" in call.params]
+    assert ["full_history = :full_history" in one["UpdateExpression"] for one in updates] == [True, False]
+    item = at.item()
+    assert item is not None
+    assert item.full_history
+    at.deliver(at.newer())
+    again = at.item()
+    assert again is not None
+    assert again.full_history
+
+
+def test_a_transaction_that_met_another_one_is_made_again(at: Scene) -> None:
+    met: list[str] = []
+
+    def meets(call: ApiCall, proceed: Proceed, /) -> Response:
+        if call.operation == "TransactWriteItems" and not met:
+            met.append(call.operation)
+            conflict: Any = {
+                "Error": {"Code": "TransactionCanceledException", "Message": "[TransactionConflict, None]"},
+                "CancellationReasons": [{"Code": "TransactionConflict"}, {"Code": "None"}],
+            }
+            raise ClientError(conflict, call.operation)
+        return proceed()
+
+    at.script.pricing = fails
+    with intercept(meets):
+        assert at.deliver(at.message()) == [True]
+    assert told(at) == [(1, 1, How.RETRIED, "RuntimeError")]
