@@ -84,7 +84,7 @@ def room_in_claimed(claim: Claim, key: Item, state: int) -> int:
     ``state`` is the bytes of its state. Where the item holds what nobody has counted, the history does not grow.
     """
     item = claim.item
-    if item.outbox is not None or item.callers is not None or item.answered is not None:
+    if any(one is not None for one in (item.outbox, item.wait, item.callers, item.answered)):
         return len(item.history.encode())
     size = _plain(item, key, Status.RUNNING) + (len("state") + state if state else 0) + sum(_kept(claim, None))
     return max(0, min(LONGEST, _room(size)))
@@ -122,8 +122,6 @@ def _new(written: Mapping[str, Any]) -> Iterator[int]:
 def _kept(claim: Claim, commit: Commit | None) -> Iterator[int]:
     """Yield the bytes of what the item has beside that, and goes on to have after a commit that is no failed end."""
     item = claim.item
-    if item.wait is not None and commit is None:
-        yield len("wait") + len("waiting") + item.wait.size
     if item.memo is not None and commit is None:
         yield len("memo") + item.memo.size
     if item.failed is not None and (commit is None or (commit.failed is None and item.own_failure is not None)):

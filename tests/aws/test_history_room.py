@@ -206,6 +206,7 @@ MORE: dict[str, dict[str, Any]] = {
     "askers": ASKED,
     "what it remembers": {"memo": MEMO},
     "a state": {"state": {"S": NOISE[:150]}},
+    "rows of a full history": {"full_history": {"BOOL": True}},
 }
 
 
@@ -248,6 +249,26 @@ def test_a_commit_counts_the_room_that_the_item_has(more: str, status: Status, m
         assert 0 <= left_below(clients, run) - counted[0] <= history_room.UNSURE
 
 
+@pytest.mark.parametrize("more", ["nothing", "rows of a full history"])
+def test_a_commit_with_a_row_counts_the_mark_in_the_item(more: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+
+    def counting(most: int, least: int | None = None) -> int:
+        counted.append(-most % KB - len("history"))
+        return 0
+
+    monkeypatch.setattr(history_room, "_room", counting)
+    monkeypatch.setattr(history_room, "_SURELY_BELOW", 0)
+    with on_memory() as clients:
+        run, claim = after_a_hop(clients, **MORE[more])
+        counted.clear()
+        run.commit(claim, Status.RUNNING, '{"total":7}', NOISE[:300])
+        without = counted[0], left_below(clients, run)
+        counted.clear()
+        run.commit(run.claim("close-order", 3), Status.RUNNING, '{"total":7}', NOISE[:300], told_until=AT)
+        assert without[0] - counted[0] == without[1] - left_below(clients, run)
+
+
 @pytest.mark.parametrize("more", [one for one in MORE if one != "callers"])
 def test_a_retry_counts_the_room_that_the_claimed_item_has(more: str, monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[int] = []
@@ -279,6 +300,23 @@ def test_a_retry_counts_the_room_that_the_claimed_item_has(more: str, monkeypatc
 )
 def test_the_room_ends_at_the_kb_that_the_item_surely_begins(most: int, least: int | None, room: int) -> None:
     assert history_room._room(most, least) == room
+
+
+def test_where_there_never_was_room_the_item_has_no_history(no_room: Callable[[], None]) -> None:
+    no_room()
+    with on_memory() as clients:
+        run, claim = after_a_hop(clients)
+        run.commit(claim, Status.RUNNING, "{}", "b")
+        key: Any = run_key("orders", run.object_id)
+        assert "history" not in clients.dynamodb.get_item(TableName="flowguard", Key=key)["Item"]
+
+
+def test_a_retry_of_a_hop_that_has_waited_does_not_let_the_history_grow() -> None:
+    with on_memory() as clients:
+        run, claim = after_a_hop(clients)
+        waited = claim._replace(item=claim.item._replace(wait=NewWait(PLAN, 1, AT + 999_983).begun()))
+        run.store.release(waited, run.now + 5, failed=True)
+        assert len(read_history(history(clients, run.object_id))) == 1
 
 
 def test_a_failed_end_keeps_all_lines() -> None:

@@ -18,9 +18,12 @@ from flowguard.protocol.run_history import (
     How,
     after_commit,
     after_retry,
+    error_of,
     newest,
     read_history,
     run_digest,
+    told_by_commit,
+    told_by_retry,
 )
 from flowguard.wire.message import ErrorNote, Message
 
@@ -77,6 +80,35 @@ def test_a_line_is_short() -> None:
 def test_without_the_time_of_the_claim_or_of_the_end_the_rest_is_told() -> None:
     end = commit(ended_at=0)
     assert told(after_commit(claim()._replace(at=0), end)) == [(RUN, 1, 0, 1, How.COMMITTED, None, AT + 1)]
+
+
+def test_a_row_tells_what_a_commit_adds_with_the_whole_name_of_its_stage() -> None:
+    long = "s" * 200
+    item = left(history=f"{RUN},1,0,0,0,r,,1,first", stage=long)
+    again = claim(item, AT + 20_000, retry=1, stage=long)
+    before, own = read_history(told_by_commit(again, commit(ended_at=0)))
+    assert (before.how, before.stage, before.epoch) == (How.RETRIED, long, 1)
+    assert (own.how, own.stage, own.epoch, own.at) == (How.COMMITTED, long, 2, AT + 1)
+    [*_, failed] = read_history(told_by_retry(again, AT + 20_007))
+    assert (failed.how, failed.ms, failed.at) == (How.RETRIED, 7, AT + 20_007)
+
+
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        (commit(), None),
+        (commit(Status.FAILED, error=ERROR), "Reject"),
+        (commit(failed=FailedHop(RequestId("run-1"), AT - 9, 1, 0, ERROR)), "Reject"),
+    ],
+)
+def test_a_hop_that_failed_for_good_has_the_type_of_its_error(end: Commit, error: str | None) -> None:
+    assert error_of(end) == error
+
+
+@pytest.mark.parametrize(("stage", "kept"), [("s" * 31 + "\n", "s" * 31 + " "), ("s" * 32 + "\n", "s" * 32 + "…")])
+def test_a_name_at_the_limit_is_kept_whole(stage: str, kept: str) -> None:
+    [own] = read_history(after_commit(claim(stage=stage), commit()))
+    assert own.stage == kept
 
 
 def test_an_attempt_that_wrote_nothing_is_told_by_the_next_one() -> None:

@@ -21,13 +21,17 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
-        r"^(aws\.history_rows\.|protocol\.run_history\.(told_by_|error_of|_LONGEST_TOLD)|"
+        r"^(aws\.history_rows\.|protocol\.run_history\.(told_by_|error_of|_added)|"
         r"aws\.store\.DynamoDBStore\.(tell\b|commit: .*(told_until|row_of_commit|len\(actions))|"
         r"worker\.runtime\.Runtime\.(_tell\b|_again: self\._tell|_again_in_place: self\._tell)|"
         r"worker\.together\.can_wait: .*told_until|worker\.plan\.Planner\..*(told_until|full_history|MOST_WRITES)|"
         r"aws\.commit_call\._add_history: .*(told_until|full_history)|aws\.history_room\._kept: .*full_history|"
-        r"protocol\.claims\.taken: .*full_history)",
-        ("tests/worker/runtime/test_full_history.py", "tests/aws/test_history_room.py"),
+        r"worker\.plan\.Planner\.(giving_up|failed): .*ended_at|protocol\.claims\.taken: .*history)",
+        (
+            "tests/worker/runtime/test_full_history.py",
+            "tests/aws/test_history_room.py",
+            "tests/protocol/test_run_history.py",
+        ),
         "no flow of the proof has a full history",
     ),
     Elsewhere(

@@ -26,7 +26,7 @@ from flowguard.step import Step
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.writes import MOST_WRITES
 from tests.aws.engines import same_clients
-from tests.scene import START, Order, OrderState, Scene, Script, record, scene, told_orders
+from tests.scene import START, Order, OrderState, Scene, Script, record, scene, told_orders, two_stages
 
 DAY_MS = 86_400_000
 
@@ -206,7 +206,7 @@ def test_a_stage_without_a_lease_tells_its_commits_alone() -> None:
         at.aws.create_queue("orders-dead-letters")
         at.script.pricing = fails
         at.deliver(at.message())
-        assert items(at) == []
+        assert (at.calls, items(at)) == (["GetItem"], [])
         at.script.pricing = lambda step: None
         at.deliver(at.message())
         assert at.calls == ["GetItem", "TransactWriteItems"]
@@ -227,14 +227,22 @@ def test_a_permission_that_is_missing_keeps_the_record_in_its_queue(at: Scene) -
     assert items(at) == []
 
 
+def writes(number: int) -> Callable[[Step[OrderState]], None]:
+    def record_them(step: Step[OrderState]) -> None:
+        for place in range(number):
+            step.put("orders", {"id": f"x{place}"})
+
+    return record_them
+
+
+def test_without_a_row_there_is_room_for_each_write() -> None:
+    with scene() as at:
+        at.script.pricing = writes(MOST_WRITES - 1)
+        at.deliver(at.message())
+        assert at.priced() == 1
+
+
 def test_a_row_leaves_room_for_one_write_less(at: Scene) -> None:
-    def writes(number: int) -> Callable[[Step[OrderState]], None]:
-        def record_them(step: Step[OrderState]) -> None:
-            for place in range(number):
-                step.put("orders", {"id": f"x{place}"})
-
-        return record_them
-
     at.script.pricing = writes(MOST_WRITES - 2)  # the stage itself records one more
     at.deliver(at.message())
     assert told(at) == [(1, 1, How.COMMITTED, None)]
@@ -290,6 +298,7 @@ def test_the_newest_rows_are_read_in_pages_and_no_more_than_asked_for(at: Scene)
     with intercept(Pages()) as pages:
         assert rows(at, 3) == FullHistory(everything.told[-3:], True)
     assert pages.asked == 4
+    assert pages.consistent == {True}
 
 
 class Pages:
@@ -297,12 +306,14 @@ class Pages:
 
     def __init__(self) -> None:
         self.asked = 0
+        self.consistent: set[bool] = set()
 
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
         if call.operation == "Query":
             self.asked += 1
             params: Any = call.params
             params["Limit"] = 1
+            self.consistent.add(params.get("ConsistentRead", False))
         return proceed()
 
 
@@ -313,11 +324,12 @@ def _raise(error: Exception) -> None:
 def test_commits_of_a_batch_go_alone(at: Scene) -> None:
     services = aws_services(Settings(), same_clients(), clock=at.clock, pause=no_pause)
     together = lambda_handler(at.flow, together=True).using(services)
+    at.deliver(at.order("o1"), at.order("o2"))
     with intercept(Recorder()) as calls:
-        together({"Records": [record(at.order(name), place) for place, name in enumerate(("o1", "o2"))]})
+        together({"Records": [record(at.second(object_id=name), n) for n, name in enumerate(("o1", "o2"))]})
     made = [call.operation for call in calls.calls if call.service == "dynamodb"]
     assert made == ["BatchExecuteStatement", "TransactWriteItems", "TransactWriteItems"]
-    assert len(items(at)) == 2
+    assert len(items(at)) == 4
 
 
 def test_a_record_that_is_retried_in_place_tells_before_its_attempt_is_counted() -> None:
@@ -392,3 +404,43 @@ def test_a_transaction_that_met_another_one_is_made_again(at: Scene) -> None:
     with intercept(meets):
         assert at.deliver(at.message()) == [True]
     assert told(at) == [(1, 1, How.RETRIED, "RuntimeError")]
+
+
+def test_a_run_that_began_without_it_says_so_from_its_next_commit_on() -> None:
+    with scene() as at:
+        at.deliver(at.message())
+        services = aws_services(Settings(), same_clients(), clock=at.clock, pause=no_pause)
+        lambda_handler(told_orders(at.script)).using(services)({"Records": [record(at.second())]})
+        item = at.item()
+        assert item is not None
+        assert item.full_history
+        assert told(at) == [(2, 1, How.COMPLETED, None)]
+
+
+@pytest.mark.parametrize("undone", [False, True])
+def test_a_hop_that_fails_tells_its_own_time_where_the_clock_of_the_hop_before_was_fast(undone: bool) -> None:
+    def made(script: Script) -> AnyFlow:
+        class Undo(Stage[Failure, OrderState], name="undo", inbox="close-order"):
+            def handle(self, failure: Failure, step: Step[OrderState]) -> Outcome:
+                return Done()
+
+        class Orders(
+            Flow,
+            name="orders",
+            object_id="order_id",
+            dead_letters="dead",
+            full_history=True,
+            on_failed=Undo if undone else None,
+        ):
+            stages = (*two_stages(script), *((Undo,) if undone else ()))
+
+        return Orders
+
+    with scene(made) as at:
+        at.script.closing = lambda step: _raise(Reject("no"))
+        at.clock.advance(seconds=60)
+        at.deliver(at.message())
+        at.clock.advance(seconds=-50)
+        at.deliver(at.second())
+        assert told(at)[-1][2] is (How.GAVE_UP if undone else How.FAILED)
+        assert rows(at).told[-1].happened.ms == 0
