@@ -1,4 +1,4 @@
-"""Claims, reads, commits and releases of several runs in one request.
+"""Claims, reads and commits of several runs in one request. Transactions are calls of their own.
 
 Each is judged and answered on its own. What is answered here is what DynamoDB has said of one item: granted, or a
 failed condition with the item that stood in its way. Everything else (throttling, a conflict, a server's error, an
@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from botocore.exceptions import ClientError
 
 from flowguard.aws.batch_reads import BatchReads
+from flowguard.aws.commit_threads import Transact, transactions
 from flowguard.aws.faults import error_code
 from flowguard.aws.items import Item, message_problem, run_key, size_of_value
 from flowguard.aws.partiql import Unsayable, insert_statement, update_statement
 from flowguard.errors import shown
 from flowguard.protocol.claims import taken
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused, RunItem
+from flowguard.worker.ports import CommitAnswer
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -49,6 +51,7 @@ class RunCalls(NamedTuple):
     refused: Callable[[ClaimRequest, Item], Refused]
     judged: Callable[[ClaimRequest, Item | None], Claim | Refused]
     commit: Callable[[Claim, Commit], Any]
+    transact: Transact
     fenced: Callable[[Claim, Commit, Item], Committed | Fenced | Refused]
     release: Callable[[Claim, int], Any]
 
@@ -135,13 +138,24 @@ class DynamoDBBatches:
                 answers[place] = self._calls.judged(requests[place], found)
         return answers
 
-    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | Refused | None]:
-        """Commit hops of different objects in one request. Each may have no writes, row of a history or list to close.
+    def commit(self, commits: Sequence[tuple[Claim, Commit]], *, in_threads: bool = False) -> list[CommitAnswer]:
+        """Commit hops of different objects in one request. Those that write more than that are a transaction each."""
+        shared = {place: one for place, one in enumerate(commits) if not one[1].is_transaction}
+        own = {place: one for place, one in enumerate(commits) if one[1].is_transaction}
+        answers: list[CommitAnswer] = [None] * len(commits)
+        for place, answer in self._commit_shared(shared):
+            answers[place] = answer
+        for place, answer in transactions(self._calls.transact, own, in_threads=in_threads):
+            answers[place] = answer
+        return answers
+
+    def _commit_shared(self, commits: Mapping[int, tuple[Claim, Commit]]) -> Iterator[tuple[int, CommitAnswer]]:
+        """Make commits that are one write each in one request.
 
         A hop that was only read where there was no item is inserted.
         """
         calls: dict[int, Any] = {}
-        for place, (claim, commit) in enumerate(commits):
+        for place, (claim, commit) in commits.items():
             with suppress(Exception):  # one that is too large, or whose text cannot be kept: its own call says so
                 calls[place] = self._calls.commit(claim, commit)
         new = {place for place in calls if (claim := commits[place][0]).unwritten is not None and claim.before is None}
@@ -149,10 +163,8 @@ class DynamoDBBatches:
             **_said(insert_statement, {place: calls[place] for place in new}),
             **_said(update_statement, {place: calls[place] for place in calls if place not in new}),
         }
-        answers: list[Committed | Fenced | Refused | None] = [None] * len(commits)
         for place, found in self._execute(dict(sorted(statements.items()))):
-            answers[place] = self._committed(*commits[place], found)
-        return answers
+            yield place, self._committed(*commits[place], found)
 
     def _committed(self, claim: Claim, commit: Commit, found: Item) -> Committed | Fenced | Refused | None:
         code, item = _code(found), _item(found)
@@ -196,7 +208,7 @@ class DynamoDBBatches:
         return found
 
     def _judge(self, found: Sequence[Any]) -> None:
-        """Give up where every statement is refused: for want of a permission, or several times as not valid."""
+        """Give up where every statement is refused for want of a permission, or several times as not valid."""
         codes = {_code(one) for one in found}
         self._invalid = self._invalid + 1 if codes == {"ValidationError"} else 0
         if found and (codes <= _NOT_HERE or self._invalid >= MOST_INVALID):

@@ -243,6 +243,7 @@ class DynamoDBStore:
             self._refused,
             self._judged,
             self._calls.commit,
+            self.commit,
             self._fenced,
             release,
         )

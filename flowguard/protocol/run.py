@@ -268,6 +268,11 @@ class Commit(NamedTuple):
     """Of a flow with a full history: when the row that the commit writes may be removed."""
 
     @property
+    def is_transaction(self) -> bool:
+        """Answer whether something is written beside the run item."""
+        return bool(self.writes) or self.told_until is not None
+
+    @property
     def closes_list(self) -> bool:
         """Answer whether it closes the list of callers."""
         return self.takes_callers and self.status in ENDED

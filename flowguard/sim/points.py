@@ -14,7 +14,7 @@ from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
-from flowguard.worker.ports import Batches, Refusal, Sender, Services, Store
+from flowguard.worker.ports import Batches, CommitAnswer, Refusal, Sender, Services, Store
 from flowguard.worker.wrapped_store import WrappedStore
 
 
@@ -103,10 +103,10 @@ class _Batches:
         self._pass(Point.AFTER_CLAIM, messages)
         return answers
 
-    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | Refused | None]:
+    def commit(self, commits: Sequence[tuple[Claim, Commit]], *, in_threads: bool = False) -> list[CommitAnswer]:
         messages = [claim.message for claim, _ in commits]
         self._pass(Point.BEFORE_COMMIT, messages)
-        answers = self._batches.commit(commits)
+        answers = self._batches.commit(commits, in_threads=in_threads)
         self._pass(Point.AFTER_COMMIT, messages)
         return answers
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from flowguard.errors import EnvelopeError, RunFailed, Untrusted
 from flowguard.events import EventType
-from flowguard.protocol.run import Claim, Committed, Fenced, Refused
+from flowguard.protocol.run import Claim, Refused
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.cancelling import Canceller, find_cancel
@@ -18,7 +18,7 @@ from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.group_asks import GroupAsks, find_group
-from flowguard.worker.ports import Batches, Budget, Services
+from flowguard.worker.ports import Batches, Budget, CommitAnswer, Services
 from flowguard.worker.resets import Resetter, find_reset
 from flowguard.worker.routing import Arrival, Routes, Unroutable
 from flowguard.worker.runtime import Runtime
@@ -184,7 +184,8 @@ class Batch:
         """Process records of different objects. Those that may share calls go first."""
         first = not endings
         asked = self._ask([turn for turn in wave if turn.may_share], batches)
-        pending = PendingCommits(batches, self._services.clock, self._budget)
+        threads = self._services.threads
+        pending = PendingCommits(batches, self._services.clock, self._budget, in_threads=threads)
         not_begun: list[Claim] = []
         for several in at_once([turn for turn in wave if turn.place in asked], in_threads=self._baton is not None):
             if pending.is_due():
@@ -262,7 +263,7 @@ class Batch:
                 endings[place] = self._broken(left.arrival.envelope, left.arrival, error)
         return endings
 
-    def _finished(self, left: Uncommitted, answer: Committed | Fenced | Refused | None) -> Ending:
+    def _finished(self, left: Uncommitted, answer: CommitAnswer) -> Ending:
         """Return the ending of a hop with its commit's answer. One that was overtaken is handled again, claimed."""
         if (ending := self._runtime.finished(left, answer)) is not None:
             return ending

@@ -14,7 +14,7 @@ from flowguard.observers.combined import combined
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
 from flowguard.protocol.verdicts import Verdict
 from flowguard.spans import Phase, Span, open_span, opens_spans
-from flowguard.worker.ports import Batches, Services, Store
+from flowguard.worker.ports import Batches, CommitAnswer, Services, Store
 from flowguard.worker.wrapped_store import WrappedStore
 
 
@@ -74,10 +74,11 @@ class ObservedBatches:
             span.facts["verdict"] = ", ".join(_verdict(answer) for answer in answers)
         return answers
 
-    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | Refused | None]:
-        span = Span(Phase.COMMIT, tuple(claim.message for claim, _ in commits), {"writes": 0})
+    def commit(self, commits: Sequence[tuple[Claim, Commit]], *, in_threads: bool = False) -> list[CommitAnswer]:
+        writes = sum(len(commit.writes) for _, commit in commits)
+        span = Span(Phase.COMMIT, tuple(claim.message for claim, _ in commits), {"writes": writes})
         with open_span(self._observer, span):
-            answers = self._batches.commit(commits)
+            answers = self._batches.commit(commits, in_threads=in_threads)
             span.facts["verdict"] = ", ".join(_verdict(answer) for answer in answers)
         return answers
 
@@ -85,7 +86,7 @@ class ObservedBatches:
         self._batches.release(claims, now)
 
 
-def _verdict(answer: Claim | Refused | Committed | Fenced | None) -> str:
+def _verdict(answer: Claim | CommitAnswer) -> str:
     match answer:
         case Claim():
             return Verdict.CLAIMED.value
@@ -97,6 +98,8 @@ def _verdict(answer: Claim | Refused | Committed | Fenced | None) -> str:
             return by.value
         case None:
             return "NOT_ANSWERED"
+        case error:
+            return type(error).__name__
 
 
 def observed(services: Services, observers: tuple[Observer, ...] = ()) -> Services:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from flowguard.clock import Clock, SystemClock
+from flowguard.errors import ConditionFailed, NotHeld, Reject
 from flowguard.events import Observer, log
 from flowguard.ids import Ids, ObjectId, RandomIds, RequestId
 from flowguard.protocol.callers import Caller, Callers, StoredEnd
@@ -143,14 +144,14 @@ class CallerLists(Protocol):
     """Those who are answered with the end of a run that another request began."""
 
     def attach(self, flow: str, object_id: ObjectId, callers: Callers, caller: Caller, expires_at: int) -> bool:
-        """Add the caller to the list, if that is still open, and keep the item until ``expires_at`` (ms).
+        """Add the caller to the list if that is still open, and keep the item until ``expires_at`` (ms).
 
         The same caller may be added again. Raises :class:`flowguard.errors.TooLarge` for one that no item can hold.
         """
         ...
 
     def rows(self, flow: str, object_id: ObjectId, term: str) -> Iterable[Sequence[Caller]]:
-        """Yield the callers of a list that the item does not hold, page by page, read consistently."""
+        """Yield the callers of a list that the item does not hold, page by page. They are read consistently."""
         ...
 
     def forget(self, flow: str, object_id: ObjectId, term: str, callers: Sequence[Caller]) -> None:
@@ -177,8 +178,12 @@ class CallerLists(Protocol):
         ...
 
 
+CommitAnswer: TypeAlias = Committed | Fenced | Refused | ConditionFailed | NotHeld | Reject | None
+"""What a commit among others is answered. An error is what :class:`Store` raises for it: nothing of it is written."""
+
+
 class Batches(Protocol):
-    """Claims, reads and commits of several runs in few calls, of no object twice.
+    """Claims, reads and commits of several runs in few calls. None is of an object twice.
 
     Each is judged and answered on its own, and none raises. None stands for what was not answered: it may be written,
     and is asked again by :class:`Store`, a claim under the same owner.
@@ -190,8 +195,8 @@ class Batches(Protocol):
         """Decide claims as :meth:`Store.judge` does."""
         ...
 
-    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | Refused | None]:
-        """Commit hops that record no writes, close no list of callers and have no full history."""
+    def commit(self, commits: Sequence[tuple[Claim, Commit]], *, in_threads: bool = False) -> list[CommitAnswer]:
+        """Commit hops that close no list of callers. Those that are transactions are made at once if ``in_threads``."""
         ...
 
     def release(self, claims: Sequence[Claim], now: int) -> None:

@@ -54,7 +54,7 @@ from flowguard.worker.group_parts import keep_part, read_parts
 from flowguard.worker.group_planner import SavedGroup
 from flowguard.worker.hop_memory import HopMemory
 from flowguard.worker.plan import Planner, dead_letter, expires_at, retried
-from flowguard.worker.ports import Budget, Services
+from flowguard.worker.ports import Budget, CommitAnswer, Services
 from flowguard.worker.restart import restart_of
 from flowguard.worker.resumed import resumed_payload
 from flowguard.worker.routing import Arrival
@@ -96,9 +96,7 @@ class Runtime:
         self._caller_answers = CallerAnswers(services, emitter)
         self._loop: EventLoop | None = None
 
-    def work(  # noqa: PLR0911 - each way to end is returned where it is met
-        self, arrival: Arrival, budget: Budget, asked: Asked | None = None
-    ) -> Ending | Uncommitted:
+    def work(self, arrival: Arrival, budget: Budget, asked: Asked | None = None) -> Ending | Uncommitted:
         """Take one message through its stage.
 
         The ending says what is still to be sent, and whether to ack after that. Where the claim was ``asked`` for
@@ -115,29 +113,21 @@ class Runtime:
         self._emitter.claimed(arrival, claim)
         with suppress(_Moved), self._given_back(arrival, claim):
             self._flush(arrival, claim)
-            memory, refused = HopMemory(self.services.store, claim), NOTHING_REFUSED
-            for calls in range(MOST_CALLS):
-                commit = self._handle(arrival, memory, refused, calls)
-                if isinstance(commit, Ending):
-                    return commit
-                if asked is not None and can_wait(commit):
-                    return Uncommitted(arrival, memory.claim, commit)
-                try:
-                    return self._commit(arrival, memory.claim, commit)
-                except NotHeld as error:  # of writes that the handler does without, or makes anew: it is called again
-                    if error.changed is not None and calls + 1 >= error.changed.tries:
-                        return self._failed(arrival, memory.claim, error.changed)
-                    refused = {**refused, **error.refused}
-            return self._failed(arrival, memory.claim, Retry(_OTHER_WRITES))
+            memory = HopMemory(self.services.store, claim)
+            commit = self._handle(arrival, memory, NOTHING_REFUSED, calls=0)
+            if asked is not None and isinstance(commit, Commit) and can_wait(commit):
+                return Uncommitted(arrival, memory.claim, commit)
+            return self._commit(arrival, memory, commit)
         return self.work(arrival.to_claim(), budget)
 
-    def finished(self, left: Uncommitted, answer: Committed | Fenced | Refused | None) -> Ending | None:
+    def finished(self, left: Uncommitted, answer: CommitAnswer) -> Ending | None:
         """Return the ending of a hop whose commit got this answer together with others. No answer: commit it alone.
 
         There is no ending where the hop was only read, and has to be claimed and handled again.
         """
         with suppress(_Moved):
-            return self._commit(*left) if answer is None else self._answered(*left, _unmoved(answer))
+            memory = HopMemory(self.services.store, left.claim)
+            return self._commit(left.arrival, memory, left.commit, answer)
         return None
 
     def close(self) -> None:
@@ -148,7 +138,7 @@ class Runtime:
     # -- the steps
 
     def _claim(self, arrival: Arrival, budget: Budget, asked: Asked | None) -> tuple[Arrival, Claim | Refused]:
-        """Claim the hop, or let the run at work answer the request: again where that has ended meanwhile.
+        """Claim the hop, or let the run at work answer the request. Do so again where that has ended meanwhile.
 
         A list of callers that closes again and again keeps the record in its queue, as a worker at work does.
         """
@@ -343,17 +333,36 @@ class Runtime:
             self._loop = EventLoop()
         return self._loop.result_of(handler)
 
-    def _commit(self, arrival: Arrival, claim: Claim, commit: Commit) -> Ending:
-        """Write all of the commit or nothing. Before it the rows by which answers find a run that waits."""
+    def _commit(
+        self, arrival: Arrival, memory: HopMemory, commit: Commit | Ending, answer: CommitAnswer = None
+    ) -> Ending:
+        """Commit the hop. Its handler is called again while writes do not hold that it does without, or makes anew."""
+        calls, refused = 1, NOTHING_REFUSED
+        while isinstance(commit, Commit):
+            try:
+                return self._commit_once(arrival, memory.claim, commit, answer)
+            except NotHeld as error:
+                if (last := _last_error(error, calls)) is not None:
+                    return self._failed(arrival, memory.claim, last)
+                refused = {**refused, **error.refused}
+            commit, answer = self._handle(arrival, memory, refused, calls), None
+            calls += 1
+        return commit
+
+    def _commit_once(self, arrival: Arrival, claim: Claim, commit: Commit, answer: CommitAnswer) -> Ending:
+        """Write all of the commit or nothing, unless that has got its answer together with others.
+
+        Before it the rows by which answers find a run that waits.
+        """
         if waits_unseen(claim, commit):
             raise _Moved
         if commit.wait is not None and commit.wait.rows:
             self.services.store.waits.save(commit.wait.rows)
         try:
-            answer = self._write(arrival, claim, commit)
+            written = self._write(arrival, claim, commit) if answer is None else _unmoved(answer)
         except (ConditionFailed, Reject) as error:  # known not to be applied; any other error might hide a success
             return self._failed(arrival, claim, error)
-        return self._answered(arrival, claim, commit, answer)
+        return self._answered(arrival, claim, commit, written)
 
     def _write(self, arrival: Arrival, claim: Claim, commit: Commit) -> Committed | Fenced | Refused:
         """Make the commit's call. Raises :class:`_Moved` where the hop was only read, and has to be claimed now."""
@@ -588,7 +597,7 @@ class Runtime:
         return kept(arrival, Verdict.CLAIMED, f"its retry was not sent to {again.to}: {refusal.why}")
 
     def _continued(self, arrival: Arrival, claim: Claim, requests: int) -> Ending:
-        """Let another invocation go on with the hop, as the same attempt: with the message sent again, or in place.
+        """Let another invocation go on with the hop as the same attempt, with the message sent again or in place.
 
         One that is not sent leaves its record, which goes on as well.
         """
@@ -661,8 +670,17 @@ class _Moved(Exception):
     """A hop that was only read has to be claimed and handled again. It is still open, and the item is another."""
 
 
-def _unmoved(answer: Committed | Fenced | Refused) -> Committed | Fenced | Refused:
-    """Return the answer to a commit. Raises :class:`_Moved` for the one that says that the hop is still open."""
+def _last_error(error: NotHeld, calls: int) -> Exception | None:
+    """Return what fails the attempt whose writes did not hold. None where its handler may be called once more."""
+    if error.changed is not None and calls >= error.changed.tries:
+        return error.changed
+    return Retry(_OTHER_WRITES) if calls >= MOST_CALLS else None
+
+
+def _unmoved(answer: Committed | Fenced | Refused | ConditionFailed | NotHeld | Reject) -> Committed | Fenced | Refused:
+    """Return the answer to a commit, or raise what it is. Raises :class:`_Moved` where the hop is still open."""
+    if isinstance(answer, Exception):
+        raise answer
     if isinstance(answer, Refused) and answer.verdict is Verdict.CLAIMED:
         raise _Moved
     return answer

@@ -9,10 +9,10 @@ from typing import Final, NamedTuple, TypeAlias
 from flowguard.clock import Clock
 from flowguard.ids import ObjectId, Owner
 from flowguard.protocol.claims import outlived
-from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
-from flowguard.stage import AnyStage
+from flowguard.protocol.run import Claim, ClaimRequest, Commit, Refused
+from flowguard.stage import MOST_AT_ONCE, AnyStage
 from flowguard.wire.envelope import Envelope
-from flowguard.worker.ports import Batches, Budget
+from flowguard.worker.ports import Batches, Budget, CommitAnswer
 from flowguard.worker.routing import Arrival
 
 LONGEST_WAIT_MS: Final = 250
@@ -99,9 +99,8 @@ class Uncommitted(NamedTuple):
 
 
 def can_wait(commit: Commit) -> bool:
-    """Answer whether the commit may be made with others, as one write whose answer is all that it needs."""
-    several = commit.writes or commit.told_until is not None or (commit.wait is not None and commit.wait.rows)
-    return not (several or commit.closes_list)
+    """Answer whether the commit may be made with others, as one call whose answer is all that it needs."""
+    return not (commit.closes_list or (commit.wait is not None and commit.wait.rows))
 
 
 def waves(turns: Sequence[Turn]) -> Iterator[list[Turn]]:
@@ -127,7 +126,7 @@ def waves(turns: Sequence[Turn]) -> Iterator[list[Turn]]:
 
 
 def at_once(turns: Sequence[Turn], *, in_threads: bool) -> Iterator[list[Turn]]:
-    """Yield the records of a wave in order, those of one stage together, as many as may be handled at once."""
+    """Yield the records of a wave in order. Those of one stage come together, as many as may be handled at once."""
     several: list[Turn] = []
     for turn in turns:
         if several and (not in_threads or len(several) == turn.parallel or several[0].stage is not turn.stage):
@@ -141,11 +140,13 @@ def at_once(turns: Sequence[Turn], *, in_threads: bool) -> Iterator[list[Turn]]:
 class PendingCommits:
     """The commits of one wave that wait to be made together."""
 
-    def __init__(self, batches: Batches, clock: Clock, budget: Budget) -> None:
+    def __init__(self, batches: Batches, clock: Clock, budget: Budget, *, in_threads: bool) -> None:
         self._batches = batches
+        self._in_threads = in_threads
         self._clock = clock
         self._budget = budget
         self._waiting: dict[int, Uncommitted] = {}
+        self._transactions = 0
         self._since = 0
         self._longest = 0
 
@@ -156,6 +157,7 @@ class PendingCommits:
             self._since = now
         self._longest = max(self._longest, now - began_at)
         self._waiting[place] = left
+        self._transactions += left.commit.is_transaction
 
     def is_due(self, *, at_work: bool = False) -> bool:
         """Answer whether they must be made before another record is begun, or has ended that is ``at_work``."""
@@ -164,18 +166,20 @@ class PendingCommits:
         left = self._budget.remaining()
         waited = self._clock.now() - self._since
         longest = 0 if at_work else self._longest
-        return waited + longest > LONGEST_WAIT_MS or (left is not None and left < LITTLE_TIME_MS)
+        is_late = waited + longest > LONGEST_WAIT_MS or (left is not None and left < LITTLE_TIME_MS)
+        return is_late or self._transactions >= MOST_AT_ONCE
 
-    def flush(self) -> Iterator[tuple[int, Uncommitted, Committed | Fenced | Refused | None]]:
+    def flush(self) -> Iterator[tuple[int, Uncommitted, CommitAnswer]]:
         """Make the commits. Yield each by the place of its record with its answer; None has to be asked for alone.
 
         A single one is left to its own call, as is one whose read is too old.
         """
-        waiting, self._waiting = self._waiting, {}
-        now, answers = self._clock.now(), dict[int, Committed | Fenced | Refused | None]()
+        waiting, self._waiting, self._transactions = self._waiting, {}, 0
+        now, answers = self._clock.now(), dict[int, CommitAnswer]()
         shared = {place: left for place, left in waiting.items() if not left.is_outlived(now)}
         if len(shared) > 1:
-            made = self._batches.commit([(one.claim, one.commit) for one in shared.values()])
+            commits = [(one.claim, one.commit) for one in shared.values()]
+            made = self._batches.commit(commits, in_threads=self._in_threads)
             answers = dict(zip(shared, made, strict=True))
         for place, left in waiting.items():
             yield place, left, answers.get(place)

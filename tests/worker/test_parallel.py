@@ -291,7 +291,7 @@ def test_commits_do_not_wait_longer_when_others_are_at_work(at: Scene, monkeypat
 
 def test_a_commit_waits_for_those_at_work_and_not_for_as_long_as_they_may_take(at: Scene) -> None:
     clock = ManualClock(START)
-    pending = PendingCommits(cast(Batches, None), clock, Unlimited())
+    pending = PendingCommits(cast(Batches, None), clock, Unlimited(), in_threads=True)
     commit = Commit(Status.RUNNING, START, START, None, "{}")
     pending.add(0, Uncommitted(cast(Arrival, None), cast(Claim, None), commit), START - 10 * LONGEST_WAIT_MS)
     assert [pending.is_due(), pending.is_due(at_work=True)] == [True, False]

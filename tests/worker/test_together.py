@@ -235,6 +235,14 @@ def test_recorded_writes_are_transactions_of_their_own() -> None:
         assert [item.done for item in items(at, 3) if item is not None] == [True] * 3
 
 
+def test_a_commit_that_closes_a_list_of_callers_is_made_alone() -> None:
+    with scene(attaching) as at:
+        together(at)
+        at.deliver(*orders(at, 2))
+        assert at.deliver(*next_hops(at, 2)) == [True] * 2
+        assert at.calls == [BATCH, UPDATE, UPDATE]
+
+
 @pytest.mark.parametrize("applied", [False, True])
 @pytest.mark.parametrize("which", [1, 2])
 def test_a_request_whose_answer_is_lost_or_that_fails_is_made_up_for_by_single_calls(

@@ -116,7 +116,7 @@ class Left:
 
 
 def waiting(left: int | None, *, some: bool = True) -> PendingCommits:
-    pending = PendingCommits(cast(Batches, None), ManualClock(START), Left(left))
+    pending = PendingCommits(cast(Batches, None), ManualClock(START), Left(left), in_threads=False)
     if some:
         pending.add(0, Uncommitted(cast(Arrival, None), cast(Claim, None), COMMIT), START)
     return pending

@@ -12,19 +12,21 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from tests.scene import Scene, record, scene
+from tests.scene import orders as writing
 from tests.worker.runtime.mishaps import Died
 from tests.worker.test_together import BATCH, attaching, ignoring, items, next_hops, orders, plain, together
 from tests.worker.test_together_unleased import unleased
 
 COUNT = 3
-FLOWS = {"supersede": plain, "ignore": ignoring, "attach": attaching, "unleased": unleased}
+FLOWS = {"supersede": plain, "ignore": ignoring, "attach": attaching, "unleased": unleased, "writes": writing}
 
 
 class End(NamedTuple):
-    """What is there at last: the statuses, the ids of what was sent to each queue, and how often handlers ran."""
+    """What is there at last: the statuses, what was sent to each queue and written, and how often handlers ran."""
 
     statuses: list[Status]
     sent: dict[str, list[str]]
+    written: list[str]
     handled: int
 
 
@@ -85,7 +87,8 @@ def end_of(at: Scene) -> End:
     sent: dict[str, list[str]] = {}
     for queue in ("emails", "close-order", "completed", "dead"):
         sent[queue] = sorted({f"{one['Body']} {told(one)}" for one in at.sent(queue)})
-    return End([item.status for item in items(at, COUNT) if item is not None], sent, len(at.script.handled))
+    written = sorted(map(str, at.aws.client("dynamodb").scan(TableName="orders")["Items"]))
+    return End([item.status for item in items(at, COUNT) if item is not None], sent, written, len(at.script.handled))
 
 
 def told(message: Any) -> str:
@@ -129,7 +132,7 @@ def test_whoever_dies_at_whatever_call_all_records_end_as_if_nobody_had(flow: st
                 until_acked(at, messages, 2 if place == hop else 1)
             found = end_of(at)
             assert found.statuses == wanted.statuses, (number, how)
-            assert found.sent == wanted.sent, (number, how)
+            assert (found.sent, found.written) == (wanted.sent, wanted.written), (number, how)
             assert wanted.handled <= found.handled <= wanted.handled + COUNT, (number, how)
 
 

@@ -55,7 +55,17 @@ from flowguard.worker.batch import Batch
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.ending import Ending
 from flowguard.worker.outside import FoundAnswer
-from flowguard.worker.ports import Batches, CallerLists, Cancellations, Groups, Memos, Refusal, Services, Unlimited
+from flowguard.worker.ports import (
+    Batches,
+    CallerLists,
+    Cancellations,
+    CommitAnswer,
+    Groups,
+    Memos,
+    Refusal,
+    Services,
+    Unlimited,
+)
 from flowguard.worker.restart import needs_restart, restart_of
 from flowguard.worker.routing import Arrival, Routes
 from flowguard.worker.settler import ArrivedDeadline, Settler, find_arrived
@@ -351,7 +361,7 @@ class _Shared:
         answer: Claim | Refused | None = self._ask(Judging(request, shared=True))
         return answer
 
-    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | Refused | None]:
+    def commit(self, commits: Sequence[tuple[Claim, Commit]], *, in_threads: bool = False) -> list[CommitAnswer]:
         return [self._committed(claim, commit) for claim, commit in commits]
 
     def _committed(self, claim: Claim, commit: Commit) -> Committed | Fenced | Refused | None:

@@ -122,6 +122,22 @@ TESTED: Final = (
         "async handlers, of several records too",
     ),
     Elsewhere(
+        r"^(aws\.commit_threads\.|aws\.batch_calls\.DynamoDBBatches\.commit\b|"
+        r"worker\.together\.PendingCommits\..*(transactions|threads)|"
+        r"worker\.runtime\.(_last_error|_unmoved: .*Exception|"
+        r"Runtime\.(_commit\b|_commit_once: .*answer|finished|work: (isinstance\(commit|can_wait))))",
+        (
+            "tests/aws/test_commit_threads.py",
+            "tests/worker/test_parallel_commits.py",
+            "tests/worker/runtime/test_conditions.py",
+            "tests/worker/runtime/test_modify.py",
+            "tests/worker/test_together.py",
+            "tests/worker/test_together_crashes.py",
+            "tests/worker/test_together_unleased.py",
+        ),
+        "transactions that are made at once",
+    ),
+    Elsewhere(
         r"^(worker\.baton\.|worker\.together\.(Turn\.(parallel|stage)|at_once|PendingCommits\.is_due: .*at_work)|"
         r"worker\.batch\.(_baton|Batch\.(_ended|_ask: .*parallel|__init__: .*(_baton|threads)))|"
         r"worker\.routing\.Routes\.are_parallel|stage\._parallel_problems|worker\.runtime\..*_outside)",
@@ -150,7 +166,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.(routing\.Arrival\.(takes_lease|to_claim)|runtime\._unmoved|runtime\.Runtime\.(_write\b|"
-        r"_claim_attempt: .*(takes_lease|needs_lease|store)|_commit: waits_unseen|"
+        r"_claim_attempt: .*(takes_lease|needs_lease|store)|_commit_once: waits_unseen|"
         r"_planned: Before\(leased|_answered: isinstance\(answer, Refused))",
         (
             "tests/worker/runtime/test_unleased.py",

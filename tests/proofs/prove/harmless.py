@@ -81,7 +81,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.runtime.Runtime._left: outbox.request_id == message.request_id → forced true",
     ),
     "with nothing to save no call is made, and where nothing may be early nothing is looked for": (
-        "worker.runtime.Runtime._commit: commit.wait.rows → forced true",
+        "worker.runtime.Runtime._commit_once: commit.wait.rows → forced true",
         "worker.runtime.Runtime._early: not commit.wait.plan.early → forced false",
     ),
     "a claim that no wait came before puts no outbox into what it answers, whatever was read": (

@@ -69,6 +69,7 @@ MODULES: Final = (
     "flowguard.aws.caller_lists",
     "flowguard.aws.batch_writes",
     "flowguard.aws.batch_calls",
+    "flowguard.aws.commit_threads",
     "flowguard.aws.batch_reads",
     "flowguard.aws.partiql",
     "flowguard.aws.request_bodies",

@@ -19,7 +19,7 @@ from flowguard.settings import Settings
 from flowguard.sim.calls import intercept
 from flowguard.wire.message import Message
 from flowguard.worker import together
-from flowguard.worker.ports import Batches, Services
+from flowguard.worker.ports import Batches, CommitAnswer, Services
 from flowguard.worker.wrapped_store import WrappedStore
 from tests.proofs.races.flow import FLOWS, LEASE
 from tests.proofs.races.mishaps import Died, Mishaps, Odds
@@ -96,6 +96,7 @@ class _Worker:
         self._draw = random.Random(f"{race.seed} choices {number}")
         self._ids = SeededIds(race.seed * 1_000 + number)
         self._next = 0
+        self._together = number % 4 == 1
         services = Services(
             store=Told(race, journal),
             sender=self._post,
@@ -103,8 +104,8 @@ class _Worker:
             ids=self._ids,
             observer=lambda _: None,
             draw=self._draw,
+            threads=self._together,
         )
-        self._together = number % 4 == 1
         self._handler = lambda_handler(*dict.fromkeys(FLOWS), together=self._together).using(services)
 
     def run(self) -> None:
@@ -249,10 +250,10 @@ class _ToldBatches:
                 self._told.told_claim(request, answer)
         return answers
 
-    def commit(self, commits: Sequence[tuple[Claim, Commit]]) -> list[Committed | Fenced | Refused | None]:
-        answers = self._batches.commit(commits)
+    def commit(self, commits: Sequence[tuple[Claim, Commit]], *, in_threads: bool = False) -> list[CommitAnswer]:
+        answers = self._batches.commit(commits, in_threads=in_threads)
         for (claim, _), answer in zip(commits, answers, strict=True):
-            if answer is not None:
+            if isinstance(answer, Committed | Fenced | Refused):
                 self._told.told_commit(claim, answer)
         return answers
 
