@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import pytest
 
+from tests.newcomer.test_newcomer import TRACING
+
 ROOT = Path(__file__).parents[1]
 PROJECT: Final[Mapping[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -131,3 +133,10 @@ def test_the_lock_pins_what_the_extras_declare() -> None:
     extras = ("cli", "ui", "local", "testing", "xray", "opentelemetry", "docs")
     declared = {name for extra in extras for name in names_of(optional()[extra])}
     assert declared - pinned == set()
+
+
+@pytest.mark.parametrize("extra", sorted({*optional()} - {"dev", "docs"}))
+def test_each_extra_has_a_newcomer_who_installs_it_alone(extra: str) -> None:
+    """Those of developers are installed by ``make`` itself."""
+    scenarios = (ROOT / "tests" / "newcomer" / "test_newcomer.py").read_text(encoding="utf-8")
+    assert f'install("{extra}")' in scenarios or extra in TRACING

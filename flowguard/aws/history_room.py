@@ -28,6 +28,7 @@ from flowguard.aws.items import (
     late_item,
     size_of_value,
 )
+from flowguard.protocol.callers import Callers, caller_key
 from flowguard.protocol.claims import answered_askers
 from flowguard.protocol.run import Claim, Commit, RunItem, Status
 from flowguard.protocol.run_history import LONGEST
@@ -136,13 +137,20 @@ def _kept(claim: Claim, commit: Commit | None) -> Iterator[int]:
 
 
 def _kept_callers(claim: Claim, commit: Commit | None) -> Iterator[int]:
+    """Yield the bytes of those who ask for an end. Its commit closes their list, and leaves it as answered."""
     item = claim.item
-    if item.callers is not None:  # the commit of an end renames the list
-        yield len("answered") + _value_size(callers_item(item.callers))
-    if item.answered is not None and (commit is None or not commit.closes_list):
-        yield len("answered") + _value_size(callers_item(item.answered))
-    if item.answered_key is not None:
-        yield len("answered_key") + _bytes(item.answered_key) + len("answered_by") + _bytes(item.request_id)
+    if commit is not None and commit.closes_list:
+        answered = item.callers if item.callers is not None else Callers(item.owner)
+        yield len("answered") + _value_size(callers_item(answered))
+        yield len("answered_by") + _bytes(item.request_id)
+        yield len("answered_key") + len(caller_key(item.request_id, item.requested_at))
+    else:
+        if item.callers is not None:
+            yield len("callers") + _value_size(callers_item(item.callers))
+        if item.answered is not None:
+            yield len("answered") + _value_size(callers_item(item.answered))
+        if item.answered_key is not None:
+            yield len("answered_key") + _bytes(item.answered_key)
     if item.askers:
         gone = () if commit is None else answered_askers(claim, commit)
         yield from (len(ASKER) + len(key) + _bytes(text) for key, text in item.askers.items() if key not in gone)

@@ -15,6 +15,7 @@ import pytest
 
 from flowguard.aws import history_room
 from flowguard.aws.clients import Clients
+from flowguard.aws.history_rows import read_rows
 from flowguard.aws.items import ASKER, callers_item, failed_item, late_item, number, run_key
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
@@ -202,7 +203,7 @@ MORE: dict[str, dict[str, Any]] = {
     "a cancellation": {"cancelled": NEWER},
     "the failure of the run before": {"failed": OLD_FAILURE},
     "the failure of this run": {"failed": OWN_FAILURE},
-    "callers": {"callers": LIST, "answered": LIST, "answered_key": {"S": "key"}, "answered_by": {"S": "web-0"}},
+    "callers": {"callers": LIST, "answered": LIST, "answered_key": {"S": "key"}, "answered_by": {"S": "w" * 60}},
     "askers": ASKED,
     "what it remembers": {"memo": MEMO},
     "a state": {"state": {"S": NOISE[:150]}},
@@ -335,15 +336,78 @@ def test_where_there_is_no_room_the_lines_that_were_there_go(monkeypatch: pytest
         assert history(clients, run.object_id) == ""
 
 
-@pytest.mark.parametrize(("hop", "lines"), [(1, 1), (2, 1)])
-def test_where_nobody_has_counted_the_first_message_the_history_does_not_grow(hop: int, lines: int) -> None:
+@pytest.mark.parametrize(
+    ("hops", "state", "end", "lines"),
+    [
+        (1, 1_200, Status.RUNNING, 1),
+        (2, 1_200, Status.RUNNING, 1),
+        (2, 10, Status.RUNNING, 2),
+        (2, 1_200, Status.COMPLETED, 2),
+    ],
+    ids=["first hop", "later hop", "of a small item", "an end"],
+)
+def test_where_nobody_has_counted_the_first_message_the_history_does_not_grow(
+    hops: int, state: int, end: Status, lines: int
+) -> None:
     with on_memory() as clients:
         run = Run(aws_store(Settings(), clients), "o-1")
-        first = run.claim("price-order", 1)
-        run.commit(first, Status.RUNNING, NOISE[:900], "b", takes_callers=True, first_message="{}")
-        if hop == 2:
-            run.commit(run.claim("reserve-goods", 2), Status.RUNNING, NOISE[:900], "b", takes_callers=True)
-        assert len(read_history(history(clients, run.object_id))) <= lines
+        more: dict[str, Any] = {"takes_callers": True, "first_message": "{}"}
+        run.commit(run.claim("price-order", 1), Status.RUNNING, NOISE[:state], "b", **more)
+        if hops == 2:
+            run.commit(run.claim("a", 2), end, NOISE[:state], "b", takes_callers=True)
+        assert len(read_history(history(clients, run.object_id))) == lines
+
+
+def test_however_much_room_there_is_the_history_is_no_longer_than_it_may_be() -> None:
+    with on_memory() as clients:
+        run = Run(aws_store(Settings(), clients), "o-1")
+        for hop in range(1, 9):
+            run.commit(run.claim("s" * 40, hop), Status.RUNNING, NOISE[:1_100], "b")
+        assert LONGEST // 2 < len(history(clients, run.object_id).encode()) <= LONGEST
+        for retry in range(8):
+            run.store.release(run.claim("s" * 40, 9, retry=retry), run.now + 1, failed=True)
+        found = history(clients, run.object_id)
+        assert LONGEST // 2 < len(found.encode()) <= LONGEST
+        assert {one.how for one in read_history(found)} == {How.RETRIED}
+
+
+@pytest.mark.parametrize(
+    ("status", "texts", "change"),
+    [
+        (Status.RUNNING, {"outbox": 100}, -106),
+        (Status.RUNNING, {"state": 9}, 0),
+        (Status.WAITING, {"outbox": 100}, 0),
+        (Status.COMPLETED, {"outbox": 100, "result": 50}, -56 + len("stages") + 3),
+    ],
+)
+def test_the_next_claim_drops_what_was_sent_or_stored_and_adds_its_stage(
+    status: Status, texts: dict[str, int], change: int
+) -> None:
+    with on_memory() as clients:
+        item = Run(aws_store(Settings(), clients), "o-1").claim("price-order", 1).item
+    own = 1_000 + change + 1 + len("web-1")
+    commit = Commit(status, AT, AT, None, None)
+    assert history_room._after_next_claim(1_000, item, commit, texts) == (own + 48, own)
+
+
+def test_a_flag_is_a_byte() -> None:
+    assert history_room._value_size({"M": {"undone": {"BOOL": True}}}) == 3 + 1 + len("undone") + 1
+
+
+@pytest.mark.parametrize("more", ["callers", "nothing"])
+def test_a_commit_that_closes_a_list_counts_what_it_leaves(more: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+
+    def counting(most: int, least: int | None = None) -> int:
+        counted.append(-most % KB - len("history"))
+        return 0
+
+    monkeypatch.setattr(history_room, "_room", counting)
+    with on_memory() as clients:
+        run, claim = after_a_hop(clients, **MORE[more])
+        counted.clear()
+        run.commit(claim, Status.COMPLETED, NOISE[:500], NOISE[:300], takes_callers=True, result="12")
+        assert 0 <= left_below(clients, run) - counted[0] <= history_room.UNSURE
 
 
 @pytest.mark.parametrize("outbox", [True, False])
@@ -395,3 +459,32 @@ def test_commits_that_are_made_together_write_the_same() -> None:
         told = {history(clients, run.object_id) for run in runs}
         assert len(told) == 1
         assert [one.ms for one in read_history(told.pop())] == [AT + 9_000 - claims[0].at]
+
+
+@pytest.mark.proof("the price of a row, as a real engine counts it")
+def test_a_real_engine_counts_five_units_for_a_hop_with_a_row(dynamodb_local_url: str) -> None:
+    clients = on_dynamodb_local(dynamodb_local_url)
+    run, counter = Run(aws_store(Settings(), clients), "told"), Consumed()
+    with intercept(counter):
+        claim = run.claim("price-order", 1)
+        run.store.tell(claim, ErrorNote("RuntimeError", "no tariff", run.now))
+        run.commit(run.claim("price-order", 1, retry=1), Status.RUNNING, "{}", "b", told_until=AT + 1)
+    assert counter.units == [("UpdateItem", 1), ("TransactWriteItems", 4), ("UpdateItem", 1), ("TransactWriteItems", 4)]
+    full = read_rows(clients.dynamodb, "flowguard", "orders", "told")
+    assert [one.happened.how for one in full.told] == [How.RETRIED, How.COMMITTED]
+
+
+class Consumed:
+    """The units of each write, as the engine says, those of a transaction too."""
+
+    def __init__(self) -> None:
+        self.units: list[tuple[str, float]] = []
+
+    def __call__(self, call: ApiCall, proceed: Proceed) -> Response:
+        params: Any = call.params
+        params["ReturnConsumedCapacity"] = "TOTAL"
+        answer: Any = proceed()
+        consumed = answer["ConsumedCapacity"]
+        of_all = consumed if isinstance(consumed, list) else [consumed]
+        self.units.append((call.operation, sum(one["CapacityUnits"] for one in of_all)))
+        return dict(answer)

@@ -77,7 +77,7 @@ def test_a_line_is_short() -> None:
     assert len(text) < 42
 
 
-def test_without_the_time_of_the_claim_or_of_the_end_the_rest_is_told() -> None:
+def test_where_the_time_of_the_claim_or_of_the_end_is_unknown_the_rest_is_told() -> None:
     end = commit(ended_at=0)
     assert told(after_commit(claim()._replace(at=0), end)) == [(RUN, 1, 0, 1, How.COMMITTED, None, AT + 1)]
 

@@ -63,6 +63,8 @@ KEPT: dict[str, Any] = {
     "askers": {"key": "text"},
     "reset_by": "reset",
     "first_message": "text",
+    "history": "what happened",
+    "full_history": True,
 }
 """What every claim leaves as it finds it."""
 

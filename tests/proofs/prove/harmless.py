@@ -348,6 +348,39 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "what was claimed alone is committed alone, so there is always an ending: this is for the type checker": (
         "worker.batch.Batch._alone: isinstance(left, Ending) → forced true",
     ),
+    "a field that is no number or no end is a ValueError, and nothing else is raised there": (
+        "protocol.run_history.Happened.from_text: except ValueError → catches every Exception",
+    ),
+    "where there is no room, no line is found from the end on; and it is never less than none": (
+        "protocol.run_history.newest: room > 0 → forced true",
+        "protocol.run_history.newest: room > 0 → becomes room >= 0",
+    ),
+    "the short way for names that stay as they are: what is cut is decided after it": (
+        "protocol.run_history._line: len(stage) > longest or '\\n' in stage → forced true",
+        "protocol.run_history._line: len(stage) > longest → becomes len(stage) >= longest",
+    ),
+    "the quick way for small items: the count gives them the longest history too": (
+        "aws.history_room.room_after_commit: most <= _SURELY_BELOW → becomes most < _SURELY_BELOW",
+    ),
+    "less than no room is none": (
+        "aws.history_room.room_after_commit: max(0, min(LONGEST, _room(size), "
+        "_room(*_after_next_claim(size, item, commit, sizes)))) → without 0",
+        "aws.history_room.room_in_claimed: max(0, min(LONGEST, _room(size))) → without 0",
+    ),
+    "an item without a state is counted five bytes larger, which is within what is unsure": (
+        "aws.history_room.room_in_claimed: state → forced true",
+    ),
+    "of no askers none is counted": ("aws.history_room._kept_callers: item.askers → forced true",),
+    "the quick way to the bytes of a text that has one for each character": (
+        "aws.history_room._bytes: text.isascii() → forced false",
+    ),
+    "what is not there may be removed as well": ("aws.commit_call._add_history: claim.item.history → forced true",),
+    "a run gives up once: one that has failed before ends": (
+        "aws.history_room._kept: commit.failed is None → forced true",
+    ),
+    "what is no answer of DynamoDB is raised in any case: then as another error, and the record stays too": (
+        "aws.history_rows.tell: except ClientError → catches every Exception",
+    ),
     "a failed run has its dead letter to send: this is for the type checker": (
         "worker.plan.Planner.without_letter: commit.outbox is not None → forced true",
     ),

@@ -14,7 +14,7 @@ from flowguard.clock import no_pause
 from flowguard.errors import Reject, TooManyWrites
 from flowguard.events import EventType
 from flowguard.failed import Failure
-from flowguard.flow import AnyFlow, Flow
+from flowguard.flow import ATTACH, AnyFlow, Flow
 from flowguard.handler import lambda_handler
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run_history import How
@@ -26,7 +26,7 @@ from flowguard.step import Step
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.writes import MOST_WRITES
 from tests.aws.engines import same_clients
-from tests.scene import START, Order, OrderState, Scene, Script, record, scene, told_orders, two_stages
+from tests.scene import ENGINES, START, Order, OrderState, Scene, Script, record, scene, told_orders, two_stages
 
 DAY_MS = 86_400_000
 
@@ -34,6 +34,12 @@ DAY_MS = 86_400_000
 @pytest.fixture
 def at() -> Iterator[Scene]:
     with scene(told_orders) as found:
+        yield found
+
+
+@pytest.fixture(params=ENGINES)
+def anywhere(request: pytest.FixtureRequest) -> Iterator[Scene]:
+    with scene(told_orders, engine=request.param) as found:
         yield found
 
 
@@ -56,7 +62,8 @@ def fails(step: Step[OrderState]) -> None:
     raise RuntimeError("no tariff")
 
 
-def test_each_commit_and_each_failed_attempt_is_told(at: Scene) -> None:
+def test_each_commit_and_each_failed_attempt_is_told(anywhere: Scene) -> None:
+    at = anywhere
     at.script.pricing = fails
     message = at.message()
     for _ in range(2):
@@ -135,7 +142,8 @@ def overtaken(at: Scene, then: Callable[[Step[OrderState]], object]) -> Callable
     return handler
 
 
-def test_a_worker_that_was_overtaken_tells_nothing_and_the_newer_run_tells_of_it(at: Scene) -> None:
+def test_a_worker_that_was_overtaken_tells_nothing_and_the_newer_run_tells_of_it(anywhere: Scene) -> None:
+    at = anywhere
     at.script.pricing = overtaken(at, lambda step: None)
     at.deliver(at.message())
     assert at.told(EventType.FENCED) == 1
@@ -143,7 +151,8 @@ def test_a_worker_that_was_overtaken_tells_nothing_and_the_newer_run_tells_of_it
     assert [one["request_id"]["S"] for one in items(at)] == ["run-2"]
 
 
-def test_a_worker_that_was_overtaken_and_fails_tells_nothing(at: Scene) -> None:
+def test_a_worker_that_was_overtaken_and_fails_tells_nothing(anywhere: Scene) -> None:
+    at = anywhere
     at.script.pricing = overtaken(at, fails)
     at.deliver(at.message())
     assert at.told(EventType.RETRIED) == 1
@@ -235,7 +244,7 @@ def writes(number: int) -> Callable[[Step[OrderState]], None]:
     return record_them
 
 
-def test_without_a_row_there_is_room_for_each_write() -> None:
+def test_a_commit_that_has_no_row_has_room_for_each_write() -> None:
     with scene() as at:
         at.script.pricing = writes(MOST_WRITES - 1)
         at.deliver(at.message())
@@ -444,3 +453,30 @@ def test_a_hop_that_fails_tells_its_own_time_where_the_clock_of_the_hop_before_w
         at.deliver(at.second())
         assert told(at)[-1][2] is (How.GAVE_UP if undone else How.FAILED)
         assert rows(at).told[-1].happened.ms == 0
+
+
+def test_an_end_that_closes_a_list_of_callers_answers_them() -> None:
+    """A transaction answers nothing, so the list is read."""
+
+    def attached(script: Script) -> AnyFlow:
+        class Price(Stage[Order, OrderState], name="price-order", inbox="price-order"):
+            def handle(self, order: Order, step: Step[OrderState]) -> Outcome:
+                script.pricing(step)
+                return Done({"total": 7})
+
+        class Orders(Flow, name="orders", object_id="order_id", on_conflict=ATTACH, full_history=True):
+            stages = (Price,)
+
+        return Orders
+
+    with scene(attached) as at:
+
+        def meanwhile(step: Step[OrderState]) -> None:
+            at.script.pricing = lambda step: None
+            at.deliver(at.newer(reply_to="sqs:completed"))
+
+        at.script.pricing = meanwhile
+        at.deliver(at.message(reply_to="sqs:emails"))
+        assert at.calls == ["UpdateItem", "UpdateItem", "UpdateItem", "TransactWriteItems", "GetItem"]
+        assert (len(at.sent("emails")), len(at.sent("completed"))) == (1, 1)
+        assert told(at) == [(1, 1, How.COMPLETED, None)]
