@@ -213,11 +213,17 @@ with subprocess.Popen(command, env={**os.environ, **region}, stdout=subprocess.P
 
 
 def an_order_is_sent_to_the_engine(fresh: FreshEnvironment, shop: Path) -> None:
-    """``flowguard dev`` in one process, ``flowguard send`` in another. Its order needs nothing from the stock."""
+    """``flowguard dev`` in one process, ``flowguard send`` in another. Its order needs nothing from the stock.
+
+    The topics are in the account and region of the shop's ARNs. What has not come after two minutes does not come.
+    """
     played = """
-import json, os, signal, subprocess
-command = ["flowguard", "dev", "shop.functions", "--port", "0", "--json"]
+import json, os, signal, subprocess, threading
+place = ["--region", "eu-west-1", "--account", "123456789012"]
+command = ["flowguard", "dev", "shop.functions", "--port", "0", "--json", *place]
 with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    given_up = threading.Timer(120, process.kill)
+    given_up.start()
     try:
         said = map(json.loads, process.stdout)
         listening = next(one for one in said if one["event"] == "listening")
@@ -229,6 +235,7 @@ with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         process.send_signal(signal.SIGINT)
         print(process.wait(30))
     finally:
+        given_up.cancel()
         process.kill()
 """
     (shop / "order.json").write_text('{"order_id": "o-7", "sku": "cup", "quantity": 500}')
