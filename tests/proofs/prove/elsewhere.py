@@ -37,7 +37,7 @@ TESTED: Final = (
     Elsewhere(
         r"^(protocol\.run_history\.|aws\.history_room\.|aws\.commit_call\.(_add_history|CommitCalls\.history_after_retry)|"
         r"aws\.commit_call\.(release_call: .*history|CommitCalls\.commit: _add_history)|aws\.items\._history|"
-        r"aws\.store\.DynamoDBStore\.release: .*history|aws\.packing\._size_of\b)",
+        r"aws\.store\.DynamoDBStore\.release: (.*history|failed → forced)|aws\.packing\._size_of\b)",
         ("tests/protocol/test_run_history.py", "tests/aws/test_history_room.py", "tests/aws/test_packing.py"),
         "nothing decides by a history",
     ),

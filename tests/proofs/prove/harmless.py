@@ -362,6 +362,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "the quick way for small items: the count gives them the longest history too": (
         "aws.history_room.room_after_commit: most <= _SURELY_BELOW → becomes most < _SURELY_BELOW",
     ),
+    "what the room is counted by stands in the update before both": (
+        "aws.commit_call.CommitCalls.commit: _add_texts(update, texts); then _add_history(update, claim, commit, texts) "
+        "→ the other way round",
+    ),
     "less than no room is none": (
         "aws.history_room.room_after_commit: max(0, min(LONGEST, _room(size), "
         "_room(*_after_next_claim(size, item, commit, sizes)))) → without 0",
