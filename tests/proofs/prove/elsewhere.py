@@ -24,7 +24,8 @@ TESTED: Final = (
         r"^(aws\.history_rows\.|protocol\.run_history\.(told_by_|error_of|_added)|"
         r"aws\.store\.DynamoDBStore\.(tell\b|commit: .*(told_until|row_of_commit|len\(actions))|"
         r"worker\.runtime\.Runtime\.(_tell\b|_again: self\._tell|_again_in_place: self\._tell)|"
-        r"worker\.together\.can_wait: .*told_until|worker\.plan\.Planner\..*(told_until|full_history|MOST_WRITES)|"
+        r"protocol\.run\.Commit\.is_transaction: .*told_until|"
+        r"worker\.plan\.Planner\..*(told_until|full_history|MOST_WRITES)|"
         r"aws\.commit_call\._add_history: .*(told_until|full_history)|aws\.history_room\._kept: .*full_history|"
         r"worker\.plan\.Planner\.(giving_up|failed): .*ended_at|protocol\.claims\.taken: .*history)",
         (
