@@ -106,14 +106,15 @@ def answers_name_what_is_left(history: History, flows: Sequence[AnyFlow]) -> Ite
 def _is_given_up(one: DeliveryRecord, event: Event) -> bool:
     """Answer whether a later event settles a message that was not sent.
 
-    That is: the message was parked, it or its letter was lost for good, or it was a retry whose run has ended instead.
+    That is: the message was parked, it or its letter was lost for good, or it was a retry whose run was to end instead.
+    Another worker may have the object by then.
     """
     if event.type is not EventType.NOT_SENT:
         return False
     later = one.events[one.events.index(event) + 1 :]
     ids = [str(after.facts.get("id")) for after in later if after.type.value in (PARKED, LOST)]
     return any(str(event.facts.get("id")).startswith(own) for own in ids) or any(
-        after.type is EventType.FAILED for after in later
+        after.type in (EventType.FAILED, EventType.FENCED) for after in later
     )
 
 

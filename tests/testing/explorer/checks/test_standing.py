@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from flowguard import Done, Flow, Outcome, Retry, Stage, Step
 from flowguard.aws import packing, refused_writes, sender
 from flowguard.clock import ManualClock
 from flowguard.errors import SendFailed
@@ -116,6 +117,21 @@ def test_a_retry_that_its_queue_refuses_ends_the_run() -> None:
     assert history.calls[1].target == "orders"
     assert statuses(history) == ["request-1 FAILED"]
     assert wrong("f2", seeded.BrokenOne) == set()
+
+
+class Again(Stage[seeded.Order], name="again", inbox="orders"):
+    def handle(self, order: seeded.Order, step: Step) -> Outcome:
+        if step.attempt == 1:
+            raise Retry("not yet")
+        return Done()
+
+
+class AgainOnce(Flow, name="again-once", object_id="order_id"):
+    stages = (Again,)
+
+
+def test_a_retry_that_its_queue_refuses_ends_no_run_that_a_newer_one_has_taken_over() -> None:
+    assert wrong("f2.z3", AgainOnce, ORDER, seeded.Order(order_id="o1", amount=4)) == set()
 
 
 def test_a_state_that_is_gone_from_s3_ends_its_hop_and_no_other_run() -> None:
