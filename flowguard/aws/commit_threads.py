@@ -21,7 +21,7 @@ def transactions(transact: Transact, commits: Commits, *, in_threads: bool) -> I
 
     Those that write to one item go in turn, as far as keys show it: at once they would cancel each other.
     """
-    if not in_threads:
+    if not in_threads or len(commits) < 2:
         yield from ((place, _answer(transact, *one)) for place, one in commits.items())
         return
     from concurrent.futures import ThreadPoolExecutor  # a function that records no writes starts quicker

@@ -117,6 +117,18 @@ def test_one_that_has_to_wait_lets_no_other_of_its_items_go_before_it() -> None:
     assert made_when_told(*each) == [each[:1], each[:2], each]
 
 
+def test_a_single_one_needs_no_thread() -> None:
+    asked: list[threading.Thread] = []
+
+    def note(claim: Claim, commit: Commit) -> Committed:
+        asked.append(threading.current_thread())
+        return Committed()
+
+    assert made(note, (put("a"),)) == [Committed()]
+    assert made(note) == []
+    assert asked == [threading.current_thread()]
+
+
 def test_where_there_may_be_no_threads_they_are_made_in_order_by_the_one_who_asks() -> None:
     asked: list[tuple[Any, threading.Thread]] = []
 
