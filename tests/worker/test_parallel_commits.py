@@ -18,10 +18,12 @@ from flowguard.handler import lambda_handler
 from flowguard.protocol.run import Status
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Interceptor, Proceed, Recorder, Response, intercept
+from flowguard.spans import Phase
 from flowguard.step import Step
 from flowguard.testing.context import FakeContext
 from flowguard.writes import Condition
 from tests.aws.engines import on_dynamodb_local
+from tests.observers.watching import Watching
 from tests.scene import OrderState, Scene, record, scene
 from tests.worker.test_parallel import PATIENCE, threaded
 from tests.worker.test_together import BATCH, Killed, fails_for, items, next_hops, order, orders
@@ -279,6 +281,20 @@ def test_observers_are_told_one_thing_at_a_time(at: Scene) -> None:
     assert at.deliver(*orders(at, 5)) == [True] * 5
     assert [found for found, _ in met].count(EventType.COMMITTED) == 5
     assert {thread for _, thread in met} == {threading.current_thread()}
+
+
+def test_the_span_of_the_commits_says_how_each_ended(at: Scene) -> None:
+    def handle(step: Step[OrderState]) -> None:
+        if step.object_id == "o1":
+            step.check("orders", {"id": "nothing"}, "attribute_exists(id)")
+
+    watching = Watching()
+    at.script.pricing = handle
+    handler = lambda_handler(at.flow, together=True, observers=[watching]).using(at.handler._services)
+    handler({"Records": [record(one, place) for place, one in enumerate(orders(at, 3))]})
+    [commit] = [span for span in watching.spans if span.phase is Phase.COMMIT]
+    assert [message.object_id for message in commit.messages] == ["o0", "o1", "o2"]
+    assert commit.facts == {"writes": 4, "verdict": "COMMITTED, ConditionFailed, COMMITTED"}
 
 
 # -- on AWS's own implementation --------------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ from tests.waits import (
     answered,
     asks,
     placed,
+    record,
     wait_scene,
 )
 
@@ -189,6 +190,14 @@ def test_a_stage_that_waits_costs_two_writes_and_its_rows_and_an_answer_one(at: 
     (onward,) = at.waiting("carts")
     at.deliver(onward)
     assert at.calls == ["UpdateItem", "UpdateItem"]
+
+
+def test_a_wait_under_rows_is_committed_after_its_rows_also_where_records_share_calls(at: WaitScene) -> None:
+    SCRIPT.waits = for_all
+    at.function.together = True
+    firsts = [at.first(object_id=name, body=f'{{"cart_id":"{name}"}}') for name in ("c1", "c2")]
+    assert at.deliver(*(record(one.attributes(), one.body, "carts") for one in firsts))
+    assert at.calls == ["BatchExecuteStatement", *["BatchWriteItem", "UpdateItem"] * 2]
 
 
 def test_a_wait_for_other_flows_needs_no_rows(at: WaitScene) -> None:

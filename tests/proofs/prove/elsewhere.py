@@ -135,6 +135,7 @@ TESTED: Final = (
             "tests/worker/test_together.py",
             "tests/worker/test_together_crashes.py",
             "tests/worker/test_together_unleased.py",
+            "tests/worker/test_waiting.py::test_a_wait_under_rows_is_committed_after_its_rows",
         ),
         "transactions that are made at once",
     ),
