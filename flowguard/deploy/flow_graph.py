@@ -103,7 +103,7 @@ class _Drawing:
         if uses.ends or not stage.then:
             self._add(GraphNode("end", Shape.END, "done"))
             self.edges.append(GraphEdge(own, "end", EdgeKind.THEN))
-        for to in sorted(uses.sends, key=str):
+        for to in sorted(uses.sends | uses.asks, key=str):
             self._send(own, to)
         for flow in sorted(uses.starts, key=lambda one: one.name):
             self._flow_node(own, flow, "starts")

@@ -21,8 +21,8 @@ _RECEIVES: Final = ("sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveM
 _SHARED: Final = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate")
 """What claims and commits of several records in one request are, to IAM."""
 
-_CALLERS: Final = ("dynamodb:BatchWriteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
-"""On the run table, for the requests that wait for the end of a run."""
+_ANSWERED: Final = ("dynamodb:BatchWriteItem", "dynamodb:Query")
+"""On the run table, for the requests that wait for the end of a run and have no room in its item."""
 
 _LOGS: Final = ("logs:CreateLogStream", "logs:PutLogEvents")
 
@@ -54,16 +54,13 @@ def permissions_of(
         case FunctionKind.ANSWERS:
             _answers(found, function, reads, settings)
         case FunctionKind.KILLED:
-            found.on(Target.TABLE, settings.table, "dynamodb:UpdateItem")
-            found.sends(to for flow in function.flows for to in flow_sends(flow, scope))
+            _killed(found, function, scope, settings)
         case _:
             assert_never(function.kind)
     for queue in reads.values():
         found.on(Target.QUEUE, queue.name, *_RECEIVES)
-        if function.kind is not FunctionKind.ANSWERS:  # one that another worker has is hidden while that has it
+        if _brings_work(function, queue):  # one that another worker has is hidden while that has it
             found.on(Target.QUEUE, queue.name, "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl")
-    if function.kind is not FunctionKind.ANSWERS and any(one.on_conflict is ATTACH for one in function.flows):
-        found.on(Target.TABLE, settings.table, *_CALLERS)
     if function.kind is not FunctionKind.ANSWERS and any(one.full_history for one in function.flows):
         found.on(Target.TABLE, settings.table, "dynamodb:PutItem")
     if settings.bucket is not None:
@@ -126,9 +123,12 @@ def _stages(
     settings: SettingsOptions,
 ) -> None:
     found.on(Target.TABLE, settings.table, "dynamodb:UpdateItem", *(_SHARED if function.together else ()))
-    found.sends(queue for queue in reads.values() if not queue.fifo)  # a retry; a FIFO queue keeps its record
+    inboxes = [queue for queue in reads.values() if _brings_work(function, queue)]
+    found.sends(queue for queue in inboxes if not queue.fifo)  # a retry; a FIFO queue keeps its record
     for flow, stage in function.stages:
         uses = uses_of(stage)
+        if flow.on_conflict is ATTACH:
+            _callers(found, flow, stage, settings)
         for table, actions in tables_of_stage(flow, stage).items():
             found.on(Target.TABLE, table, *(f"dynamodb:{action}" for action in actions))
         found.on(Target.TABLE, settings.table, *_run_table_actions(uses, stage))
@@ -138,6 +138,8 @@ def _stages(
             found.keys(settings.token_keys)
         to = tuple(_sends_of_function(flow, stage, scope))
         found.sends(to)
+        if stage is flow.entry():
+            _cancellations(found, flow, scope, settings)
         if flow.long_delays:
             if isinstance(flow.answers, Queue) and flow.answers in to:  # a deadline's schedule names the queue's ARN
                 found.on(Target.QUEUE, flow.answers.name, "sqs:GetQueueAttributes")
@@ -157,6 +159,52 @@ def _run_table_actions(uses: Uses, stage: AnyStage) -> Iterator[str]:
         yield "dynamodb:Query"
     if uses.early or not stage.lease:
         yield "dynamodb:GetItem"
+
+
+def _brings_work(function: FoundFunction, queue: Queue) -> bool:
+    """Answer whether messages of stages come through the queue, and not only answers, deadlines and orders to reset."""
+    if function.kind is not FunctionKind.STAGES:
+        return function.kind is FunctionKind.KILLED
+    answers = {flow.answers for flow in function.flows}
+    return queue not in answers or queue in {flow.inbox_of(stage) for flow, stage in function.stages}
+
+
+def _callers(found: _Allowed, flow: AnyFlow, stage: AnyStage, settings: SettingsOptions) -> None:
+    """Allow what takes and answers requests that wait for the end of a run. They come where the flow begins.
+
+    A commit with recorded writes answers nothing, so the list that it closes is read.
+    """
+    found.on(Target.TABLE, settings.table, *_ANSWERED)
+    if stage.name in flow.entries:
+        found.on(Target.TABLE, settings.table, "dynamodb:PutItem")
+    if tables_of_stage(flow, stage):
+        found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
+
+
+def _cancellations(found: _Allowed, flow: AnyFlow, scope: Scope, settings: SettingsOptions) -> None:
+    """Allow what cancels runs of the flow. An order to, and a request that comes again as cancelled, come as requests.
+
+    A run that waits goes on at once.
+    """
+    asking = [uses_of(stage) for other in scope.flows for stage in other.stages]
+    if any(flow in uses.cancels | uses.cancel_too for uses in asking):
+        found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
+        found.sends(wait_targets(flow))
+
+
+def _killed(found: _Allowed, function: FoundFunction, scope: Scope, settings: SettingsOptions) -> None:
+    """Allow what ends runs, and what settles the orders, answers and deadlines that SQS gave up."""
+    found.on(Target.TABLE, settings.table, "dynamodb:UpdateItem")
+    for flow in function.flows:
+        found.sends(flow_sends(flow, scope))
+        _cancellations(found, flow, scope, settings)
+        if flow.on_conflict is ATTACH:
+            found.on(Target.TABLE, settings.table, "dynamodb:PutItem", *_ANSWERED)
+        if waits(flow):
+            found.sends(wait_targets(flow))
+            _groups(found, flow, settings)
+        if waits(flow) or not all(stage.lease for stage in flow.stages):
+            found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
 
 
 def _groups(found: _Allowed, flow: AnyFlow, settings: SettingsOptions) -> None:
@@ -195,25 +243,35 @@ def _sends_of_function(flow: AnyFlow, stage: AnyStage, scope: Scope) -> Iterator
     yield from stage_sends(flow, stage)
     yield from endings(flow, scope)
     for other in flow.stages:
-        if stage.name in flow.entries or any(
-            stage.name in (one.stage, one.on_timeout, one.on_error) for one in uses_of(other).waits
-        ):
-            yield from _left_sends(other)
+        if stage.name in flow.entries or _goes_on_at(stage, uses_of(other)):
+            yield from _left_sends(flow, other)
 
 
-def _left_sends(stage: AnyStage) -> Iterator[Destination]:
+def _left_sends(flow: AnyFlow, stage: AnyStage) -> Iterator[Destination]:
     """Yield the destinations of what is still sent for a stage whose run has gone on, or was taken over.
 
-    What ends with its run is not sent then: the message of the next hop, a deadline, and questions. A queue that is
-    asked is not told from one that is sent to, so it is here.
+    What ends with its run is not sent then: the message of the next hop, a deadline, and questions. The requests that
+    are cancelled with a run are sent by the stage at which its wait goes on.
     """
     uses = uses_of(stage)
     yield from sorted(uses.sends, key=str)
-    for other in sorted(uses.starts | uses.cancels, key=lambda one: one.name):
-        yield other.inbox_of(other.entry())
+    for waiting in map(uses_of, flow.stages):
+        if _goes_on_at(stage, waiting):
+            yield from _entries(waiting.cancel_too)
+    yield from _entries(uses.starts | uses.cancels)
     yield from (other.answers for other in sorted(uses.resets, key=lambda one: one.name))
     if uses.unknown_sends:
         yield from declared_queues(stage)
+
+
+def _goes_on_at(stage: AnyStage, waiting: Uses) -> bool:
+    """Answer whether a wait of a stage that uses this may go on at another one."""
+    return any(stage.name in (one.stage, one.on_timeout, one.on_error) for one in waiting.waits)
+
+
+def _entries(flows: Iterable[AnyFlow]) -> Iterator[Destination]:
+    """Yield where requests enter the flows."""
+    yield from (other.inbox_of(other.entry()) for other in sorted(flows, key=lambda one: one.name))
 
 
 def flow_sends(flow: AnyFlow, scope: Scope) -> Iterator[Destination]:
@@ -226,8 +284,9 @@ def flow_sends(flow: AnyFlow, scope: Scope) -> Iterator[Destination]:
 def stage_sends(flow: AnyFlow, stage: AnyStage) -> Iterator[Destination]:
     """Yield the destinations of a stage, with the inboxes of the next stages."""
     uses = uses_of(stage)
-    yield from _left_sends(stage)
-    yield from (other.inbox_of(other.entry()) for other in sorted(uses.asks_flows, key=lambda one: one.name))
+    yield from _left_sends(flow, stage)
+    yield from sorted(uses.asks, key=str)
+    yield from _entries(uses.asks_flows)
     yield from (flow.inbox_of(flow.stage(name)) for name in stage.then)
     if uses.waits:
         yield flow.answers

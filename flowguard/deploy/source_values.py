@@ -82,9 +82,9 @@ class SourceValues:
             return None
 
 
-def argument(node: ast.Call, place: int, name: str) -> ast.expr | None:
-    """Return the argument of a call at that position or of that name."""
-    if place < len(node.args):
+def argument(node: ast.Call, place: int | None, name: str) -> ast.expr | None:
+    """Return the argument of a call at that position or of that name. It has no position where ``place`` is None."""
+    if place is not None and place < len(node.args):
         return None if any(isinstance(one, ast.Starred) for one in node.args[: place + 1]) else node.args[place]
     return next((one.value for one in node.keywords if one.arg == name), None)
 

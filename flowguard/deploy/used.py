@@ -36,16 +36,19 @@ class WaitUse(NamedTuple):
 class Uses:
     """The resources that the handler of a stage uses.
 
-    ``tables`` are actions of DynamoDB by table. ``asks_flows`` are flows whose result is awaited, ``resets`` flows
-    whose runs are reset, ``cancels`` flows whose runs are cancelled. ``rows`` says that parties outside answer,
-    ``early`` that kept answers are read, ``groups`` that groups are asked, and ``group_answers`` that theirs are read,
-    ``tokens`` that links are made, ``ends`` that the run may be complete.
+    ``tables`` are actions of DynamoDB by table. ``sends`` are destinations of messages, ``asks`` those of questions.
+    ``asks_flows`` are flows whose result is awaited, ``cancel_too`` those of them whose runs are cancelled with this
+    one, ``resets`` flows whose runs are reset, ``cancels`` flows whose runs are cancelled. ``rows`` says that parties
+    outside answer, ``early`` that kept answers are read, ``groups`` that groups are asked, and ``group_answers`` that
+    theirs are read, ``tokens`` that links are made, ``ends`` that the run may be complete.
     """
 
     tables: Mapping[str, frozenset[str]] = field(default_factory=dict)
     sends: frozenset[Destination] = frozenset()
+    asks: frozenset[Destination] = frozenset()
     starts: frozenset[AnyFlow] = frozenset()
     asks_flows: frozenset[AnyFlow] = frozenset()
+    cancel_too: frozenset[AnyFlow] = frozenset()
     resets: frozenset[AnyFlow] = frozenset()
     cancels: frozenset[AnyFlow] = frozenset()
     waits: tuple[WaitUse, ...] = ()
@@ -65,8 +68,10 @@ class FoundUses:
     def __init__(self) -> None:
         self.tables: dict[str, frozenset[str]] = {}
         self.sends: set[Destination] = set()
+        self.asks: set[Destination] = set()
         self.starts: set[AnyFlow] = set()
         self.asks_flows: set[AnyFlow] = set()
+        self.cancel_too: set[AnyFlow] = set()
         self.resets: set[AnyFlow] = set()
         self.cancels: set[AnyFlow] = set()
         self.waits: list[WaitUse] = []
@@ -84,8 +89,10 @@ class FoundUses:
         return Uses(
             tables=dict(sorted(self.tables.items())),
             sends=frozenset(self.sends),
+            asks=frozenset(self.asks),
             starts=frozenset(self.starts),
             asks_flows=frozenset(self.asks_flows),
+            cancel_too=frozenset(self.cancel_too),
             resets=frozenset(self.resets),
             cancels=frozenset(self.cancels),
             waits=tuple(dict.fromkeys(self.waits)),

@@ -268,9 +268,10 @@ class _Reader:
         elif name == "cancel":
             self._flow(node, self._found.cancels)
         elif name == "event":
-            kept = argument(node, 1, "keep_early")
-            if kept is not None and self._values.of(kept) != [False]:
-                self._found.flags.add("early")
+            self._found.flags |= {"early"} if self._may_be_true(argument(node, 1, "keep_early")) else set()
+
+    def _may_be_true(self, given: ast.expr | None) -> bool:
+        return given is not None and self._values.of(given) != [False]
 
     def _table(self, node: ast.Call, actions: frozenset[str]) -> None:
         given = argument(node, 0, "table")
@@ -287,10 +288,12 @@ class _Reader:
         for value in (None if given is None else self._values.of(given)) or [None]:
             if isinstance(value, type) and issubclass(value, Flow):
                 self._found.asks_flows.add(value)
+                if self._may_be_true(argument(node, None, "cancel_too")):
+                    self._found.cancel_too.add(value)
                 continue
             self._found.flags |= {"rows"} if asks else set()
             if isinstance(value, str | Queue | Topic | Function | Bus):
-                self._found.sends.add(destination(value))
+                (self._found.asks if asks else self._found.sends).add(destination(value))
             else:
                 where = f"where {ast.unparse(node.func)}(…) sends is not known"
                 self._found.unknown_sends.append(self._place(node, where))

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pytest
 
+from flowguard.aws.clients import Clients
 from flowguard.aws.sender import AWSSender
+from flowguard.aws.services import aws_services
+from flowguard.client import FlowClient
 from flowguard.deploy.derive import needs_of
 from flowguard.deploy.found import FunctionKind, find_functions
 from flowguard.deploy.needs import Deployment
 from flowguard.deploy.options import DeployOptions
+from flowguard.ids import SeededIds
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.functions import Functions, ServedFunction
 from flowguard.sim.limits.queues import queue_name
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.recording import RecordedRecord, plan, read_recording
-from flowguard.sim.world import World
+from flowguard.sim.world import START, Believing, World
 from tests.deploy.mishaps import Mishap
 from tests.flows.samples import SAMPLES, sample
 
@@ -46,23 +51,36 @@ def granted(needed: Deployment) -> set[Made]:
 class Noting:
     """An interceptor that notes the calls of the function that runs."""
 
-    running: list[str] = field(default_factory=list)
+    running: list[str | None] = field(default_factory=list)
     made: set[Made] = field(default_factory=set)
 
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
-        if self.running:
-            self.made |= {(self.running[-1], action, name) for action, name in actions_of(call)}
+        if self.running and (function := self.running[-1]) is not None:
+            self.made |= {(function, action, name) for action, name in actions_of(call)}
         return proceed()
+
+    @contextmanager
+    def by(self, function: str | None) -> Iterator[None]:
+        """Take what is called for the function's. None is the world itself."""
+        self.running.append(function)
+        try:
+            yield
+        finally:
+            self.running.pop()
 
     def noting(self, function: ServedFunction, name: str) -> ServedFunction:
         def handler(event: Any) -> Any:
-            self.running.append(name)
-            try:
+            with self.by(name):
                 return function.handler(event)
-            finally:
-                self.running.pop()
 
         return replace(function, handler=handler)
+
+    def fetching(self, arrive: Callable[[int], None]) -> Callable[[int], None]:
+        def fetch(now: int) -> None:
+            with self.by(None):
+                arrive(now)
+
+        return fetch
 
 
 def actions_of(call: ApiCall) -> Iterator[tuple[str, str]]:
@@ -89,31 +107,46 @@ def actions_of(call: ApiCall) -> Iterator[tuple[str, str]]:
         raise AssertionError(f"{call.service} {call.operation} is not known here")
 
 
-def exercised(needed: Deployment, folder: str, mishap: Mishap = QUIET) -> set[Made]:
-    """What the functions do with every sample of a folder, each delivered twice."""
-    recorded = [
-        one
-        for file in sorted((SAMPLES / folder).glob("*.json"))
-        for record in read_recording(sample(f"{folder}/{file.name}"))
-        if isinstance(record, RecordedRecord)
-        for one in mishap.of(record)
-    ]
-    planned = plan(recorded, repeat=2)
+def nobody(client: FlowClient) -> None:
+    """Ask for nothing."""
+
+
+def exercised(
+    needed: Deployment, folder: str | None, mishap: Mishap = QUIET, asks: Callable[[FlowClient], object] = nobody
+) -> set[Made]:
+    """What the functions do with every sample of a folder, each delivered twice, and with what is asked beside it."""
+    planned = plan([one for record in _records(folder) for one in mishap.of(record)], repeat=2)
     noting = Noting()
     with (
         MemoryAWS() as aws,
         intercept(noting),  # before the world, whose interceptors answer some calls themselves
-        World(needed.flows, aws=aws, start=planned[0].at, passed=mishap) as world,
-        mishap.broken(),
+        mishap.broken(),  # as well
+        World(needed.flows, aws=aws, start=planned[0].at if planned else START, passed=mishap) as world,
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(AWSSender, "queue_url", _looked_up)
+        patch.setattr(world, "arrive", noting.fetching(world.arrive))
         _note_functions(world.source.functions, needed, noting)
+        mishap.world = world
+        asks(_client(world))
         for one in planned:
             world.put(one.recorded.envelope, one.recorded.raw, at=one.at)
         for _ in world.run():
             pass
     return noting.made
+
+
+def _records(folder: str | None) -> Iterator[RecordedRecord]:
+    for file in sorted((SAMPLES / folder).glob("*.json")) if folder is not None else ():
+        for record in read_recording(sample(f"{folder}/{file.name}")):
+            if isinstance(record, RecordedRecord):
+                yield record
+
+
+def _client(world: World) -> FlowClient:
+    """A client beside the functions."""
+    services = aws_services(world.settings, Clients(), clock=world.clock, ids=SeededIds(7))
+    return FlowClient.of(replace(services, signer=Believing()))
 
 
 _QUEUE_URL = AWSSender.queue_url
@@ -134,4 +167,27 @@ def _note_functions(functions: Functions, needed: Deployment, noting: Noting) ->
         functions.answers = noting.noting(functions.answers, of_kind[FunctionKind.ANSWERS])
     if FunctionKind.KILLED in of_kind:
         name = of_kind[FunctionKind.KILLED]
-        functions._dead_of = {queue: noting.noting(one, name) for queue, one in functions._dead_of.items()}
+        given_up_to = {queue.name: queue.give_up_to for queue in needed.queues}
+        of_killed = {
+            queue: noting.noting(replace(one, handler=_through(given_up_to[queue], one.handler)), name)
+            for queue, one in functions._dead_of.items()
+            if reader.get(given_up_to[queue] or "") == name
+        }
+        functions._dead_of = {**functions._dead_of, **of_killed}
+
+
+def _through(queue: str | None, handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Hand the records over as SQS does that has moved them to this queue."""
+
+    def moved(event: Any) -> Any:
+        arns = [record["eventSourceARN"] for record in event["Records"]]
+        return handler(
+            {
+                "Records": [
+                    {**record, "eventSourceARN": f"{arn.rpartition(':')[0]}:{queue}"}
+                    for record, arn in zip(event["Records"], arns, strict=True)
+                ]
+            }
+        )
+
+    return moved

@@ -241,15 +241,38 @@ def test_a_flow_that_waits_for_nothing_has_no_deadlines_to_schedule(deploy: Depl
     assert Target.SCHEDULES not in {one.on for one in answers.permissions}
 
 
+def _others(flow: AnyFlow, stages: tuple[AnyStage, ...]) -> dict[str, Any]:
+    return {"other": lambda_handler(flow, *stages)} if stages else {}
+
+
+def _runs(needed: Deployment, function: str) -> set[str]:
+    """What a function may do to the run table."""
+    [runs] = [one for one in needed.function(function).permissions if one.name == needed.run_table]
+    return set(runs.actions)
+
+
 def test_requests_that_wait_for_a_run_are_kept_in_its_table(deploy: Deploy) -> None:
     class Only(Stage[Order], name="only"):
         def handle(self, order: Order, step: AnyStep) -> Outcome:
             return Done()
 
-    for conflict, more in ((ATTACH, {"PutItem", "Query", "GetItem", "BatchWriteItem"}), (SUPERSEDE, set())):
-        needed = deploy(own=lambda_handler(made((Only,), on_conflict=conflict)))
-        [runs] = [one for one in needed.function("own").permissions if one.on is Target.TABLE]
-        assert set(runs.actions) == {f"dynamodb:{name}" for name in {"UpdateItem", *more}}
+    class First(Stage[Order], name="first", then="ship", inbox="first"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Ship.message(order)
+
+    callers = {"Query", "BatchWriteItem"}
+    for stages, conflict, more in (
+        ((Only,), ATTACH, {*callers, "PutItem"}),
+        ((Ship,), ATTACH, {*callers, "PutItem", "GetItem"}),  # a commit with recorded writes does not answer the list
+        ((First, Ship), ATTACH, {*callers, "PutItem"}),
+        ((Only,), SUPERSEDE, set()),
+    ):
+        flow = made(stages, on_conflict=conflict)
+        options = {"tables": {"parcels": {"existing": True}}}
+        needed = deploy(options, own=lambda_handler(flow, stages[0]), **_others(flow, stages[1:]))
+        assert _runs(needed, "own") == {f"dynamodb:{name}" for name in {"UpdateItem", *more}}
+        if len(stages) > 1:  # requests come to the first stage
+            assert _runs(needed, "own-other") == {f"dynamodb:{name}" for name in {"UpdateItem", "GetItem", *callers}}
 
 
 def test_orders_to_reset_are_read_by_a_function_of_stages(deploy: Deploy) -> None:

@@ -1,56 +1,82 @@
 """Each action that a function may do is missed: the samples are worked off under mishaps, and some run needs it.
 
-What no such run needs is named here, with the reason. The table is exact: neither an action too many in a template nor
-one that is needed by now goes unnoticed.
+What no such run needs is named here, with the reason and what fails without it. The table is exact: neither an action
+too many in a template nor one that is needed by now goes unnoticed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
 from typing import Final
 
 import pytest
 
+from flowguard.client import FlowClient
 from flowguard.deploy.options import DeployOptions
-from tests.deploy.exercised import Made, exercised, granted, needs
+from flows.approval.flow import RemindApprover
+from flows.approval.models import ReminderWanted
+from flows.nightly_recount.flow import CountShop
+from flows.nightly_recount.models import ShopAsked
+from flows.take_payment.flow import TakePayment
+from flows.take_payment.models import PaymentRequested
+from tests.deploy.exercised import Made, exercised, granted, needs, nobody
 from tests.deploy.mishaps import REPLIES, mishaps
-from tests.deploy.test_permissions import NOT_BY_SAMPLES, OF_LAMBDA, OF_THE_WORLD, SHIPPED
+from tests.deploy.test_permissions import OF_LAMBDA, OF_THE_WORLD, SHIPPED
 
 LAMBDAS_OWN: Final = OF_LAMBDA | {"logs:PutLogEvents"}
 
 
-def _sent(function: str, *queues: str, why: str) -> dict[Made, str]:
-    actions = ("sqs:GetQueueUrl", "sqs:SendMessage")
-    return {(function, action, queue): why for queue in queues for action in actions}
+def _asks_shop(client: FlowClient) -> None:
+    client.start(
+        CountShop, ShopAsked(shop_night="shop-00003/tonight", shop="shop-00003", night="tonight"), reply_to=REPLIES
+    )
 
+
+def _asks_payment(client: FlowClient) -> None:
+    client.start(TakePayment, PaymentRequested(payment_id="p-1", merchant_id="m-1", card="4000", amount=Decimal(7)))
+
+
+def _asks_reminder(client: FlowClient) -> None:
+    wanted = ReminderWanted(expense_id="e-1", decision_id="decided/e-1", approver="Ada", link="https://example.com")
+    client.start(RemindApprover, wanted, reply_to=REPLIES)
+
+
+ASKS: Final[dict[str, Callable[[FlowClient], object]]] = {
+    "nightly_recount": _asks_shop,
+    "approval": _asks_reminder,
+    "take_payment": _asks_payment,
+}
+"""Requests that no sample has: for a flow that another one asks or starts, and one whose payment is taken at once."""
+
+_RARER = "tests/deploy/test_rarer_actions.py::"
+_MODIFIED = _RARER + "test_an_item_is_made_changed_left_and_removed_by_what_it_is"
+_READ = _RARER + "test_the_end_of_a_run_with_recorded_writes_reads_who_waits_for_it"
+_MEASURED = _RARER + "test_an_answer_that_is_too_long_is_measured_by_a_read"
+_KEYS = "tests/proofs/e2e/scenes/approvals.py::scene"
 
 OTHERWISE: Final[dict[Made, str]] = {
-    **{one: why for one, why in NOT_BY_SAMPLES.items() if one[0] != "take-payment-dead-letters"},
-    **_sent("validate-cart-add-found", "filter-requests", "search-requests", why="one that is asked may be sent to"),
-    **_sent("validate-cart-price-cart", "carts-to-complete", why="its stage names the next one in then="),
-    **_sent("validate-cart-answers", "validate-cart-dead-letters", why="SQS or SNS refuses a resume for good"),
-    **_sent("approve-expense-answers", "approve-expense-dead-letters", why="SQS refuses a resume for good"),
-    **_sent("approve-expense-answers", "remind-approver-dead-letters", why="SQS refuses a resume for good"),
-    **_sent("remind-approver", REPLIES, why="a request for a reminder may name a place; those of samples name none"),
-    **_sent("take-payment-dead-letters", "payments-to-book", why="the killed run had committed: `make e2e`, payments"),
-    **_sent("count-shop-count-stock", REPLIES, why="a request for a count may name a place; no sample's does"),
-    **{
-        (function, "sqs:ChangeMessageVisibility", queue): "no sample of it meets a worker at its work"
-        for function, queue in (
-            ("count-shop-count-stock", "shops-to-count"),
-            ("recount-night-add-up", "nights-counted"),
-            ("recount-night-ask-shops", "recount-night"),
-        )
-    },
-    **_sent("search-cache-search", "search-cache", why="an order to reset is tried again; no sample's fails"),
-    ("search-cache-search", "sqs:ChangeMessageVisibility", "search-cache"): "no sample's order to reset is busy",
-    ("take-payment-dead-letters", "sqs:ChangeMessageVisibility", "take-payment-killed"): "the world gives it no record",
-    ("take-payment-dead-letters", "sqs:GetQueueUrl", "take-payment-killed"): "the world gives it no record",
-    **{
-        (function, "ssm:GetParameter", "/flowguard/token-keys"): "the world has keys of its own: `make e2e`, approvals"
-        for function in ("approve-expense", "approve-expense-answers")
-    },
+    # step.modify may return any item, or none; here it returns what it got, or always an item
+    ("book-appointment-give-appointments", "dynamodb:DeleteItem", "diaries"): _MODIFIED,
+    ("page-cache-collect-parts", "dynamodb:PutItem", "page-sources"): _MODIFIED,
+    ("page-cache-collect-parts", "dynamodb:UpdateItem", "page-sources"): _MODIFIED,
+    ("page-cache-collect-parts", "dynamodb:DeleteItem", "page-sources"): _MODIFIED,
+    # a stage with recorded writes may end the run, as far as the source of its handler says
+    ("page-cache-collect-parts", "dynamodb:GetItem", "flowguard"): _READ,
+    # what is answered over HTTP is short: its copy is too long only for an item that is all but full
+    ("approve-expense", "dynamodb:GetItem", "flowguard"): _MEASURED,
+    # the world has keys of its own; those of the deployed functions are a parameter, and the policies are enforced
+    ("approve-expense", "ssm:GetParameter", "/flowguard/token-keys"): _KEYS,
+    ("approve-expense-answers", "ssm:GetParameter", "/flowguard/token-keys"): _KEYS,
 }
-"""What is granted, and needed by no run here."""
+"""What is granted, and needed by no run here, with what fails without it."""
+
+
+@pytest.mark.parametrize("witness", sorted(set(OTHERWISE.values())))
+def test_what_fails_without_the_others_is_there(witness: str) -> None:
+    file, _, name = witness.partition("::")
+    assert f"\ndef {name}(" in (Path(__file__).parents[2] / file).read_text(encoding="utf-8")
 
 
 @pytest.mark.proof("works off the samples of each flow under a dozen mishaps")
@@ -60,7 +86,7 @@ def test_each_action_is_needed_by_some_run(flow: str) -> None:
     needed = needs(f"flows.{flow}.handlers", options=options)
     made: set[Made] = set()
     for mishap in mishaps(needed.flows):
-        made |= exercised(needed, SHIPPED[flow], mishap)
+        made |= exercised(needed, SHIPPED[flow], mishap, ASKS.get(flow, nobody))
     allowed = {one for one in granted(needed) if one[1] not in LAMBDAS_OWN}
     functions = {function.name for function in needed.functions}
     assert sorted(made - granted(needed)) == []

@@ -51,13 +51,13 @@ NOT_BY_SAMPLES = {
         (function, f"dynamodb:{action}", "flowguard"): "no sample has more callers than the run item holds"
         for function in ("page-cache-collect-parts", "page-cache-render-page", "search-cache-search")
         for action in ("PutItem", "Query", "BatchWriteItem")
+        if (function, action) != ("page-cache-render-page", "PutItem")
     },
     **{
         ("page-cache-collect-parts", f"dynamodb:{action}", "page-sources"): "step.modify may return any item, or none"
         for action in ("PutItem", "UpdateItem", "DeleteItem")
     },
-    ("page-cache-collect-parts", "dynamodb:GetItem", "flowguard"): "reads the list where the first stage is the last",
-    ("page-cache-render-page", "dynamodb:GetItem", "flowguard"): "reads the list where the end has recorded writes",
+    ("page-cache-collect-parts", "dynamodb:GetItem", "flowguard"): "reads the list where the end has recorded writes",
 }
 
 

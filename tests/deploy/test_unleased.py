@@ -1,9 +1,12 @@
-"""A function whose stage goes without a lease may read the run table."""
+"""Functions of a stage that goes without a lease may read the run table."""
 
 from __future__ import annotations
 
-from flowguard import Done, Flow, Outcome, Stage, Step, lambda_handler
-from tests.deploy.exercised import granted, needs
+from flowguard import Done, Flow, Outcome, Stage, Step, dlq_handler, lambda_handler
+from flowguard.deploy.options import DeployOptions
+from flowguard.sim.points import Point
+from tests.deploy.exercised import exercised, granted, needs
+from tests.deploy.mishaps import REPLIES, Mishap
 from tests.deploy.waiting import Order
 
 
@@ -34,12 +37,17 @@ class Bulk(Flow, name="bulk", object_id="order_id"):
 
 
 together = lambda_handler(Bulk, together=True)
+killed = dlq_handler(Orders)
 
 
-def test_only_the_function_of_a_stage_without_a_lease_may_read_the_run_table() -> None:
+def test_only_functions_of_a_stage_without_a_lease_may_read_the_run_table() -> None:
     allowed = granted(needs(__name__))
-    assert _functions(allowed, "dynamodb:GetItem") == {"orders-reads", "bulk-together"}
-    assert _functions(allowed, "dynamodb:UpdateItem") == {"orders-reads", "orders-claims", "bulk-together"}
+    assert _functions(allowed, "dynamodb:GetItem") == {"orders-reads", "orders-killed", "bulk-together"}
+    assert _functions(allowed, "dynamodb:UpdateItem") - {"bulk-together"} == {
+        "orders-reads",
+        "orders-claims",
+        "orders-killed",
+    }
 
 
 def test_only_the_function_of_such_a_stage_that_shares_calls_may_read_in_batches() -> None:
@@ -48,3 +56,11 @@ def test_only_the_function_of_such_a_stage_that_shares_calls_may_read_in_batches
 
 def _functions(allowed: set[tuple[str, str, str]], action: str) -> set[str]:
     return {function for function, allows, table in allowed if (allows, table) == (action, "flowguard")}
+
+
+def test_the_function_of_dead_letters_reads_as_the_stage_does() -> None:
+    needed = needs(__name__, options=DeployOptions(reply_to=(REPLIES,)))
+    mishap = Mishap("dies before each dispatch", Point.BEFORE_DISPATCH, always=True)
+    made = exercised(needed, None, mishap, lambda client: client.start(Orders, Order(order_id="o1")))
+    assert ("orders-killed", "dynamodb:GetItem", "flowguard") in made
+    assert sorted(made - granted(needed)) == []

@@ -40,6 +40,10 @@ class Asked(Flow, name="asked", object_id="order_id", inbox="asked-inbox"):
     stages = (Last,)
 
 
+class Another(Flow, name="another", object_id="order_id"):
+    stages = (Last,)
+
+
 def test_the_methods_of_a_step_name_their_tables() -> None:
     def handle(self: Any, order: Order, step: AnyStep) -> Outcome:
         step.put(TABLE, order)
@@ -99,7 +103,8 @@ def test_a_wait_names_its_stages_and_its_time() -> None:
     found = reading(handle)
     assert found.waits == (WaitUse("last", ("price", "parcel"), timedelta(hours=2), "late", None),)
     assert found.asks_flows == {Asked}
-    assert found.sends == {Queue("parcels")}
+    assert found.asks == {Queue("parcels")}
+    assert not found.sends
     assert (found.rows, found.early, found.tokens) == (True, False, False)
 
 
@@ -110,6 +115,22 @@ def test_an_answer_of_another_flow_needs_no_row() -> None:
     found = reading(handle)
     assert not found.rows
     assert found.waits[0].on_error == "last"
+
+
+def test_a_flow_that_is_cancelled_with_the_run_that_asked_it_is_told_from_others() -> None:
+    def handle(self: Any, order: Order, step: AnyStep) -> Outcome:
+        return Last.when_all(
+            price=step.ask(Asked, order, cancel_too=True),
+            stock=step.ask(Another, order, cancel_too=False),
+            within=timedelta(minutes=1),
+        )
+
+    def unknown(self: Any, order: Any, step: AnyStep) -> Outcome:
+        return Last.when_all(price=step.ask(Asked, order, cancel_too=order.often), within=timedelta(minutes=1))
+
+    assert reading(handle).asks_flows == {Asked, Another}
+    assert reading(handle).cancel_too == {Asked}
+    assert reading(unknown).cancel_too == {Asked}
 
 
 @pytest.mark.parametrize(("keep", "early"), [(True, True), (False, False)])
@@ -349,5 +370,6 @@ def test_a_group_is_asked_and_its_answers_are_read() -> None:
     assert found.asks_flows == {Asked}
     assert found.waits == (WaitUse("last", (), timedelta(hours=1), "late", None),)
     assert reading(parties).rows
-    assert reading(parties).sends == {Queue("parcels")}
+    assert reading(parties).asks == {Queue("parcels")}
+    assert not reading(parties).sends
     assert (reading(reads).groups, reading(reads).group_answers) == (False, True)
