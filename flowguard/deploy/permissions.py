@@ -131,9 +131,7 @@ def _stages(
             _callers(found, flow, stage, settings)
         for table, actions in tables_of_stage(flow, stage).items():
             found.on(Target.TABLE, table, *(f"dynamodb:{action}" for action in actions))
-        found.on(Target.TABLE, settings.table, *_run_table_actions(uses, stage))
-        if function.together and not stage.lease:
-            found.on(Target.TABLE, settings.table, "dynamodb:BatchGetItem")
+        found.on(Target.TABLE, settings.table, *_run_table_actions(uses, stage, function))
         if uses.tokens:
             found.keys(settings.token_keys)
         to = tuple(_sends_of_function(flow, stage, scope))
@@ -151,7 +149,7 @@ def _stages(
             _groups(found, flow, settings)
 
 
-def _run_table_actions(uses: Uses, stage: AnyStage) -> Iterator[str]:
+def _run_table_actions(uses: Uses, stage: AnyStage, function: FoundFunction) -> Iterator[str]:
     """Yield what a stage does in the run table beside its claim and commit."""
     if (uses.rows and uses.waits) or uses.groups:
         yield "dynamodb:BatchWriteItem"
@@ -159,6 +157,8 @@ def _run_table_actions(uses: Uses, stage: AnyStage) -> Iterator[str]:
         yield "dynamodb:Query"
     if uses.early or not stage.lease:
         yield "dynamodb:GetItem"
+    if function.together and not stage.lease:
+        yield "dynamodb:BatchGetItem"
 
 
 def _brings_work(function: FoundFunction, queue: Queue) -> bool:
@@ -200,9 +200,7 @@ def _killed(found: _Allowed, function: FoundFunction, scope: Scope, settings: Se
         _cancellations(found, flow, scope, settings)
         if flow.on_conflict is ATTACH:
             found.on(Target.TABLE, settings.table, "dynamodb:PutItem", *_ANSWERED)
-        if waits(flow):
-            found.sends(wait_targets(flow))
-            _groups(found, flow, settings)
+        _groups(found, flow, settings)
         if waits(flow) or not all(stage.lease for stage in flow.stages):
             found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
 

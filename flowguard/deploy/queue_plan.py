@@ -128,8 +128,7 @@ class QueuePlan:
         rules = (source,) if isinstance(source, Bus) else ()
         self.topics = tuple(dict.fromkeys((*self.topics, *topics)))
         self._sources[name] = queue
-        handled = self._killed_reader(flow) is not None
-        retention = Retentions.of(flow.retention, fifo=queue.fifo, handled=handled).inbox
+        retention = Retentions.of(flow.retention, fifo=False, handled=False).inbox  # neither matters to it
         self._found[name] = QueueNeed(
             name=name,
             role=known.role if known is not None else role,

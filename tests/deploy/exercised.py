@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -88,15 +89,8 @@ def actions_of(call: ApiCall) -> Iterator[tuple[str, str]]:
     params: Mapping[str, Any] = call.params
     if call.operation in ("CreateQueue", "CreateTable"):
         return  # the simulator's own
-    if call.operation == "TransactWriteItems":
-        for entry in params["TransactItems"]:
-            for kind, action in entry.items():
-                yield f"dynamodb:{kind}Item", action["TableName"]
-    elif call.operation == "BatchWriteItem":
-        for table in params["RequestItems"]:
-            yield "dynamodb:BatchWriteItem", table
-    elif call.service == "dynamodb":
-        yield f"dynamodb:{call.operation}", params["TableName"]
+    if call.service == "dynamodb":
+        yield from _of_dynamodb(call.operation, params)
     elif call.service == "sqs":
         action = call.operation.removesuffix("Batch")
         yield f"sqs:{action}", params["QueueName"] if action == "GetQueueUrl" else queue_name(params)
@@ -105,6 +99,29 @@ def actions_of(call: ApiCall) -> Iterator[tuple[str, str]]:
         yield "iam:PassRole", params["Target"]["RoleArn"]
     else:
         raise AssertionError(f"{call.service} {call.operation} is not known here")
+
+
+def _of_dynamodb(operation: str, params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    match operation:
+        case "TransactWriteItems":
+            for entry in params["TransactItems"]:
+                for kind, action in entry.items():
+                    yield f"dynamodb:{kind}Item", action["TableName"]
+        case "BatchWriteItem" | "BatchGetItem":
+            for table in params["RequestItems"]:
+                yield f"dynamodb:{operation}", table
+        case "BatchExecuteStatement":
+            for one in params["Statements"]:
+                yield _of_statement(one["Statement"])
+        case _:
+            yield f"dynamodb:{operation}", params["TableName"]
+
+
+def _of_statement(text: str) -> tuple[str, str]:
+    """The action that AWS checks for a statement of PartiQL, and its table."""
+    found = re.match(r'(INSERT INTO|UPDATE) "([^"]+)"', text)
+    assert found is not None, text
+    return f"dynamodb:PartiQL{found[1].split()[0].capitalize()}", found[2]
 
 
 def nobody(client: FlowClient) -> None:
@@ -165,18 +182,17 @@ def _note_functions(functions: Functions, needed: Deployment, noting: Noting) ->
         functions.by_queue[queue] = noting.noting(function, reader.get(queue) or "nobody")
     if FunctionKind.ANSWERS in of_kind:
         functions.answers = noting.noting(functions.answers, of_kind[FunctionKind.ANSWERS])
-    if FunctionKind.KILLED in of_kind:
-        name = of_kind[FunctionKind.KILLED]
-        given_up_to = {queue.name: queue.give_up_to for queue in needed.queues}
-        of_killed = {
-            queue: noting.noting(replace(one, handler=_through(given_up_to[queue], one.handler)), name)
-            for queue, one in functions._dead_of.items()
-            if reader.get(given_up_to[queue] or "") == name
-        }
-        functions._dead_of = {**functions._dead_of, **of_killed}
+    killed = {one.name for one in needed.functions if one.found.kind is FunctionKind.KILLED}
+    given_up_to = {queue.name: queue.give_up_to or "" for queue in needed.queues}
+    of_killed = {
+        queue: noting.noting(replace(one, handler=_through(given_up_to[queue], one.handler)), name)
+        for queue, one in functions._dead_of.items()
+        if (name := reader.get(given_up_to[queue])) in killed and name is not None
+    }
+    functions._dead_of = {**functions._dead_of, **of_killed}
 
 
-def _through(queue: str | None, handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _through(queue: str, handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Hand the records over as SQS does that has moved them to this queue."""
 
     def moved(event: Any) -> Any:

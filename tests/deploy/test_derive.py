@@ -158,6 +158,28 @@ def test_messages_and_dead_letters_live_no_longer_than_the_flows_retention(
         assert given_up is letters
 
 
+def test_a_queue_keeps_no_longer_than_sqs_does(deploy: Deploy) -> None:
+    flow = made((Ship,), retention=timedelta(days=60))
+    needed = deploy({"tables": {"parcels": {"existing": True}}}, own=lambda_handler(flow))
+    assert {one.retention for one in needed.queues if one.reader is not None} == {14 * DAY}
+
+
+def test_a_queue_of_records_given_up_is_no_inbox(deploy: Deploy) -> None:
+    class Only(Stage[Order], name="only", inbox="own-killed"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    flow = made((Only,))
+    said = refusal(deploy, own=lambda_handler(flow), dead=dlq_handler(flow))
+    assert "'own-killed' is for the records that SQS gives up; give own another inbox" in said
+
+
+def test_dead_letters_go_to_no_queue_that_a_function_reads(deploy: Deploy) -> None:
+    flow = made((Ship,), dead_letters="to-ship")
+    said = refusal(deploy, {"tables": {"parcels": {"existing": True}}}, own=lambda_handler(flow))
+    assert "the dead letters of own go to 'to-ship', which own reads; name another queue" in said
+
+
 def test_a_fifo_queue_gives_up_to_a_fifo_queue_whose_time_begins_anew(deploy: Deploy) -> None:
     class OnlyShip(Stage[Order], name="only-ship"):
         def handle(self, order: Order, step: AnyStep) -> Outcome:

@@ -146,9 +146,12 @@ def test_a_function_of_answers_may_schedule_a_deadline_that_came_before_its_mome
 
 
 def received(aws: MemoryAWS, queue: str) -> Any:
+    """Return an event of all that is visible in a queue."""
     sqs = aws.client("sqs")
     url = sqs.get_queue_url(QueueName=queue)["QueueUrl"]
-    found = sqs.receive_message(QueueUrl=url, MessageAttributeNames=["All"], MessageSystemAttributeNames=["All"])
+    found = sqs.receive_message(
+        QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"], MessageSystemAttributeNames=["All"]
+    )
     return {"Messages": [{**one, "eventSourceARN": aws.queue_arn(url)} for one in found["Messages"]]}
 
 

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Final
 
 import pytest
 from pydantic import BaseModel
 
-from flowguard import ATTACH, Callback, Done, Flow, Outcome, Stage, Step, callback_handler, dlq_handler, lambda_handler
+from flowguard import (
+    ATTACH,
+    Callback,
+    Done,
+    Flow,
+    GroupEnd,
+    Outcome,
+    Stage,
+    Step,
+    callback_handler,
+    dlq_handler,
+    lambda_handler,
+)
+from flowguard.aws.clients import Clients
+from flowguard.aws.services import aws_services
 from flowguard.client import FlowClient
+from flowguard.clock import ManualClock
 from flowguard.deploy.options import DeployOptions
 from flowguard.protocol.callers import MOST_HELD
+from flowguard.settings import Settings
+from flowguard.sim.calls import Recorder, intercept
+from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.points import Point
-from tests.deploy.exercised import Made, exercised, granted, needs
+from tests.deploy.exercised import Made, actions_of, exercised, granted, needs
 from tests.deploy.mishaps import REPLIES, Mishap, random_text
-from tests.deploy.test_permissions import OF_THE_WORLD
+from tests.deploy.test_permissions import OF_THE_WORLD, received
 
 WITHIN: Final = timedelta(hours=1)
 STOCK: Final = "stock"
@@ -97,6 +116,23 @@ class Cancellation(Flow, name="cancellation", object_id="order_id"):
     stages = (Cancel,)
 
 
+# -- a group, whose answers the function of dead letters may get
+
+
+class Gather(Stage[GroupEnd], name="gather", inbox="to-gather"):
+    def handle(self, end: GroupEnd, step: Step) -> Outcome:
+        return Done(len(list(step.answers(dict))))
+
+
+class Spread(Stage[Order], name="spread", inbox="to-spread", then="gather"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        return Gather.when_group(step.group("parcels", [("one", order)]), within=WITHIN)
+
+
+class Round(Flow, name="round", object_id="order_id", callbacks=(Callback("parcels-packed", id="order_id"),)):
+    stages = (Spread, Gather)
+
+
 # -- items that are changed by what they are
 
 
@@ -127,7 +163,12 @@ describe = lambda_handler(Description)
 look = lambda_handler(Listing)
 cancel = lambda_handler(Cancellation)
 count = lambda_handler(Counting)
+spread = lambda_handler(Round, Spread)
+gather = lambda_handler(Round, Gather)
+packed = callback_handler(Round)
 killed = dlq_handler(Cart, Price)
+killed_round = dlq_handler(Round)
+killed_counting = dlq_handler(Counting)
 
 
 def _carts(client: FlowClient) -> None:
@@ -207,7 +248,45 @@ def test_an_order_that_was_given_up_is_carried_out_by_the_function_of_dead_lette
 
 def test_nothing_is_granted_on_a_table_that_none_of_them_needs(runs: tuple[set[Made], set[Made]]) -> None:
     allowed, made = runs
-    assert {one for one in allowed - made if one[1].startswith("dynamodb:")} == {
+    others = ("round-", "counting-killed")  # nothing is asked of these
+    assert {one for one in allowed - made if one[1].startswith("dynamodb:") and not one[0].startswith(others)} == {
         ("price-answers", "dynamodb:GetItem", "flowguard"),  # nobody answers here
         ("price-answers", "dynamodb:Query", "flowguard"),
     }
+
+
+def test_a_group_that_two_invocations_save_is_sent_on_through_its_own_inbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock(1_800_000_000_000)
+    stops = iter((True, False))
+
+    def requests() -> Iterator[tuple[str, Order]]:
+        for name in ("one", "two", "three"):
+            if name == "three" and next(stops):
+                clock.advance(seconds=30)
+            yield name, Order(order_id=name)
+
+    def handle(self: Spread, order: Order, step: Step) -> Outcome:
+        return Gather.when_group(step.group("parcels", requests()), within=WITHIN)
+
+    monkeypatch.setattr(Spread, "handle", handle)
+    for module in ("flowguard.protocol.groups", "flowguard.worker.group_planner"):
+        monkeypatch.setattr(f"{module}.MOST_IN_SHARD", 2)
+    needed = needs(__name__, options=DeployOptions(reply_to=(REPLIES,)))
+    made: set[Made] = set()
+    with MemoryAWS(clock=clock) as aws:
+        aws.create_table("flowguard")
+        for queue in needed.queues:
+            aws.create_queue(queue.name)
+        services = aws_services(Settings(), Clients(), clock=clock)
+        FlowClient.of(services).start(Round, Order(order_id="o1"))
+        for name, handler, inbox in (
+            ("round-spread", spread, "to-spread"),
+            ("round-spread", spread, "to-spread"),
+            ("round-packed", packed, "round"),
+        ):
+            with intercept(Recorder()) as calls:
+                assert handler.using(services)(received(aws, inbox)) == {"batchItemFailures": []}
+            made |= {(name, action, on) for call in calls.calls for action, on in actions_of(call)}
+        assert len(received(aws, "parcels")["Messages"]) == 3
+    assert {("round-spread", "sqs:SendMessage", "to-spread"), ("round-packed", "sqs:SendMessage", "parcels")} <= made
+    assert sorted(made - granted(needed)) == []
