@@ -9,14 +9,23 @@ from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from boto3.session import Session
 from botocore.config import Config
 
+from flowguard.aws.clients import Clients
+from flowguard.aws.services import aws_services
+from flowguard.client import FlowClient
+from flowguard.settings import Settings
+
 REGION: Final = "us-east-1"
 ACCOUNT: Final = "123456789012"
 STACK: Final = "flows"
+TEXTS: Final = "long-texts"
+"""The bucket of texts that no item holds."""
+SIGNING_KEYS: Final = "ssm:/flowguard/signing-keys"
 
 Item = Mapping[str, Any]
 
@@ -59,7 +68,14 @@ class Cloud:
             "AWS_ACCESS_KEY_ID": ACCOUNT,
             "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_DEFAULT_REGION": REGION,
+            "FLOWGUARD_SIGNING_KEYS": SIGNING_KEYS,
         }
+
+    @cached_property
+    def flows(self) -> FlowClient:
+        """A client of the flows. It signs what it sends, as their functions do."""
+        clients = Clients(self.session, dict.fromkeys(("sqs", "ssm", "dynamodb"), self.endpoint_url))
+        return FlowClient.of(aws_services(Settings.model_validate({"signing_keys": SIGNING_KEYS}), clients))
 
     # -- queues
 
@@ -69,13 +85,20 @@ class Cloud:
         return self._urls[queue]
 
     def send(
-        self, queue: str, payload: object, attributes: Mapping[str, str] | None = None, *, copies: int = 1
+        self,
+        queue: str,
+        payload: object,
+        attributes: Mapping[str, str] | None = None,
+        *,
+        copies: int = 1,
+        group: str | None = None,
     ) -> None:
         """Send the same message once or more often. Each copy has a message id of its own, as from a sender."""
         given = _attributes(attributes or {})
         for _ in range(copies):
+            fifo = {} if group is None else {"MessageGroupId": group, "MessageDeduplicationId": uuid4().hex}
             self.client("sqs").send_message(
-                QueueUrl=self.url(queue), MessageBody=json.dumps(payload), MessageAttributes=given
+                QueueUrl=self.url(queue), MessageBody=json.dumps(payload), MessageAttributes=given, **fifo
             )
 
     def publish(self, topic: str, payload: object, attributes: Mapping[str, str] | None = None) -> None:
@@ -125,11 +148,15 @@ class Cloud:
         return found
 
     def depth(self, queue: str) -> int:
-        """Return how many messages a queue has: visible, with a function, and delayed."""
+        """Return how many messages a queue has."""
+        return sum(self.depths(queue))
+
+    def depths(self, queue: str) -> tuple[int, ...]:
+        """Return how many messages of a queue are visible, how many a function has, and how many are delayed."""
         sizes = ("", "NotVisible", "Delayed")
         names = [f"ApproximateNumberOfMessages{size}" for size in sizes]
         answer = self.client("sqs").get_queue_attributes(QueueUrl=self.url(queue), AttributeNames=names)
-        return sum(int(answer["Attributes"][name]) for name in names)
+        return tuple(int(answer["Attributes"][name]) for name in names)
 
     # -- tables
 

@@ -16,7 +16,7 @@ from tests.deploy.packaging.wheels import RUNTIME
 from tests.engines.ministack import ministack
 from tests.engines.polling import comes_true
 from tests.proofs.e2e.actions import for_ministack
-from tests.proofs.e2e.cloud import REGION, STACK, Cloud
+from tests.proofs.e2e.cloud import REGION, SIGNING_KEYS, STACK, TEXTS, Cloud
 from tests.proofs.e2e.code import boto3_of_lambda, packed
 from tests.proofs.e2e.command import PROJECT, flowguard
 
@@ -26,6 +26,8 @@ runtime = "{runtime}"
 architecture = "x86_64"
 [settings]
 observers = "logs,switches:Switches"
+bucket = "{texts}"
+signing_keys = "{signing_keys}"
 [defaults]
 max_concurrency = 2
 environment = {{ PYTHONPATH = "{boto3}", E2E_SWITCHES = "{switches}" }}
@@ -36,6 +38,8 @@ batch_size = 1
 [functions.book_payment]
 timeout = 4
 batch_size = 1
+[functions.book]
+timeout = 4
 [functions.unload]
 timeout = 3
 batch_size = 1
@@ -59,7 +63,8 @@ def deployed(modules: Sequence[str]) -> Iterator[Cloud]:
         cloud.switches.mkdir()
         options = directory / "deploy.toml"
         runtime = boto3_of_lambda(directory)
-        options.write_text(OPTIONS.format(runtime=RUNTIME, boto3=runtime, switches=cloud.switches))
+        given = {"texts": TEXTS, "signing_keys": SIGNING_KEYS, "switches": cloud.switches}
+        options.write_text(OPTIONS.format(runtime=RUNTIME, boto3=runtime, **given))
         code = packed(modules, options, directory, include=PROJECT / "switches.py")
         template = flowguard("iac", *modules, "--options", str(options))
         assert _denies(cloud), "MiniStack lets anybody do anything"
@@ -69,9 +74,11 @@ def deployed(modules: Sequence[str]) -> Iterator[Cloud]:
 
 def _create(cloud: Cloud, template: str, code: Path) -> None:
     s3, stacks = cloud.client("s3"), cloud.client("cloudformation")
-    keys = "k1:an-invented-secret-of-32-characters"
-    cloud.client("ssm").put_parameter(Name="/flowguard/token-keys", Value=keys, Type="SecureString")
+    for name in ("token-keys", "signing-keys"):
+        keys = f"k1:an-invented-secret-for-{name}-of-32-characters"
+        cloud.client("ssm").put_parameter(Name=f"/flowguard/{name}", Value=keys, Type="SecureString")
     s3.create_bucket(Bucket=BUCKET)
+    s3.create_bucket(Bucket=TEXTS)
     s3.put_object(Bucket=BUCKET, Key=code.name, Body=code.read_bytes())
     s3.put_object(Bucket=BUCKET, Key="template.json", Body=template.encode())
     given = {"CodeBucket": BUCKET, "CodeKey": code.name}

@@ -8,10 +8,22 @@ from typing import Final
 
 from tests.proofs.e2e.deployment import deployed
 from tests.proofs.e2e.play import Check, Play
-from tests.proofs.e2e.scenes import appointments, approvals, caches, carts, depot, orders, pages, payments, recount
+from tests.proofs.e2e.scenes import (
+    appointments,
+    approvals,
+    caches,
+    carts,
+    depot,
+    ledger,
+    orders,
+    pages,
+    payments,
+    recount,
+)
 
 SCENES: Final[Mapping[str, ModuleType]] = {
     "depot": depot,
+    "ledger": ledger,
     "payments": payments,
     "approvals": approvals,
     "carts": carts,
