@@ -86,6 +86,14 @@ TESTED: Final = (
         "what clients are made of; no message meets it",
     ),
     Elsewhere(
+        r"^deploy\.(permissions|queue_plan)\.",
+        (
+            "tests/deploy/test_needed.py",
+            "tests/deploy/test_derive.py",
+        ),
+        "what a template says, which no message meets",
+    ),
+    Elsewhere(
         r"^ui\.guards\.",
         ("tests/ui/test_guards.py",),
         "the pages of the inspector, which no message meets",

@@ -9,6 +9,25 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
+    "what is allowed is collected in sets, which have no order": (
+        "deploy.permissions._Allowed.schedules: self.on(Target.SCHEDULES, settings.scheduler_group, 'scheduler:CreateSchedule'); then self.on(Target.SCHEDULER_ROLE, settings.scheduler_role or '', 'iam:PassRole') → the other way round",
+        "deploy.permissions._stages: found.on(Target.TABLE, settings.table, 'dynamodb:GetItem'); then found.sends((flow.answers, *wait_targets(flow))) → the other way round",
+        "deploy.permissions._stages: found.sends((flow.answers, *wait_targets(flow))); then _groups(found, flow, settings) → the other way round",
+        "deploy.permissions._cancellations: found.on(Target.TABLE, settings.table, 'dynamodb:GetItem'); then found.sends(wait_targets(flow)) → the other way round",
+        "deploy.permissions._killed: found.sends(flow_sends(flow, scope)); then _cancellations(found, flow, scope, settings) → the other way round",
+        "deploy.permissions._groups: found.on(Target.TABLE, settings.table, 'dynamodb:GetItem', 'dynamodb:Query'); then found.sends((*stage_sends(flow, stage), flow.dead_letters)) → the other way round",
+    ),
+    "a flow that waits has a queue of answers: its class is refused without": (
+        "deploy.permissions._gets_deadlines: isinstance(flow.answers, Queue) → forced true",
+    ),
+    "each queue that is known by then has its reader": ("deploy.queue_plan.QueuePlan._read: reader → forced false",),
+    "a queue has one topic, which each of its callbacks names": (
+        "deploy.queue_plan.QueuePlan._read: known is not None → forced false (4)",
+    ),
+    "an empty text is false already": (
+        "deploy.permissions._Allowed.schedules: '' → forced false",
+        "deploy.queue_plan.QueuePlan._dead_letter_queues: '' → forced false",
+    ),
     "a call that finds an expired entry changed three times comes again at once, or a second later": (
         "aws.ledger.DynamoDBLedger.claim: ask.now + 1000 → becomes ask.now",
     ),

@@ -96,6 +96,8 @@ MODULES: Final = (
     "flowguard.once_keys",
     "flowguard.results",
     "flowguard.ui.guards",
+    "flowguard.deploy.permissions",
+    "flowguard.deploy.queue_plan",
 )
 """Where decisions are made."""
 
