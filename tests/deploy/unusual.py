@@ -61,7 +61,14 @@ class TwoFirst(Stage[Order], name="first", inbox="shared-1"):
         return Done()
 
 
-class Two(Flow, name="two", object_id="order_id", retention=timedelta(days=60), dead_letters="shared-letters"):
+class Two(
+    Flow,
+    name="two",
+    object_id="order_id",
+    retention=timedelta(days=60),
+    dead_letters="shared-letters",
+    full_history=True,
+):
     stages = (TwoFirst,)
 
 
@@ -115,7 +122,7 @@ class Close(Stage[Order], name="close", inbox="to-close"):
         return Done()
 
 
-class Waiting(Flow, name="waiting", object_id="order_id", answers="answers-of-waiting"):
+class Waiting(Flow, name="waiting", object_id="order_id", answers="answers-of-waiting", full_history=True):
     stages = (Enter, WaitLater, Answered, Late, Close)
 
 
