@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from flowguard.aws.ledger import lasting
+from flowguard.events import EventType
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import Status
 from flowguard.sim.declared import Keys, TableKey
@@ -188,9 +189,9 @@ def _named(value: Any, names: Names) -> Any:
 def _is_inner(message: Posted, history: History) -> bool:
     """Answer whether a message is the flows' own wiring.
 
-    Those are later hops (parked ones too) and retries, but no dead letters, and what settles a wait of theirs. A
-    message from one plain function to
-    another is wiring, too. A copy of it counts by what it leads to.
+    Those are later hops (parked ones too), retries and messages that go on saving a group, but no dead letters, and
+    what settles a wait of theirs. A message from one plain function to another is wiring, too. A copy of it counts by
+    what it leads to.
     """
     if message.to in history.inner or message.says_to:
         return True
@@ -199,7 +200,17 @@ def _is_inner(message: Posted, history: History) -> bool:
     if message.id is not None and RESTARTED.fullmatch(message.id) and not (message.is_letter or message.from_user):
         return True
     place = message.place
-    return FLOW_STAGE in message.attributes and not message.is_letter and (place.hop > 1 or place.retry > 0)
+    if FLOW_STAGE not in message.attributes or message.is_letter:
+        return False
+    return place.hop > 1 or place.retry > 0 or _goes_on(message, history)
+
+
+def _goes_on(message: Posted, history: History) -> bool:
+    """Answer whether a message is a request's own, with which another invocation goes on to save its group."""
+    if message.from_user:
+        return False
+    continued = (event.message for _, event in history.events(EventType.CONTINUED))
+    return any(one is not None and message.id == one.request_id for one in continued)
 
 
 def _body(message: Posted, free: Free, without: Sequence[str] = ()) -> str:
