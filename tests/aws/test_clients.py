@@ -10,6 +10,7 @@ from boto3.session import Session
 from botocore.config import Config
 
 from flowguard.aws.clients import Clients
+from flowguard.stage import MOST_AT_ONCE
 from tests.proofs.bench.stub import answer
 
 
@@ -42,3 +43,8 @@ def test_requests_name_botocore_and_flowguard_by_a_text_that_is_made_once() -> N
 
 def test_what_a_session_adds_to_the_user_agent_is_sent_too() -> None:
     assert "billing/7" in agent_of(Clients(a_session(user_agent_extra="billing/7"))).split()
+
+
+def test_there_are_connections_for_the_handlers_and_the_commits_that_go_at_once() -> None:
+    dynamodb: Any = Clients(Session(region_name="eu-west-1")).dynamodb
+    assert dynamodb.meta.config.max_pool_connections >= 2 * MOST_AT_ONCE
