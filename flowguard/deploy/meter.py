@@ -11,8 +11,10 @@ from botocore.exceptions import ClientError
 
 from flowguard.deploy.prices import Unit
 from flowguard.sim.calls import ApiCall, Proceed, Response
+from flowguard.sim.memory.statements import key_of
 from flowguard.sim.memory.values import item_weight
 from flowguard.sim.prepared import low_level
+from flowguard.sim.provision import tables_of
 from flowguard.sim.sends import SendOperation, sending
 
 WRITE_BYTES: Final = 1024
@@ -101,6 +103,10 @@ class Meter:
             for table, requests in params["RequestItems"].items():
                 for request in (one for item in requests for one in item.values()):
                     yield self._place(call, table, request)
+        elif call.operation == "BatchExecuteStatement":
+            for (table, _), statement in zip(tables_of(params), params["Statements"], strict=True):
+                if (item := key_of(statement)) is not None:
+                    yield table, {name: item[name] for name in self._key_of(call, table)}
 
     def _place(self, call: ApiCall, table: str, action: Mapping[str, Any]) -> Place:
         if "Key" in action:

@@ -113,6 +113,27 @@ def test_units_are_those_that_dynamodb_local_counts(work: str, dynamodb_local_ur
         assert (used[kind], used[other]) == (consumed.units, 0), size
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_a_statement_is_counted_as_the_write_that_it_is(size: int, dynamodb_local_url: str) -> None:
+    """DynamoDB Local says nothing of what statements consume."""
+    clients = on_dynamodb_local(dynamodb_local_url)
+    insert = "INSERT INTO \"carts\" VALUE {'id': ?, 't': ?}"
+    update = 'UPDATE "carts" SET "t" = ? WHERE "id" = ? AND ("t" IS NOT MISSING)'
+    statements: Any = [
+        {"Statement": insert, "Parameters": list(item("new", size).values())},
+        {"Statement": update, "Parameters": [{"S": "y"}, {"S": f"old-{size}"}]},
+    ]
+    dynamodb = filled(clients, size)
+    with intercept(Consumed()) as consumed:
+        WORK["put"](dynamodb, size)
+        WORK["update"](dynamodb, size)
+    filled(clients, size)
+    with intercept(Meter()) as meter:
+        answer = dynamodb.batch_execute_statement(Statements=statements)
+    assert not [one for one in answer["Responses"] if "Error" in one]
+    assert meter.take()[Unit.WRITES] == consumed.units
+
+
 def test_a_write_whose_condition_does_not_hold_is_counted(dynamodb_local_url: str) -> None:
     dynamodb = filled(on_dynamodb_local(dynamodb_local_url), 1_025)
     none = {"ConditionExpression": "attribute_not_exists(id)"}
