@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError
 from flowguard.aws.batch_reads import BatchReads
 from flowguard.aws.commit_threads import Transact, transactions
 from flowguard.aws.faults import error_code
-from flowguard.aws.items import Item, message_problem, run_key, size_of_value
+from flowguard.aws.items import Item, message_problem, run_key
 from flowguard.aws.partiql import Unsayable, insert_statement, update_statement
 from flowguard.errors import shown
 from flowguard.protocol.claims import taken
@@ -32,7 +32,7 @@ STATEMENTS_A_CALL: Final = 25
 """What BatchExecuteStatement takes."""
 
 LARGEST_CALL: Final = 1_000_000
-"""Bytes of values in one request, unless a single statement has more."""
+"""How long the texts may be in one request, unless a single statement has more."""
 
 MOST_INVALID: Final = 3
 """How many requests in turn may have no statement that is valid: where DynamoDB does not read what is said here."""
@@ -235,7 +235,7 @@ def _requests(statements: Mapping[int, Any]) -> Iterable[list[int]]:
     places: list[int] = []
     size = 0
     for place, statement in statements.items():
-        own = sum(map(size_of_value, statement["Parameters"]))
+        own = _length(statement["Parameters"])
         if places and (len(places) == STATEMENTS_A_CALL or size + own > LARGEST_CALL):
             yield places
             places, size = [], 0
@@ -243,6 +243,11 @@ def _requests(statements: Mapping[int, Any]) -> Iterable[list[int]]:
         size += own
     if places:
         yield places
+
+
+def _length(values: Sequence[Item]) -> int:
+    """Return how long the texts are among these values. What is in a map is small."""
+    return sum(len(data) for value in values for data in value.values() if isinstance(data, str | bytes))
 
 
 def _code(found: Item) -> str | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -98,8 +99,12 @@ def caller_key(request_id: RequestId, requested_at: int) -> str:
     return asker_key(RequestId(f"{requested_at} {request_id}"))
 
 
+@lru_cache(maxsize=128)
 def asker_key(request_id: RequestId) -> str:
-    """Return what names the request of a run: while it has the object, its latest time counts."""
+    """Return what names the request of a run: while it has the object, its latest time counts.
+
+    A hop asks for its own key several times.
+    """
     return sha256(request_id.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY]
 
 

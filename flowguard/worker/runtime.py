@@ -159,13 +159,13 @@ class Runtime:
         fails between two of them: each answer shows a later attempt. Without a lease the hop is read, and nothing is
         written: its commit asks whether that is still so.
         """
-        request = self.claim_request(arrival, budget, asked.owner if asked is not None else None)
-        claim = asked.in_time(request) if asked is not None else None
+        owner = asked.owner if asked is not None else None
+        claim = asked.in_time(*self._lease(arrival, budget)) if asked is not None else None
         if claim is None:
             ask = self.services.store.claim if arrival.takes_lease else self.services.store.judge
-            claim = ask(request)
+            claim = ask(self.claim_request(arrival, budget, owner))
         if isinstance(claim, Claim) and needs_lease(claim):
-            claim = self.services.store.claim(request)
+            claim = self.services.store.claim(self.claim_request(arrival, budget, owner))
         while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
             arrival = arrival._replace(message=arrival.message.at_retry(retry))
             claim = self.services.store.claim(self.claim_request(arrival, budget))
@@ -173,18 +173,23 @@ class Runtime:
 
     def claim_request(self, arrival: Arrival, budget: Budget, owner: Owner | None = None) -> ClaimRequest:
         """Make the request for the message's hop. ``owner`` is one that has asked for it before."""
-        now, left, flow = self.services.clock.now(), budget.remaining(), arrival.flow
-        without_lambda = (arrival.stage.timeout if arrival.stage is not None else None) or LEASE_WITHOUT_LAMBDA
+        (now, lease_until), flow = self._lease(arrival, budget), arrival.flow
         return ClaimRequest(
             message=arrival.message,
             owner=owner if owner is not None else Owner(self.services.ids.new()),
             now=now,
-            lease_until=now + (left if left is not None else _ms(without_lambda)),
+            lease_until=lease_until,
             on_conflict=flow.on_conflict,
             abandoned_before=now - _ms(flow.abandoned_after),
             expires_at=expires_at(flow, now),
             fresh_since=flow.fresh_since(arrival.message.requested_at),
         )
+
+    def _lease(self, arrival: Arrival, budget: Budget) -> tuple[int, int]:
+        """Return the time, and until when a lease that is taken now holds (both ms)."""
+        now, left = self.services.clock.now(), budget.remaining()
+        without_lambda = (arrival.stage.timeout if arrival.stage is not None else None) or LEASE_WITHOUT_LAMBDA
+        return now, now + (left if left is not None else _ms(without_lambda))
 
     @contextmanager
     def _given_back(self, arrival: Arrival, claim: Claim) -> Iterator[None]:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 from flowguard.clock import Clock
 from flowguard.ids import ObjectId, Owner
 from flowguard.protocol.claims import outlived
-from flowguard.protocol.run import Claim, ClaimRequest, Commit, Refused
+from flowguard.protocol.run import Claim, Commit, Refused
 from flowguard.stage import MOST_AT_ONCE, AnyStage
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.ports import Batches, Budget, CommitAnswer
@@ -78,11 +78,11 @@ class Asked(NamedTuple):
         """Return the claim that holds a lease, if it is one."""
         return [self.answer] if isinstance(self.answer, Claim) and self.answer.unwritten is None else []
 
-    def in_time(self, request: ClaimRequest) -> Claim | Refused | None:
-        """Return the answer. None where less than half is left of the lease that the request would get now."""
+    def in_time(self, now: int, lease_until: int) -> Claim | Refused | None:
+        """Return the answer. None where less than half is left of the lease that is to be had at ``now`` (ms)."""
         if not isinstance(self.answer, Claim):
             return self.answer
-        left, whole = self.answer.item.lease_until - request.now, request.lease_until - request.now
+        left, whole = self.answer.item.lease_until - now, lease_until - now
         return self.answer if 2 * left >= whole else None
 
 

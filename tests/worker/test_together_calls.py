@@ -150,9 +150,9 @@ def test_the_only_record_is_read_once(at: Scene, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(("lease_until", "good"), [(NOW + 99, False), (NOW + 100, True), (NOW + 101, True)])
 def test_a_claim_that_was_shared_is_good_while_half_of_its_lease_is_left(lease_until: int, good: bool) -> None:
-    asked_now = request(STORED)._replace(lease_until=NOW + 200)
-    shared = Claim(asked_now.message, run_item(lease_until=lease_until), None)
-    assert Asked(asked_now.owner, shared).in_time(asked_now) == (shared if good else None)
+    asked = request(STORED)
+    shared = Claim(asked.message, run_item(lease_until=lease_until), None)
+    assert Asked(asked.owner, shared).in_time(NOW, NOW + 200) == (shared if good else None)
 
 
 def test_a_function_that_shares_no_calls_claims_each_record_alone(at: Scene) -> None:
