@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from flowguard.aws.clients import Clients
-from flowguard.aws.commit_texts import CommitTexts
+from flowguard.aws.commit_texts import CommitTexts, PackedTexts
 from flowguard.aws.group_items import DynamoDBGroups, RequestsUnwritten
 from flowguard.aws.items import size_of_value
 from flowguard.aws.packing import Packing
@@ -619,12 +619,22 @@ def test_the_room_of_a_row_is_used_to_its_last_byte(clients: Clients) -> None:
                 settle(store, MEMBERS[0])
 
 
-def test_a_commit_leaves_room_for_the_names_of_its_shards() -> None:
-    def room(size: int) -> int:
-        plan = WaitPlan("add-up", {}, group=GroupPlan(KEY, size, "sqs:shops", NOW))
-        end = commit(status=Status.WAITING, wait=NewWait(plan, 0, DEADLINE))
-        claim = Claim(request(STORED).message, taken(None, request(STORED)), None)
-        return CommitTexts(Packing(lambda: pytest.fail("no S3"), None, 32_768), "").pack(claim, end).room
+def packed(size: int, state: str = "{}") -> PackedTexts:
+    plan = WaitPlan("add-up", {}, group=GroupPlan(KEY, size, "sqs:shops", NOW))
+    end = commit(status=Status.WAITING, wait=NewWait(plan, 0, DEADLINE), state=state)
+    claim = Claim(request(STORED).message, taken(None, request(STORED)), None)
+    return CommitTexts(Packing(lambda: pytest.fail("no S3"), None, 32_768), "").pack(claim, end)
 
-    names = [str(shard) for shard in range(1 + MOST_IN_GROUP // MOST_IN_SHARD)]
-    assert room(MOST_IN_SHARD) - room(MOST_IN_GROUP) == pytest.approx(sum(1 + len(name) for name in names), abs=10)
+
+SHARDS = [str(shard) for shard in range(1 + MOST_IN_GROUP // MOST_IN_SHARD)]
+
+
+def test_a_commit_leaves_room_for_the_names_of_its_shards() -> None:
+    room = packed(MOST_IN_SHARD).room - packed(MOST_IN_GROUP).room
+    assert room == pytest.approx(sum(1 + len(name) for name in SHARDS), abs=10)
+
+
+def test_the_names_of_shards_are_counted_with_their_key() -> None:
+    with pytest.raises(TooLarge) as refused:
+        packed(MOST_IN_SHARD, noise(600_000))
+    assert refused.value.sizes["the wait"] == 192 + 1 + len(KEY) + 1 + len(SHARDS[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from flowguard.destinations import Queue
@@ -9,6 +11,7 @@ from flowguard.ids import RequestId
 from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.protocol.run import Commit, NewWait, Status
 from flowguard.protocol.waiting import Wait, WaitPlan
+from flowguard.writes import Delete
 from tests.protocol.run_items import run_item
 
 SEND = Send(Kind.SIDE, Queue("q"), "{}", "r.1.0")
@@ -28,6 +31,13 @@ def test_the_end_of_a_run_that_takes_callers_closes_their_list(
     status: Status, takes_callers: bool, closes: bool
 ) -> None:
     assert Commit(status, 1, 2, None, None, takes_callers=takes_callers).closes_list is closes
+
+
+@pytest.mark.parametrize(
+    ("about", "several"), [({}, False), ({"writes": (Delete("t", {"id": "1"}),)}, True), ({"told_until": 0}, True)]
+)
+def test_a_commit_that_writes_beside_the_item_is_a_transaction(about: Any, several: bool) -> None:
+    assert Commit(Status.RUNNING, 1, 2, None, None, **about).is_transaction is several
 
 
 def test_a_wait_begins_with_all_that_its_plan_names() -> None:

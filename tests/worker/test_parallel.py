@@ -286,7 +286,7 @@ def test_commits_do_not_wait_longer_when_others_are_at_work(at: Scene, monkeypat
     at.script.pricing = handle
     with intercept(watch):
         assert at.deliver(*orders(at, 3)) == [True] * 3
-    assert committed.is_set()
+    assert [item.done for item in items(at, 3) if item is not None] == [True] * 3
 
 
 def test_a_commit_waits_for_those_at_work_and_not_for_as_long_as_they_may_take(at: Scene) -> None:
@@ -314,6 +314,33 @@ def test_what_is_handled_at_once_needs_its_time_once(at: Scene, left: int, claim
         assert at.deliver(*orders(at, 6), context=context) == [True] * 6
     claims = next(call for call in calls.calls if call.operation == BATCH)
     assert len(claims.params["Statements"]) == claimed
+
+
+def without_threads(at: Scene) -> Scene:
+    at.handler = at.handler.using(replace(at.handler._services, threads=False))
+    return at
+
+
+def test_where_no_threads_are_used_each_handler_needs_its_own_time(at: Scene) -> None:
+    at.flow.stages[0].timeout = timedelta(seconds=20)
+    context = FakeContext(timeout=timedelta(milliseconds=60_999), clock=at.clock)
+    with intercept(Recorder()) as calls:
+        assert without_threads(at).deliver(*orders(at, 6), context=context) == [True] * 6
+    claims = next(call for call in calls.calls if call.operation == BATCH)
+    assert len(claims.params["Statements"]) == 2
+
+
+def test_where_no_threads_are_used_a_commit_does_not_wait_for_all_that_may_run_at_once(at: Scene) -> None:
+    done: list[bool] = []
+
+    def handle(step: Step[OrderState]) -> None:
+        at.clock.advance(ms=LONGEST_WAIT_MS // 2 + 1)
+        if step.object_id == "o2":
+            done.extend(item.done for item in items(at, 2) if item is not None)
+
+    at.script.pricing = handle
+    assert without_threads(at).deliver(*orders(at, 3)) == [True] * 3
+    assert done == [True, True]
 
 
 @pytest.mark.proof("the memory takes one call at a time, DynamoDB Local takes several")

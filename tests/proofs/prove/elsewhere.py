@@ -38,6 +38,7 @@ TESTED: Final = (
     Elsewhere(
         r"^(protocol\.run_history\.|aws\.history_room\.|aws\.commit_call\.(_add_history|CommitCalls\.history_after_retry)|"
         r"aws\.commit_call\.(release_call: .*history|CommitCalls\.commit: _add_history)|aws\.items\._history|"
+        r"aws\.commit_texts\.CommitTexts\.pack: stored\.pop|"
         r"aws\.store\.DynamoDBStore\.release: (.*history|failed → forced)|aws\.packing\._size_of\b)",
         ("tests/protocol/test_run_history.py", "tests/aws/test_history_room.py", "tests/aws/test_packing.py"),
         "nothing decides by a history",
@@ -149,7 +150,8 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(worker\.baton\.|worker\.together\.(Turn\.(parallel|stage)|at_once|PendingCommits\.is_due: .*at_work)|"
-        r"worker\.batch\.(_baton|Batch\.(_ended|_ask: .*parallel|__init__: .*(_baton|threads)))|"
+        r"worker\.batch\.(_baton|Batch\.(_ended|_ask: .*(parallel|_baton)|_wave: .*_baton|"
+        r"__init__: .*(_baton|threads)))|"
         r"worker\.routing\.Routes\.are_parallel|stage\._parallel_problems|worker\.runtime\..*_outside)",
         ("tests/worker/test_parallel.py", "tests/worker/test_together.py", "tests/worker/test_together_calls.py"),
         "handlers of several threads",
@@ -772,7 +774,7 @@ TESTED: Final = (
         "values that no explored flow writes",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\.claim_request: left is not None",
+        r"^worker\.runtime\.Runtime\._lease: left is not None",
         ("tests/worker/runtime/test_claims.py::test_the_lease_ends_when_the_invocation_does",),
         "the explorer's functions have no Lambda that says how long is left",
     ),
@@ -782,7 +784,7 @@ TESTED: Final = (
         "a copy that comes while a later attempt is at work: the explorer's come at once, or when all is over",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\.(_given_back|_claim|claim_request|_again_in_place)",
+        r"^worker\.runtime\.Runtime\.(_given_back|_claim|claim_request|_lease|_again_in_place)",
         ("tests/worker/runtime/test_no_queue.py",),
         "the explorer's messages come from queues",
     ),

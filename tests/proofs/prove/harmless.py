@@ -9,6 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
+    "a record that is alone shares no call, and needs no thread: it ends the same on the longer way": (
+        "worker.batch.Batch.run: len(envelopes) > 1 → forced true",
+        "worker.batch.Batch.run: len(envelopes) > 1 → becomes len(envelopes) >= 1",
+        "worker.batch.Batch._ended: len(work) > 1 → becomes len(work) >= 1",
+    ),
     "what is allowed is collected in sets, which have no order": (
         "deploy.permissions._Allowed.schedules: self.on(Target.SCHEDULES, settings.scheduler_group, 'scheduler:CreateSchedule'); then self.on(Target.SCHEDULER_ROLE, settings.scheduler_role or '', 'iam:PassRole') → the other way round",
         "deploy.permissions._stages: found.on(Target.TABLE, settings.table, 'dynamodb:GetItem'); then found.sends((flow.answers, *wait_targets(flow))) → the other way round",
@@ -41,8 +46,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.ledger.DynamoDBLedger.free: except ClientError → catches every Exception",
     ),
     "leases and visibility save work that is done twice; what is applied, the fence decides": (
-        "worker.runtime.Runtime.claim_request: arrival.stage is not None → forced false",
-        "worker.runtime.Runtime.claim_request: arrival.stage.timeout if arrival.stage is not None else None → forced false",
+        "worker.runtime.Runtime._lease: arrival.stage is not None → forced false",
+        "worker.runtime.Runtime._lease: arrival.stage.timeout if arrival.stage is not None else None → forced false",
         "worker.runtime.Runtime._refused: case Verdict.BUSY → never taken",
         "worker.runtime.Runtime._refused: self.services.sender.postpone(arrival.envelope, seconds) → left out",
     ),
