@@ -48,7 +48,7 @@ from tests.worker.test_together import (
 )
 from tests.worker.test_together_calls import turn
 
-PATIENCE = 10
+PATIENCE = 3
 """Seconds after which a test fails that waits for another thread."""
 
 
@@ -261,7 +261,7 @@ def test_commits_do_not_wait_for_a_handler_that_takes_long(at: Scene, monkeypatc
 
 
 def test_commits_do_not_wait_longer_when_others_are_at_work(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "LONGEST_WAIT_MS", PATIENCE * 1_000)
+    monkeypatch.setattr(batch, "LONGEST_WAIT_MS", 3 * PATIENCE * 1_000)
     waits, committed = threading.Event(), threading.Event()
     add = PendingCommits.add
 

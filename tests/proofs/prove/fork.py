@@ -20,7 +20,7 @@ from flowguard.testing.explorer.run import sandbox
 from tests.garbage import spare_what_is_there
 
 CPU_SECONDS: Final = 15
-WALL_SECONDS: Final = 150
+WALL_SECONDS: Final = 60
 """Of one schedule or test on a mutant: it may run in circles, or wait for ever."""
 
 _UNLIMITED: Final = resource.RLIM_INFINITY
