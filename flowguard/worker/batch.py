@@ -192,13 +192,12 @@ class Batch:
                 endings |= self._committed(pending)
             work: dict[int, Callable[[], Ending | Uncommitted]] = {}
             for turn in several:
-                if turn.arrival is None:
-                    continue
-                if not (first and turn.place == min(asked)) and not self._has_time(turn.arrival):
+                claim = asked[turn.place]
+                if not (first and turn.place == min(asked)) and not self._has_time(claim.arrival):
                     endings[turn.place] = self._returned(turn.envelope, _NO_TIME)
-                    not_begun += asked[turn.place].leases
+                    not_begun += claim.leases
                     continue
-                work[turn.place] = partial(self._begun, turn.envelope, turn.arrival, asked[turn.place])
+                work[turn.place] = partial(self._begun, turn.envelope, claim)
             endings |= self._ended(work, pending)
         endings |= self._committed(pending)
         batches.release(not_begun, self._services.clock.now())
@@ -227,7 +226,7 @@ class Batch:
             places = [place for place, arrival in arrivals.items() if arrival.takes_lease is leased]
             if len(places) > 1:
                 answers |= zip(places, ask([requests[place] for place in places]), strict=True)
-        return {place: Asked(request.owner, answers.get(place)) for place, request in requests.items()}
+        return {place: Asked(arrivals[place], request.owner, answers.get(place)) for place, request in requests.items()}
 
     def _ended(
         self, work: Mapping[int, Callable[[], Ending | Uncommitted]], pending: PendingCommits
@@ -246,12 +245,12 @@ class Batch:
                 endings |= self._committed(pending)
         return endings
 
-    def _begun(self, envelope: Envelope, arrival: Arrival, asked: Asked) -> Ending | Uncommitted:
+    def _begun(self, envelope: Envelope, asked: Asked) -> Ending | Uncommitted:
         try:
-            self._now_at = arrival
-            return self._work(arrival, asked)
+            self._now_at = asked.arrival
+            return self._work(asked.arrival, asked)
         except Exception as error:  # as of a record that goes alone
-            return self._broken(envelope, arrival, error)
+            return self._broken(envelope, asked.arrival, error)
 
     def _committed(self, pending: PendingCommits) -> dict[int, Ending]:
         """Make the commits that wait, and return the endings of their records."""

@@ -70,6 +70,7 @@ class Turn(NamedTuple):
 class Asked(NamedTuple):
     """A claim or read that was asked for with others. ``answer`` is None where it has to be asked for alone."""
 
+    arrival: Arrival
     owner: Owner
     answer: Claim | Refused | None
 

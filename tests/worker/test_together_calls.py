@@ -152,7 +152,8 @@ def test_the_only_record_is_read_once(at: Scene, monkeypatch: pytest.MonkeyPatch
 def test_a_claim_that_was_shared_is_good_while_half_of_its_lease_is_left(lease_until: int, good: bool) -> None:
     asked = request(STORED)
     shared = Claim(asked.message, run_item(lease_until=lease_until), None)
-    assert Asked(asked.owner, shared).in_time(NOW, NOW + 200) == (shared if good else None)
+    arrival = cast(Arrival, turn().arrival)
+    assert Asked(arrival, asked.owner, shared).in_time(NOW, NOW + 200) == (shared if good else None)
 
 
 def test_a_function_that_shares_no_calls_claims_each_record_alone(at: Scene) -> None:

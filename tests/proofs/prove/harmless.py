@@ -416,7 +416,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.http_request.read_http_request: not isinstance(event, dict) → forced false",
     ),
     "only a message that was read is claimed with others: this is for the type checker": (
-        "worker.batch.Batch._wave: turn.arrival is None → forced false",
     ),
     "what is acked has found its stage: this is for the type checker": (
         "worker.dispatch._send: ending.arrival is not None → forced true",
