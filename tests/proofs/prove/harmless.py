@@ -415,8 +415,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "only an object has a source: this is for the type checker": (
         "wire.http_request.read_http_request: not isinstance(event, dict) → forced false",
     ),
-    "only a message that was read is claimed with others: this is for the type checker": (
-    ),
     "what is acked has found its stage: this is for the type checker": (
         "worker.dispatch._send: ending.arrival is not None → forced true",
     ),
