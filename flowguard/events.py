@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -10,16 +9,14 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from flowguard.printable import bounded, printable
+from flowguard import lambda_log
+from flowguard.printable import LONGEST, bounded, printable
 from flowguard.wire.message import Message
 
 logger = logging.getLogger("flowguard")
 
-_OF_A_RECORD = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime"})
-"""What each log record has already: logging refuses a field of such a name."""
-
-_to_json = json.JSONEncoder(default=str).encode
-"""``json.dumps`` would make an encoder for each line, which takes as long as the line."""
+_TAKEN = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", *lambda_log.OWN})
+"""What each log record or line has already. Logging refuses a field of such a name, and Lambda drops it."""
 
 _TRACE = re.compile("Root=(1-[0-9a-f]{8}-[0-9a-f]{24})")
 
@@ -141,13 +138,14 @@ class Event(NamedTuple):
 
 def shown_fields(what: Mapping[str, Any], message: Message | None, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return all of that as fields, with where the message stands. Each text is printable, and cut where it is long."""
-    found = dict(what)
+    found = {**what, **facts}
     if (m := message) is not None:
-        found.update(
-            request_id=m.request_id, flow=m.flow, stage=m.stage, hop=m.hop, attempt=m.retry + 1, redrive=m.redrive
-        )
-    found.update(facts)
-    return {name: printable(bounded(fact)) if isinstance(fact, str) else fact for name, fact in found.items()}
+        place = {"request_id": m.request_id, "flow": m.flow, "stage": m.stage}
+        found = {**what, **place, "hop": m.hop, "attempt": m.retry + 1, "redrive": m.redrive, **facts}
+    for name, fact in found.items():
+        if isinstance(fact, str) and not (len(fact) <= LONGEST and fact.isprintable()):  # few are not: no call for each
+            found[name] = printable(bounded(fact))
+    return found
 
 
 class Observer(Protocol):
@@ -162,11 +160,14 @@ class Observer(Protocol):
 def log(event: Event) -> None:
     """Log an event as one structured line through the standard ``flowguard`` logger: the default observer.
 
-    Where Lambda logs JSON (``AWS_LAMBDA_LOG_FORMAT=JSON``) the fields go along as ``extra`` and Lambda's own formatter
-    writes them; elsewhere the line carries them as JSON text. A field that each log record has, such as ``name``, gets
-    an underscore there: ``name_``. Where Lambda traces, ``trace`` is the id of the trace.
+    Where Lambda logs JSON (``AWS_LAMBDA_LOG_FORMAT=JSON``) the fields are the line's own; elsewhere the line carries
+    them as JSON text. A field that each line has, such as ``name`` or ``level``, gets an underscore there: ``name_``.
+    Where Lambda traces, ``trace`` is the id of the trace.
+
+    Where only Lambda's own handler would write it, a JSON line goes straight to standard output. Where somebody has
+    configured Python's logging, the fields are a record's ``extra``.
     """
-    level = _level(event.type)
+    level = _LEVELS[event.type]
     if logger.isEnabledFor(level):
         log_fields(level, event.type.value, event.fields())
 
@@ -175,25 +176,35 @@ def log_fields(level: int, what: str, fields: Mapping[str, Any]) -> None:
     """Log these fields as one line, in the form that the function's logs have."""
     if (trace := trace_id()) is not None:
         fields = {**fields, "trace": trace}
-    if os.environ.get("AWS_LAMBDA_LOG_FORMAT") == "JSON":
-        extra = {f"{name}_" if name in _OF_A_RECORD else name: value for name, value in fields.items()}
-        logger.log(level, "flowguard %s", what, extra=extra)
+    if lambda_log.takes_all(logger, level):
+        lambda_log.write(level, what, _renamed(fields))
+    elif os.environ.get("AWS_LAMBDA_LOG_FORMAT") == "JSON":
+        logger.log(level, "flowguard %s", what, extra=_renamed(fields))
     else:
-        logger.log(level, "flowguard %s", _to_json(fields))
+        logger.log(level, "flowguard %s", lambda_log.to_json(fields))
+
+
+def _renamed(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    if _TAKEN.isdisjoint(fields):
+        return fields
+    return {f"{name}_" if name in _TAKEN else name: value for name, value in fields.items()}
 
 
 def trace_id() -> str | None:
     """Return the id of the trace that Lambda has this invocation in. None where there is none."""
-    found = _TRACE.search(os.environ.get("_X_AMZN_TRACE_ID", ""))
-    return None if found is None else found[1]
+    header = os.environ.get("_X_AMZN_TRACE_ID")
+    return found[1] if header and (found := _TRACE.search(header)) else None
 
 
-def _level(type_: EventType) -> int:
+def _level_of(type_: EventType) -> int:
     if type_ in _ERRORS:
         return logging.ERROR
     if type_ in _WARNINGS:
         return logging.WARNING
     return logging.DEBUG if type_ in _DETAILS else logging.INFO
+
+
+_LEVELS = {type_: _level_of(type_) for type_ in EventType}
 
 
 class Tally:

@@ -27,6 +27,7 @@ LAYERS = (
         "foreign",
         "ids",
         "key_table",
+        "lambda_log",
         "lint",
         "printable",
         "protocol.conflict",

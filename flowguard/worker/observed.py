@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
+from flowguard import lambda_log
 from flowguard.errors import DefinitionError, shown
 from flowguard.events import Observer
 from flowguard.flow import AnyFlow
@@ -112,11 +113,12 @@ def observed(services: Services, observers: tuple[Observer, ...] = ()) -> Servic
 
 
 def invocation_span(services: Services, flows: tuple[AnyFlow, ...], context: Any) -> AbstractContextManager[object]:
-    """Return what the observer opens around all that one call of a function does."""
+    """Return what the observer opens around all that one call of a function does. Name the call in Lambda's log."""
+    request = getattr(context, "aws_request_id", None)
+    lambda_log.begin(request)
     if not opens_spans(services.observer):
         return nullcontext()
     served = {flow.name: frozenset(stage.name for stage in flow.stages) for flow in flows}
-    request = getattr(context, "aws_request_id", None)
     facts = {} if request is None else {"invocation": str(request)}
     return open_span(services.observer, Span(Phase.INVOCATION, facts=facts, served=served))
 

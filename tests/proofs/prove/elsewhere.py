@@ -54,6 +54,11 @@ TESTED: Final = (
         "no explored request is traced",
     ),
     Elsewhere(
+        r"^lambda_log\.",
+        ("tests/test_lambda_log.py",),
+        "nothing decides by a line of the log",
+    ),
+    Elsewhere(
         r"^worker\.runtime\.Runtime\._planned: (services\.debug_sampled|is_sampled)",
         ("tests/worker/test_debug_lines.py",),
         "no explored request is traced",

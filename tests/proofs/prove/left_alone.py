@@ -14,6 +14,7 @@ MODULES: Final = (
     "flowguard.worker.baton",
     "flowguard.worker.together",
     "flowguard.handler",
+    "flowguard.lambda_log",
     "flowguard.worker.dispatch",
     "flowguard.worker.ending",
     "flowguard.failure",

@@ -1,0 +1,68 @@
+"""Write the log of a Lambda function that logs JSON: each line goes to standard output as it is, without a record.
+
+Lambda takes a line of JSON from standard output as it stands, with its ``level`` and ``timestamp``:
+https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html. A record of Python's logging, of
+which Lambda's own handler makes the same line in the end, takes more than twice the time.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+OWN: Final = frozenset({"timestamp", "level", "message", "logger", "requestId"})
+"""Fields that each line has of itself."""
+
+_RUNTIME: Final = "awslambdaric."
+"""The package of Lambda's runtime for Python: https://github.com/aws/aws-lambda-python-runtime-interface-client"""
+
+to_json = json.JSONEncoder(default=str, check_circular=False).encode
+"""``json.dumps`` would make an encoder for each line, and look for circles, which facts have none of."""
+
+
+class _Invocation:
+    """The invocation that is at work. A process of Lambda has one at a time, with lines of several threads."""
+
+    field = ""
+
+
+def begin(request_id: object) -> None:
+    """Name the invocation that the next lines are of, as Lambda does in its own lines. None where there is none."""
+    _Invocation.field = "" if request_id is None else f'"requestId": {to_json(str(request_id))}, '
+
+
+def takes_all(logger: logging.Logger, level: int) -> bool:
+    """Answer whether a line of this logger would reach Lambda's own handler alone, as JSON.
+
+    It is not so where somebody has added a handler, a filter, a formatter or a factory of records: they get records.
+    """
+    if logger.handlers or logger.filters or not logger.propagate:
+        return False
+    if len(handlers := logging.root.handlers) != 1 or logging.getLogRecordFactory() is not logging.LogRecord:
+        return False
+    (handler,) = handlers
+    if handler.level > level or handler.formatter is None:
+        return False
+    for part in (handler, handler.formatter, *handler.filters):  # noqa: SIM110  # a generator takes twice as long
+        if not part.__module__.startswith(_RUNTIME):
+            return False
+    return True
+
+
+def write(level: int, event: str, fields: Mapping[str, Any]) -> None:
+    """Write the line that Lambda's handler would make of this event with these fields as ``extra``: one at least."""
+    second, ms = divmod(time.time_ns() // 1_000_000, 1000)
+    sys.stdout.write(f'{_begun(level, event, second)}.{ms:03d}Z", {_Invocation.field}{to_json(fields)[1:]}\n')
+    sys.stdout.flush()
+
+
+@lru_cache(maxsize=32)
+def _begun(level: int, event: str, second: int) -> str:
+    """Return a line as far as all lines of an event have it within a second of the epoch."""
+    own = f'"level": "{logging.getLevelName(level)}", "message": "flowguard {event}", "logger": "flowguard"'
+    return f'{{{own}, "timestamp": "{time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))}'
