@@ -247,7 +247,12 @@ def _requests(statements: Mapping[int, Any]) -> Iterable[list[int]]:
 
 def _length(values: Sequence[Item]) -> int:
     """Return how long the texts are among these values. What is in a map is small."""
-    return sum(len(data) for value in values for data in value.values() if isinstance(data, str | bytes))
+    found = 0
+    for value in values:
+        for data in value.values():
+            if isinstance(data, (str, bytes)):
+                found += len(data)
+    return found
 
 
 def _code(found: Item) -> str | None:

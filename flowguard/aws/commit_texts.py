@@ -78,11 +78,11 @@ class CommitTexts:
             stored["state"] = state
         beside = _sizes_beside(claim, commit)
         sizes = stored | beside
-        if sum(sizes.values()) > LARGEST_ITEM:
+        if (whole := sum(sizes.values())) > LARGEST_ITEM:
             raise TooLarge(f"the commit of {claim.message.flow}/{claim.message.stage}", sizes, LARGEST_ITEM)
         rest = sum(beside.values()) - FIXED - _kept_free(commit)
         stored.pop(PLAN, None)  # it is a part of the wait
-        return PackedTexts(packed, LARGEST_ITEM - sum(sizes.values()), stored, rest)
+        return PackedTexts(packed, LARGEST_ITEM - whole, stored, rest)
 
     def stored_state(self, item: RunItem) -> int:
         """Return the bytes of the state that the item has. Stores nothing."""

@@ -310,6 +310,9 @@ class Batch:
             call_off()
 
 
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
 def _baton() -> Baton:
     from flowguard.worker.baton import Baton  # a function that handles one record at a time starts quicker
 
@@ -318,8 +321,9 @@ def _baton() -> Baton:
 
 def _timeout(arrival: Arrival) -> int:
     """Return how long the stage may take, ms."""
-    timeout = arrival.stage.timeout if arrival.stage is not None else None
-    return (timeout or timedelta(0)) // timedelta(milliseconds=1)
+    if arrival.stage is None or (timeout := arrival.stage.timeout) is None:
+        return 0
+    return timeout // _MILLISECOND
 
 
 def _field(error: Exception) -> dict[str, str]:

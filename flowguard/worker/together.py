@@ -120,8 +120,9 @@ def waves(turns: Sequence[Turn]) -> Iterator[list[Turn]]:
         wave: list[Turn] = []
         later: list[Turn] = []
         for turn in left:
-            (wave if met.isdisjoint(turn.keys) else later).append(turn)
-            met |= turn.keys  # one that has to wait lets none of its own go before it
+            keys = turn.keys
+            (wave if met.isdisjoint(keys) else later).append(turn)
+            met |= keys  # one that has to wait lets none of its own go before it
         yield wave
         left = later
 

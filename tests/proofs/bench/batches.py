@@ -55,10 +55,11 @@ def of_powertools(
     mark: float | None,
     noise: float = 0.05,
     least: Callable[[], float] | None = None,
+    note: str = "20 calls on the same stub",
 ) -> list[Figure]:
     try:
         floor = None if least is None else least()
-        return [Figure(name, measure(), mark, "×", "20 calls on the same stub", noise, floor=floor)]
+        return [Figure(name, measure(), mark, "×", note, noise, floor=floor)]
     except ImportError as missing:
         return [Figure(name, None, mark, "×", f"no {missing.name}")]
 
@@ -139,8 +140,10 @@ def repeated(client: Any, calls: list[tuple[str, Answer]]) -> Work:
     return all_of_them
 
 
-def powertools(client: Any, send: Callable[[dict[str, Any]], None] = lambda cart: None) -> Callable[[], object]:
-    """Ten records through Powertools' batch processor, each under its idempotency, whose cache is off as by default."""
+def powertools(
+    client: Any, send: Callable[[dict[str, Any]], None] = lambda cart: None, count: int = RECORDS
+) -> Callable[[], object]:
+    """So many records through Powertools' batch processor, each under its idempotency; its cache is off by default."""
     from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
     from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
     from aws_lambda_powertools.utilities.idempotency import (
@@ -157,9 +160,9 @@ def powertools(client: Any, send: Callable[[dict[str, Any]], None] = lambda cart
     def handled(record: SQSRecord) -> None:
         guarded(cart=record.json_body)
 
-    carts = [{**a_cart().model_dump(), "cart_id": f"cart-{number}"} for number in range(RECORDS)]
+    carts = [{**a_cart().model_dump(), "cart_id": f"cart-{number}"} for number in range(count)]
     records = [
-        {**record, "body": json.dumps(cart)} for record, cart in zip(a_batch(RECORDS)["Records"], carts, strict=True)
+        {**record, "body": json.dumps(cart)} for record, cart in zip(a_batch(count)["Records"], carts, strict=True)
     ]
 
     def batch() -> object:

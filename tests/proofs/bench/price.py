@@ -64,13 +64,14 @@ class Unleased(Flow, name="two-stages-unleased", object_id="cart_id"):
 
 @dataclass(frozen=True)
 class Event:
-    """An event of ten: what it writes and reads in DynamoDB, its calls of SQS, all its calls, and the CPU it takes."""
+    """What it writes and reads in DynamoDB, its calls of SQS, all its calls, the CPU it takes; ten records or fewer."""
 
     writes: float
     reads: float
     sends: int
     calls: int
     cpu_ms: float
+    records: int = RECORDS
 
     def in_no_time(self) -> Event:
         """Return the least that such an event can be: what it writes and sends, and Lambda's time for nothing."""
@@ -86,7 +87,7 @@ class Event:
             Unit.INVOCATIONS: 1,
             Unit.GB_SECONDS: seconds * MEMORY_MB / 1_024,
         }
-        return sum(amount * PRICES.of(unit) for unit, amount in used.items()) / RECORDS * 1_000_000
+        return sum(amount * PRICES.of(unit) for unit, amount in used.items()) / self.records * 1_000_000
 
 
 def figures(rounds: int = ROUNDS) -> list[Figure]:
@@ -96,6 +97,7 @@ def figures(rounds: int = ROUNDS) -> list[Figure]:
     leased, least = event.dollars_a_million(), event.in_no_time().dollars_a_million()
     unleased = event_of(Unleased, cpu_ms).dollars_a_million()
     theirs = functools.cache(lambda: powertools_event(rounds))
+    one_by_one = "events of one: three requests of SQS and an invocation for each record"
     note = f"events of {RECORDS}, {SLOW_MS} ms a call, {MEMORY_MB} MB, prices of {PRICES.as_of}"
     return [
         Figure("dollars a million stages", leased, None, " $", note),
@@ -105,6 +107,9 @@ def figures(rounds: int = ROUNDS) -> list[Figure]:
         ),
         *of_powertools("    with calls and CPU in no time", lambda: least / theirs(), None),
         *of_powertools("  without a lease, of the same", lambda: unleased / theirs(), MARK),
+        *of_powertools(
+            "  of Powertools' idempotency alone", lambda: leased / powertools_event(rounds, 1), MARK, note=one_by_one
+        ),
         Figure("  of Step Functions, a transition", leased / 25, None, "×", "$25 a million, without what it calls"),
     ]
 
@@ -125,11 +130,11 @@ def event_of(flow: AnyFlow, cpu_ms: float) -> Event:
     return Event(used[Unit.WRITES], used[Unit.READS], recorder.count("sqs"), recorder.count(), cpu_ms)
 
 
-def powertools_event(rounds: int) -> float:
+def powertools_event(rounds: int, records: int = RECORDS) -> float:
     """Dollars a million records whose handler sends the next message itself."""
     stubbed = a_session().client("dynamodb")
     answer(stubbed, lambda _: {})
-    cpu_ms = milliseconds(powertools(stubbed), rounds)
+    cpu_ms = milliseconds(powertools(stubbed, count=records), rounds)
     with EmbeddedAWS():
         create_table(boto3.client("dynamodb"), "idempotency", "id")
         sqs = boto3.client("sqs")
@@ -138,12 +143,13 @@ def powertools_event(rounds: int) -> float:
         def send(cart: dict[str, Any]) -> None:
             sqs.send_message(QueueUrl=url, MessageBody=json.dumps(a_cart().model_dump()))
 
-        work = powertools(boto3.client("dynamodb"), send)
+        work = powertools(boto3.client("dynamodb"), send, records)
         with intercept(Recorder()) as recorder, intercept(Meter()) as meter:
             taken(work())
         used = meter.take()
-    calls = recorder.count("sqs") + 2 * RECORDS
-    return Event(used[Unit.WRITES], used[Unit.READS], recorder.count("sqs"), calls, cpu_ms).dollars_a_million()
+    sends = recorder.count("sqs")
+    event = Event(used[Unit.WRITES], used[Unit.READS], sends, sends + 2 * records, cpu_ms, records)
+    return event.dollars_a_million()
 
 
 def milliseconds(work: Work, rounds: int) -> float:
