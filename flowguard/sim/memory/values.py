@@ -36,7 +36,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 def stored(value: Any, depth: int = 0) -> Value:
     """Copy a value into normal form, ``depth`` maps and lists down. What is no value is a ValidationException."""
-    if not isinstance(value, Mapping) or len(value) != 1:
+    if (type(value) is not dict and not isinstance(value, Mapping)) or len(value) != 1:  # to ask for a dict is quick
         raise invalid("Supplied AttributeValue has more than one datatypes set, must contain exactly one")
     ((tag, content),) = value.items()
     if tag not in TAGS:
@@ -92,7 +92,7 @@ def set_of(tag: str, members: list[Any]) -> Value:
 def _text(content: Any) -> str:
     if not isinstance(content, str):
         raise invalid("Unexpected value type in payload")
-    return check_text(content)
+    return content if content.isascii() else check_text(content)
 
 
 def _binary(content: Any) -> bytes:
@@ -178,22 +178,38 @@ def length(value: Value | None) -> int | None:
 def weight(value: Value) -> int:
     """Return the bytes that count towards an item's 400 KB. Numbers are counted by AWS's rule of thumb."""
     ((tag, content),) = value.items()
-    match tag:
-        case "S":
-            return len(content) if content.isascii() else len(content.encode())
-        case "N":
-            return len(content) // 2 + 1
-        case "B":
-            return len(content)
-        case "M":
-            return 3 + item_weight(content) + len(content)
-        case "L":
-            return 3 + sum(weight(one) + 1 for one in content)
-        case "SS" | "NS" | "BS":
-            return sum(weight({tag[0]: one}) for one in content)
-        case _:
-            return 1
+    return _WEIGHTS[tag](content)
 
 
 def item_weight(item: Item) -> int:
-    return sum(len(name.encode()) + weight(value) for name, value in item.items())
+    total = 0
+    for name, value in item.items():  # no generator: each write weighs its item
+        ((tag, content),) = value.items()
+        total += _text_weight(name) + _WEIGHTS[tag](content)
+    return total
+
+
+def _text_weight(content: str) -> int:
+    return len(content) if content.isascii() else len(content.encode())
+
+
+def _number_weight(content: str) -> int:
+    return len(content) // 2 + 1
+
+
+def _set_weight(member: Callable[[Any], int]) -> Callable[[list[Any]], int]:
+    return lambda content: sum(map(member, content))
+
+
+_WEIGHTS: Final[Mapping[str, Callable[[Any], int]]] = {
+    "S": _text_weight,
+    "N": _number_weight,
+    "B": len,
+    "BOOL": lambda _: 1,
+    "NULL": lambda _: 1,
+    "M": lambda content: 3 + item_weight(content) + len(content),
+    "L": lambda content: 3 + sum(map(weight, content)) + len(content),
+    "SS": _set_weight(_text_weight),
+    "NS": _set_weight(_number_weight),
+    "BS": _set_weight(len),
+}
