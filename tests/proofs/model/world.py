@@ -125,7 +125,9 @@ class World(NamedTuple):
             numbers = _numbers(queue, workers)
             queue = tuple(sorted(_renumbered(record, numbers) for record in queue))
             workers = tuple(sorted(Worker(_renumbered(one[0], numbers), *one[1:]) for one in workers))
-        return self._replace(queue=queue, workers=workers)
+        if queue == self.queue and workers == self.workers:
+            return self
+        return World(self[0], queue, self[2], workers, *self[4:])  # not _replace: this is done at every step
 
     @property
     def is_quiet(self) -> bool:
