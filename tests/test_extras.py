@@ -140,3 +140,8 @@ def test_each_extra_has_a_newcomer_who_installs_it_alone(extra: str) -> None:
     """Those of developers are installed by ``make`` itself."""
     scenarios = (ROOT / "tests" / "newcomer" / "test_newcomer.py").read_text(encoding="utf-8")
     assert f'install("{extra}")' in scenarios or extra in TRACING
+
+
+def test_testing_brings_all_of_local() -> None:
+    """So an environment that had local before it has what one has with testing alone."""
+    assert names_of(optional()["local"]) < names_of(optional()["testing"])

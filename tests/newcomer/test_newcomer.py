@@ -14,6 +14,7 @@ import pytest
 
 from flowguard.cli import COMMANDS
 from tests.newcomer.environment import ROOT, FreshEnvironment, Ran
+from tests.testing.plugin.project import COUNTING_LINE, ORDERS, TESTS
 
 PROJECT: Final = Path(__file__).parent / "project"
 FLOW: Final = ("--flow", "shop.orders:PlaceOrder")
@@ -76,9 +77,10 @@ def test_local_alone_then_testing_alone_then_a_whole_project(fresh: FreshEnviron
     flows_run_without_pytest(fresh, shop)
     the_command_names_its_extra(fresh, shop)
 
-    fresh.install("testing")
+    fresh.install("testing")  # as if alone: tests/test_extras.py says that it brings local
     assert not fresh.has("click")
     the_projects_tests_pass(fresh, shop)
+    the_plugin_is_all_that_a_project_needs(fresh, shop.parent / "project")
 
     fresh.install("cli,testing")
     where = succeeded(fresh.run(shop, "python", "-c", "import flowguard; print(flowguard.__file__)")).out
@@ -305,6 +307,25 @@ def the_projects_tests_pass(fresh: FreshEnvironment, shop: Path) -> None:
     told = succeeded(fresh.run(shop, "pytest")).out
     assert "12 passed" in told
     assert "0 violations" in told
+
+
+def the_plugin_is_all_that_a_project_needs(fresh: FreshEnvironment, project: Path) -> None:
+    """No repository, no AWS, no options."""
+    project.mkdir()
+    (project / "orders.py").write_text(ORDERS)
+    (project / "test_orders.py").write_text(TESTS)
+    where = fresh.run(project, "python", "-c", "import flowguard; print(flowguard.__file__)").out
+    assert where.startswith(str(fresh.path)), "not the repository's own"
+
+    done = fresh.run(project, "python", "-m", "pytest", "--strict-markers", "-W", "error")
+    told = done.out
+    assert "2 failed, 5 passed" in told, done.told
+    assert "violation 1 of 1: equivalence, schedule a2" in told
+    assert f"UpdateItem totals  orders.py:{COUNTING_LINE}  ╳ dies after it (applied)" in told
+    assert "record it with step.update, or make it conditional" in told
+    assert "flow time line" in told
+    assert "0.020 s  pack of o1, hop 2: CLAIMED, completed" in told
+    assert "schedules, 1 violation\n" in told
 
 
 def the_project_is_typed(fresh: FreshEnvironment, shop: Path) -> None:
