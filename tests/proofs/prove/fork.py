@@ -19,9 +19,12 @@ from flowguard.sim.reused_clients import SameClients
 from flowguard.testing.explorer.run import sandbox
 from tests.garbage import spare_what_is_there
 
-CPU_SECONDS: Final = 15
-WALL_SECONDS: Final = 60
-"""Of one schedule or test on a mutant: it may run in circles, or wait for ever."""
+CPU_SECONDS: Final = 5
+WALL_SECONDS: Final = 20
+"""Of one schedule or test on a mutant: it may run in circles, or wait for ever. Undisturbed, most take milliseconds."""
+
+LONGER: Final = 10
+"""So many times what it takes undisturbed: what takes longer comes to no end."""
 
 _UNLIMITED: Final = resource.RLIM_INFINITY
 
@@ -75,11 +78,16 @@ def _read(answer: BinaryIO) -> Iterator[Any]:
             yield pickle.load(answer)  # noqa: S301 - our own child's
 
 
-def grant(seconds: int = CPU_SECONDS) -> None:
-    """Give this process so much CPU time from now on. For one that was forked: it ends when the time is over."""
+def grant(seconds: int = CPU_SECONDS, *, undisturbed: float = 0) -> None:
+    """Give this process so much CPU time from now on. For one that was forked: it ends when the time is over.
+
+    ``undisturbed`` is how long its work takes on the whole flowguard, on a machine as busy as now: it gets
+    ``LONGER`` times that where this is more, and twice as much by the clock on the wall.
+    """
+    seconds = max(seconds, math.ceil(LONGER * undisturbed))
     used = resource.getrusage(resource.RUSAGE_SELF)
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used.ru_utime + used.ru_stime) + seconds, _UNLIMITED))
-    signal.alarm(WALL_SECONDS)  # whose default is to end the process
+    signal.alarm(max(WALL_SECONDS, 2 * seconds))  # whose default is to end the process
 
 
 def _as_child(writing: int, trials: Sequence[Callable[[], T]], is_last: Callable[[T], bool], seconds: int) -> Never:

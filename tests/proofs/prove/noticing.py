@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import pytest
+from hypothesis import Phase, settings
 
 from tests.proofs.prove import probes
 from tests.proofs.prove.fork import grant
@@ -20,12 +21,16 @@ _LEFT_OUT: Final = "not dynamodb-local and not dynamodb_local and not moto and n
 _QUICK: Final = "not proof"
 """What `make test` runs for each change, too: the scenes of the runtime stand on moto only for the proofs."""
 
+_UNSHRUNK: Final = "unshrunk"
+"""That a property fails is all that is asked: to find its smallest example takes longer than to find one."""
+
 _OPTIONS: Final = (
     "-q",
     "--capture=no",
     "--assert=plain",
     "--tb=no",
     "--hypothesis-seed=0",
+    f"--hypothesis-profile={_UNSHRUNK}",
     *(f"-pno:{name}" for name in _OFF),
     f"--rootdir={ROOT}",
     f"-k={_LEFT_OUT}",
@@ -55,10 +60,13 @@ class Collected:
         """Each test of these files and functions, in a process with probes."""
         return [_seen(one, after) for one, after in self._each(tests)]
 
-    def first_failing(self, tests: Iterable[str]) -> str | None:
-        """The first of these tests that fails now. To be called once in a process, which ends in an endless test."""
+    def first_failing(self, tests: Mapping[str, float]) -> str | None:
+        """The first of these tests that fails now, each with the seconds that it takes undisturbed.
+
+        To be called once in a process, which ends in an endless test.
+        """
         for one, after in self._each(tests):
-            grant()
+            grant(undisturbed=tests[one.nodeid])
             if _fails(one, after):
                 return one.nodeid
         return None
@@ -84,6 +92,7 @@ def collected(tests: Iterable[str], then: Callable[[Collected], None]) -> None:
     loop = _Loop(then)
     files = sorted({str(ROOT / test.partition("::")[0]) for test in tests})
     said = io.StringIO()
+    settings.register_profile(_UNSHRUNK, settings(), phases=(Phase.explicit, Phase.reuse, Phase.generate))
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         pytest.main([*_OPTIONS, *files], plugins=[loop])
     if loop.error is not None:

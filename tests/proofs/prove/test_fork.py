@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import resource
+import signal
 import time
 from functools import partial
 
 import pytest
 
-from tests.proofs.prove.fork import forked, forked_in_turn, grant
+from tests.proofs.prove.fork import CPU_SECONDS, WALL_SECONDS, forked, forked_in_turn, grant
 
 
 def _work(seconds: float) -> None:
@@ -44,3 +46,19 @@ def test_trials_that_share_a_process_end_with_the_last_answer_or_the_endless_one
     assert forked_in_turn(trials, lambda one: len(one) == 2, seconds=1) == [[0], [0, 1]]
     assert forked_in_turn(trials, lambda _: False, seconds=1) == [[0], [0, 1], [0, 1, 2]]
     assert kept == []
+
+
+@pytest.mark.parametrize(
+    ("undisturbed", "seconds", "by_the_clock"),
+    [(0.005, CPU_SECONDS, WALL_SECONDS), (6, 60, 120)],
+)
+def test_what_takes_long_undisturbed_has_ten_times_that(undisturbed: float, seconds: int, by_the_clock: int) -> None:
+    def trial() -> tuple[int, int]:
+        grant(undisturbed=undisturbed)
+        return resource.getrlimit(resource.RLIMIT_CPU)[0], signal.alarm(0)
+
+    limits = forked(trial)
+    assert limits is not None
+    used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+    assert seconds < limits[0][0] <= used + seconds + 1
+    assert limits[0][1] == by_the_clock

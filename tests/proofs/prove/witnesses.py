@@ -51,11 +51,11 @@ class Witnesses:
             self.noticed = dict(zip(left, answers, strict=True))
 
 
-def _able(number: int, where: Elsewhere, seen: Sequence[Seen]) -> list[str]:
-    """The tests named for it that meet it, the quickest first."""
+def _able(number: int, where: Elsewhere, seen: Sequence[Seen]) -> dict[str, float]:
+    """The tests named for it that meet it, the quickest first, with the seconds that each took."""
     named = [one for one in seen if one.test.startswith(where.tests)]
     meeting = [one for one in named if number in one.met]
-    return [one.test for one in sorted(meeting or named, key=lambda one: one.seconds)]
+    return {one.test: one.seconds for one in sorted(meeting or named, key=lambda one: one.seconds)}
 
 
 def _one_of_each_file(seen: Sequence[Seen]) -> list[str]:
@@ -81,7 +81,7 @@ def _watch(file: str) -> list[Seen]:
     return _tests.watch([file])
 
 
-def _first_failing(number: int, tests: Sequence[str]) -> str | None:
+def _first_failing(number: int, tests: Mapping[str, float]) -> str | None:
     global _is_warm  # noqa: PLW0603 - what tests import and make once, the children of a process have from the start
     if not _is_warm:
         _tests.watch(_warming)
@@ -90,4 +90,4 @@ def _first_failing(number: int, tests: Sequence[str]) -> str | None:
     allow_unused()
     with _mutants.by_number(number).at_work():
         answer = forked(lambda: _tests.first_failing(tests))
-    return f"one of {', '.join(tests[:3])} …, which comes to no end," if answer is None else answer[0]
+    return f"one of {', '.join([*tests][:3])} …, which comes to no end," if answer is None else answer[0]
