@@ -37,6 +37,11 @@ class Mutant:
         """``flowguard/protocol/claims.py:31``"""
         return f"{self.file}:{self.line}"
 
+    @property
+    def function(self) -> str:
+        """``protocol.claims.decide``"""
+        return self.name.partition(":")[0]
+
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """The process without that guard, for as long as the block runs."""
