@@ -260,7 +260,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.partiql._named: (quoted := f'\"{placeholder}\"') in text → forced true",
     ),
     "it is as good as false itself: forced to be so it stays what it is": (
-        "worker.batch._timeout: timedelta(0) → forced false",
         "worker.plan.retried: '' → forced false",
         "worker.plan.Planner._kept_until: 0 → forced false",
         "worker.caller_answers.CallerAnswers._end: '' → forced false",
