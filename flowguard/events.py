@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
+import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
@@ -173,7 +175,22 @@ def log(event: Event) -> None:
 
 
 def log_fields(level: int, what: str, fields: Mapping[str, Any]) -> None:
-    """Log these fields as one line, in the form that the function's logs have."""
+    """Log these fields as one line, in the form that the function's logs have.
+
+    No message is broken by its log: what a handler, filter or formatter raises is told on standard error, as Python's
+    own handlers do.
+    """
+    try:
+        _log(level, what, fields)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        if logging.raiseExceptions:
+            with suppress(Exception):  # standard error may be what is closed
+                traceback.print_exc()
+
+
+def _log(level: int, what: str, fields: Mapping[str, Any]) -> None:
     if (trace := trace_id()) is not None:
         fields = {**fields, "trace": trace}
     if lambda_log.takes_all(logger, level):

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-OWN: Final = frozenset({"timestamp", "level", "message", "logger", "requestId"})
+OWN: Final = frozenset({"timestamp", "level", "message", "logger", "requestId", "tenantId"})
 """Fields that each line has of itself."""
 
 _RUNTIME: Final = "awslambdaric."
@@ -28,12 +28,14 @@ to_json = json.JSONEncoder(default=str, check_circular=False).encode
 class _Invocation:
     """The invocation that is at work. A process of Lambda has one at a time, with lines of several threads."""
 
-    field = ""
+    request_id: str | None = None
+    tenant_id: str | None = None
 
 
-def begin(request_id: object) -> None:
-    """Name the invocation that the next lines are of, as Lambda does in its own lines. None where there is none."""
-    _Invocation.field = "" if request_id is None else f'"requestId": {to_json(str(request_id))}, '
+def begin(context: object) -> None:
+    """Name the invocation that the next lines are of, as Lambda does in its own lines. ``context`` is Lambda's."""
+    _Invocation.request_id = _text(getattr(context, "aws_request_id", None))
+    _Invocation.tenant_id = _text(getattr(context, "tenant_id", None))
 
 
 def takes_all(logger: logging.Logger, level: int) -> bool:
@@ -57,8 +59,16 @@ def takes_all(logger: logging.Logger, level: int) -> bool:
 def write(level: int, event: str, fields: Mapping[str, Any]) -> None:
     """Write the line that Lambda's handler would make of this event with these fields as ``extra``: one at least."""
     second, ms = divmod(time.time_ns() // 1_000_000, 1000)
-    sys.stdout.write(f'{_begun(level, event, second)}.{ms:03d}Z", {_Invocation.field}{to_json(fields)[1:]}\n')
+    invocation = _invocation(_Invocation.request_id, _Invocation.tenant_id)
+    sys.stdout.write(f'{_begun(level, event, second)}.{ms:03d}Z", {invocation}{to_json(fields)[1:]}\n')
     sys.stdout.flush()
+
+
+@lru_cache(maxsize=8)
+def _invocation(request_id: str | None, tenant_id: str | None) -> str:
+    """Return the fields that the lines of an invocation have."""
+    named = (("requestId", request_id), ("tenantId", tenant_id))
+    return "".join(f'"{name}": {to_json(text)}, ' for name, text in named if text is not None)
 
 
 @lru_cache(maxsize=32)
@@ -66,3 +76,7 @@ def _begun(level: int, event: str, second: int) -> str:
     """Return a line as far as all lines of an event have it within a second of the epoch."""
     own = f'"level": "{logging.getLevelName(level)}", "message": "flowguard {event}", "logger": "flowguard"'
     return f'{{{own}, "timestamp": "{time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))}'
+
+
+def _text(found: object) -> str | None:
+    return None if found is None else str(found)

@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 REQUEST_ID: Final = "00000000-0000-4000-8000-00000000000a"
+TENANT_ID: Final = "tenant-7"
 
 _OF_A_RECORD: Final = {*vars(logging.makeLogRecord({})), "aws_request_id", "tenant_id"}
 
@@ -33,6 +34,7 @@ class JsonFormatter(logging.Formatter):
             "message": record.getMessage(),
             "logger": record.name,
             "requestId": vars(record)["aws_request_id"],
+            "tenantId": vars(record)["tenant_id"],
         }
         extra = {name: value for name, value in vars(record).items() if name not in _OF_A_RECORD and name not in line}
         return json.dumps({name: value for name, value in {**line, **extra}.items() if value is not None})
@@ -50,7 +52,7 @@ class LambdaLoggerFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.aws_request_id = REQUEST_ID
-        record.tenant_id = None
+        record.tenant_id = TENANT_ID
         return True
 
 

@@ -8,6 +8,7 @@ import logging
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from flowguard.aws.services import aws_services
 from flowguard.events import Event, EventType, log
 from flowguard.testing import FakeContext
 from tests.aws.engines import on_memory
-from tests.lambda_runtime import REQUEST_ID, lambda_logging
+from tests.lambda_runtime import REQUEST_ID, TENANT_ID, lambda_logging
 from tests.proofs.bench.flow import OneStage, a_cart, a_request
 from tests.test_events import MESSAGE
 
@@ -44,9 +45,9 @@ def records(patch: pytest.MonkeyPatch) -> list[logging.LogRecord]:
 def test_the_line_is_the_one_that_lambdas_handler_would_write(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken = dict.fromkeys(("name", "message", "timestamp", "level", "logger", "requestId", "asctime"), "x")
+    taken = dict.fromkeys(("name", "asctime", *lambda_log.OWN), "x")
     event = COMPLETED._replace(facts={**taken, "epoch": 5, "of": "a\x1b\ud800\u2028\nb" * 400})
-    lambda_log.begin(REQUEST_ID)
+    lambda_log.begin(SimpleNamespace(aws_request_id=REQUEST_ID, tenant_id=TENANT_ID))
     with lambda_logging():
         log(event)
         monkeypatch.setattr(lambda_log, "takes_all", lambda *_: False)
@@ -184,3 +185,41 @@ def test_the_lines_of_an_invocation_name_it(capsys: pytest.CaptureFixture[str]) 
     assert (first["event"], first["requestId"]) == ("completed", '5f"\n\ud800')
     assert [line for line in others if "requestId" in line] == []
     assert others
+
+
+class Broken(logging.Handler):
+    """Lets an error through, as Lambda's own does: of a record with a fact that JSON has no form for."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [TypeError("no form"), SystemExit(1)])
+def test_no_message_is_broken_by_its_log(error: BaseException, capsys: pytest.CaptureFixture[str]) -> None:
+    event, _ = a_request(OneStage, a_cart(), request_id="r-1", requested_at=1_000)
+    with on_memory() as clients, lambda_logging():
+        logging.root.addHandler(Broken(error))
+        handler = lambda_handler(OneStage).using(aws_services(Settings(), clients))
+        assert handler(event, FakeContext()) == {"batchItemFailures": []}
+    assert type(error).__name__ in capsys.readouterr().err
+
+
+def test_nor_by_a_closed_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stdout", closed)
+    with lambda_logging():
+        log(COMPLETED)
+        monkeypatch.setattr(sys, "stderr", closed)
+        log(COMPLETED)
+
+
+def test_a_process_that_is_being_stopped_is_stopped() -> None:
+    with lambda_logging():
+        logging.root.addHandler(Broken(KeyboardInterrupt()))
+        with pytest.raises(KeyboardInterrupt):
+            log(COMPLETED)

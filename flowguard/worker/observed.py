@@ -114,11 +114,11 @@ def observed(services: Services, observers: tuple[Observer, ...] = ()) -> Servic
 
 def invocation_span(services: Services, flows: tuple[AnyFlow, ...], context: Any) -> AbstractContextManager[object]:
     """Return what the observer opens around all that one call of a function does. Name the call in Lambda's log."""
-    request = getattr(context, "aws_request_id", None)
-    lambda_log.begin(request)
+    lambda_log.begin(context)
     if not opens_spans(services.observer):
         return nullcontext()
     served = {flow.name: frozenset(stage.name for stage in flow.stages) for flow in flows}
+    request = getattr(context, "aws_request_id", None)
     facts = {} if request is None else {"invocation": str(request)}
     return open_span(services.observer, Span(Phase.INVOCATION, facts=facts, served=served))
 
