@@ -107,7 +107,10 @@ def read_attributes(
         return {}
     if not isinstance(raw, dict):
         raise EnvelopeError(record, field, f"expected an object of attributes, got {json_kind(raw)}")
-    return {name: read(value, record, f"{field}.{bounded(name, LONGEST_PART)}") for name, value in raw.items()}
+    try:
+        return {name: read(value, record, field) for name, value in raw.items()}
+    except EnvelopeError:  # few have one: the place of each is said only then
+        return {name: read(value, record, f"{field}.{bounded(name, LONGEST_PART)}") for name, value in raw.items()}
 
 
 def attributes_to(write: Callable[[Attribute], dict[str, Any]], attributes: Mapping[str, Attribute]) -> dict[str, Any]:

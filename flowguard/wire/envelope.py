@@ -30,6 +30,7 @@ from flowguard.wire.notification import (
     from_timestamp,
     is_ours,
     new_notification,
+    service_of,
     to_json,
 )
 from flowguard.wire.records import LAMBDA, SQS, Opened, find_records, open_invocation, open_record, record_id
@@ -155,7 +156,7 @@ class Envelope(NamedTuple):
     @property
     def queue_arn(self) -> str | None:
         arn = self.received.get("eventSourceARN")
-        return arn if isinstance(arn, str) and arn_service(arn) == "sqs" else None
+        return arn if isinstance(arn, str) and service_of(arn) == "sqs" else None
 
     @property
     def queue(self) -> str | None:

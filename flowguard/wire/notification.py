@@ -91,11 +91,11 @@ def is_ours(notification: Mapping[str, Any]) -> bool:
 
 def arn_service(arn: object) -> str | None:
     """Return an ARN's service, such as ``sqs`` for a queue's. None for what is no ARN."""
-    return _service(arn) if isinstance(arn, str) else None
+    return service_of(arn) if isinstance(arn, str) else None
 
 
 @lru_cache(maxsize=64)
-def _service(arn: str) -> str | None:
+def service_of(arn: str) -> str | None:
     """Read the service from an ARN. It is remembered, since a function gets the same few ARNs with every record."""
     match arn.split(":", 5):
         case ["arn", _, service, _, _, resource] if resource:
