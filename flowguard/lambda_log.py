@@ -39,11 +39,12 @@ def begin(context: object) -> None:
 
 
 def takes_all(logger: logging.Logger, level: int) -> bool:
-    """Answer whether a line of this logger would reach Lambda's own handler alone, as JSON.
+    """Answer whether a line of this logger may be written here: it would reach Lambda's own handler alone, as JSON.
 
     It is not so where somebody has added a handler, a filter, a formatter or a factory of records: they get records.
+    Nor above INFO: Lambda's levels have other names there than Python's (WARN), and it takes an unknown one for INFO.
     """
-    if logger.handlers or logger.filters or not logger.propagate:
+    if level > logging.INFO or logger.handlers or logger.filters or not logger.propagate:
         return False
     if len(handlers := logging.root.handlers) != 1 or logging.getLogRecordFactory() is not logging.LogRecord:
         return False

@@ -76,6 +76,17 @@ def test_the_level_of_the_function_holds(event: EventType, lines: int, capsys: p
     assert len(printed(capsys)) == lines
 
 
+@pytest.mark.parametrize("event", [EventType.RETRIED, EventType.FAILED])
+def test_what_is_above_info_goes_to_lambdas_handler_which_knows_its_level(
+    event: EventType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function that logs from WARN on would lose a line whose level Lambda does not know: it counts as INFO."""
+    made = records(monkeypatch)
+    with lambda_logging():
+        log(Event(event, MESSAGE))
+    assert [record.getMessage() for record in made] == [f"flowguard {event.value}"]
+
+
 def test_a_handler_of_the_lines_own_level_takes_it() -> None:
     with lambda_logging() as handler:
         handler.setLevel(logging.INFO)
