@@ -20,7 +20,7 @@ except ModuleNotFoundError as missing:
     print("The flowguard command needs its extra: pip install 'flowguard[cli]'", file=sys.stderr)
     raise SystemExit(2) from None
 
-from flowguard.cli.printing import printable_errors, take_any_text
+from flowguard.cli.printing import full_disks_named, printable_errors, take_any_text
 
 # Each command's line in the help, written here so that the help need not import them all.
 COMMANDS: Final = {
@@ -88,7 +88,7 @@ class LazyGroup(click.Group):
             return super().make_context(*arguments, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with printable_errors(), needed_extras():
+        with printable_errors(), needed_extras(), full_disks_named():
             return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -30,7 +30,7 @@ def console() -> Console:
 
 
 def is_terminal() -> bool:
-    return sys.stdout.isatty()
+    return sys.stdout is not None and sys.stdout.isatty()  # it may have been closed
 
 
 def line(text: str, style: str = "") -> Text:

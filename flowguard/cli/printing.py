@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
+from typing import Final
 
 import click
 
@@ -35,6 +38,28 @@ def printable_errors() -> Iterator[None]:
     except click.ClickException as error:
         error.message = printable(error.message)  # type: ignore[misc]  # or else click would have to be subclassed
         raise
+
+
+class NotWritten(click.ClickException):
+    """What a command has to say cannot be written."""
+
+    exit_code = click.UsageError.exit_code
+
+
+@contextmanager
+def full_disks_named() -> Iterator[None]:
+    """Say so where a disk is full or broken, instead of printing Python's own lines about it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NOT_WRITTEN:
+            raise
+        with suppress(OSError, ValueError, AttributeError):  # or Python would try to write the rest at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise NotWritten(f"{error.filename or 'the output'} cannot be written: {error.strerror}") from None
+
+
+_NOT_WRITTEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 def take_any_text() -> None:

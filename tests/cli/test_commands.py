@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import IO
 
 import click
 import pytest
@@ -14,6 +16,7 @@ from click.testing import CliRunner, Result
 
 import flowguard
 from flowguard.cli import COMMANDS, main
+from flowguard.cli.console import console, is_terminal
 
 ROOT = Path(__file__).parents[2]
 REQUEST = str(ROOT / "samples" / "validate_cart" / "01-request.json")
@@ -261,3 +264,28 @@ def test_two_formats_are_refused(arguments: tuple[str, ...], formats: str) -> No
 def test_one_format_said_in_two_ways_is_no_mistake() -> None:
     flow = "flows.validate_cart.flow:ValidateCart"
     assert run("graph", flow, "--format", "json", "--json").stdout == run("graph", flow, "--json").stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk here")
+@pytest.mark.parametrize("arguments", [("normalize", "samples/validate_cart/01-request.json"), ("check", "flows")])
+def test_a_full_disk_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = flowguard_to(full, *arguments)
+    assert (done.returncode, done.stderr) == (2, "Error: the output cannot be written: No space left on device\n")
+
+
+def test_a_closed_standard_output_changes_no_end() -> None:
+    closed = "exec >&-; exec " + shlex.join([sys.executable, "-m", "flowguard", "check", "flows"])
+    done = subprocess.run(["/bin/sh", "-c", closed], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_without_a_standard_output_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert not is_terminal()
+    console().print("nobody reads this")
+
+
+def flowguard_to(opened: IO[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flowguard", *arguments]
+    return subprocess.run(command, stdout=opened, stderr=subprocess.PIPE, text=True, check=False)
