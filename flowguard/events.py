@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from flowguard import lambda_log
 from flowguard.printable import LONGEST, bounded, printable
@@ -135,7 +135,7 @@ class Event(NamedTuple):
 
     def fields(self) -> dict[str, Any]:
         """Return what a log line or a metric may show. Each text is printable, and cut where it is long."""
-        return shown_fields({"event": self.type.value}, self.message, self.facts)
+        return shown_fields({"event": self.type._value_}, self.message, self.facts)
 
 
 def shown_fields(what: Mapping[str, Any], message: Message | None, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,9 +169,10 @@ def log(event: Event) -> None:
     Where only Lambda's own handler would write it, a JSON line goes straight to standard output. Where somebody has
     configured Python's logging, the fields are a record's ``extra``.
     """
-    level = _LEVELS[event.type]
+    what = event.type._value_  # for each event: ``value`` calls a function, and so does the hash of a member
+    level = _LEVELS[what]
     if logger.isEnabledFor(level):
-        log_fields(level, event.type.value, event.fields())
+        log_fields(level, what, event.fields())
 
 
 def log_fields(level: int, what: str, fields: Mapping[str, Any]) -> None:
@@ -181,7 +182,14 @@ def log_fields(level: int, what: str, fields: Mapping[str, Any]) -> None:
     own handlers do.
     """
     try:
-        _log(level, what, fields)
+        if (trace := trace_id()) is not None:
+            fields = {**fields, "trace": trace}
+        if lambda_log.takes_all(logger, level):
+            lambda_log.write(level, what, fields if _TAKEN.isdisjoint(fields) else _renamed(fields))
+        elif os.environ.get("AWS_LAMBDA_LOG_FORMAT") == "JSON":
+            logger.log(level, "flowguard %s", what, extra=_renamed(fields))
+        else:
+            logger.log(level, "flowguard %s", lambda_log.to_json(fields))
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
@@ -190,20 +198,7 @@ def log_fields(level: int, what: str, fields: Mapping[str, Any]) -> None:
                 traceback.print_exc()
 
 
-def _log(level: int, what: str, fields: Mapping[str, Any]) -> None:
-    if (trace := trace_id()) is not None:
-        fields = {**fields, "trace": trace}
-    if lambda_log.takes_all(logger, level):
-        lambda_log.write(level, what, _renamed(fields))
-    elif os.environ.get("AWS_LAMBDA_LOG_FORMAT") == "JSON":
-        logger.log(level, "flowguard %s", what, extra=_renamed(fields))
-    else:
-        logger.log(level, "flowguard %s", lambda_log.to_json(fields))
-
-
 def _renamed(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    if _TAKEN.isdisjoint(fields):
-        return fields
     return {f"{name}_" if name in _TAKEN else name: value for name, value in fields.items()}
 
 
@@ -221,7 +216,7 @@ def _level_of(type_: EventType) -> int:
     return logging.DEBUG if type_ in _DETAILS else logging.INFO
 
 
-_LEVELS = {type_: _level_of(type_) for type_ in EventType}
+_LEVELS: Final = {type_.value: _level_of(type_) for type_ in EventType}
 
 
 class Tally:
